@@ -1,0 +1,31 @@
+"""REALM: fine-tune a language model on labels from annotators of uneven quality, and learn whom to trust."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from realm.annotations import Annotations, Task
+    from realm.errors import RealmError
+    from realm.training import RealmConfig, RealmModel, RealmTrainer
+
+_HOME = {
+    "Annotations": "realm.annotations",
+    "Task": "realm.annotations",
+    "RealmError": "realm.errors",
+    "RealmConfig": "realm.training",
+    "RealmModel": "realm.training",
+    "RealmTrainer": "realm.training",
+}
+
+__all__ = ["Annotations", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Task", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that `import realm` does not import torch."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'realm' has no attribute {name!r}")

@@ -1,0 +1,52 @@
+"""What was dropped on the way in, and why: nothing leaves a table silently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+ROWS_KEPT = 20
+
+
+@dataclass
+class Ledger:
+    """Counts of dropped or changed rows by reason, with the first rows of each, and warnings in words.
+
+    Row numbers count as a person counts in the source: the first record is row 1 (a header is not a record).
+
+    Example:
+        >>> ledger = Ledger()
+        >>> ledger.add("cancelled", [3, 9])
+        >>> ledger.counts["cancelled"], ledger.rows["cancelled"]
+        (2, [3, 9])
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, reason: str, rows: Iterable[int], count: int | None = None) -> None:
+        """Record rows under a reason; `count` where more rows were met than are listed."""
+        rows = [int(row) for row in rows]
+        total = len(rows) if count is None else count
+        if not total:
+            return
+        self.counts[reason] = self.counts.get(reason, 0) + total
+        kept = self.rows.setdefault(reason, [])
+        kept.extend(rows[: ROWS_KEPT - len(kept)])
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    def merged(self, other: Ledger) -> Ledger:
+        """A new ledger with what both say."""
+        both = Ledger(dict(self.counts), {k: list(v) for k, v in self.rows.items()}, list(self.warnings))
+        for reason, count in other.counts.items():
+            both.add(reason, other.rows.get(reason, []), count)
+        for message in other.warnings:
+            both.warn(message)
+        return both
+
+    def as_dict(self) -> Mapping[str, object]:
+        return {"dropped": self.counts, "rows": self.rows, "warnings": self.warnings}

@@ -1,0 +1,1 @@
+"""What people type: one small file per command; torch is imported only inside the commands that need it."""

@@ -1,0 +1,50 @@
+"""The `realm` command: what it is called, how it fails, and its commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from realm import __version__
+from realm.errors import RealmError
+
+app = typer.Typer(
+    name="realm",
+    help="Fine-tune language models on labels from annotators of uneven quality, and learn whom to trust.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"realm {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and end.", is_eager=True, callback=_version)
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Forbid every network call.")] = False,
+) -> None:
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        os.environ["REALM_OFFLINE"] = "1"
+
+
+def main() -> None:
+    """Run the command line. Mistakes a person can mend end with exit code 2 and their message alone."""
+    try:
+        app()
+    except RealmError as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.secho("stopped.", err=True)
+        sys.exit(130)

@@ -1,0 +1,49 @@
+"""The flags that say how a table of annotations is read, shared by every command that reads one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from realm.cli.flags import flag
+
+if TYPE_CHECKING:
+    from realm.annotations import Annotations
+
+PANEL = "Reading the table"
+
+
+@dataclass
+class Source:
+    """Columns and format of the input. What is not named is recognised by its canonical name or the file's format."""
+
+    text: str | None = flag(None, "Column with the text or question.", panel=PANEL)
+    annotator: str | None = flag(None, "Column with the annotator.", panel=PANEL)
+    label: str | None = flag(None, "Column with the label given.", panel=PANEL)
+    task: str | None = flag(None, "Column with the task, where there are several.", panel=PANEL)
+    gold: str | None = flag(None, "Column with the true label, where it is known.", panel=PANEL)
+    item: str | None = flag(None, "Column with the item's id; without it, task and text identify an item.", panel=PANEL)
+    options: str | None = flag(
+        None, "Column with the item's own options (a list), or several columns, comma separated.", panel=PANEL
+    )
+    context: str | None = flag(None, "Column with a passage that the text refers to.", panel=PANEL)
+    labels: str | None = flag(
+        None, "The label inventory in order, comma separated. Default: the labels met, sorted.", panel=PANEL
+    )
+    format: str | None = flag(None, "Format of the file; without it, recognised by its signature.", panel=PANEL)
+    wide: str | None = flag(None, "Columns of annotators, comma separated, for one row per item.", panel=PANEL)
+    multi: str | None = flag(None, "Several answers in one annotation: `first` keeps one, `drop` none.", panel=PANEL)
+    missing: str | None = flag(None, "Rows without a label: `drop` leaves them out (default: an error).", panel=PANEL)
+
+    def read(
+        self, path: Path, *, need: Literal["annotations", "gold", "items"] = "annotations", **more: Any
+    ) -> Annotations:
+        """Read the table; `need` says what it must hold."""
+        from realm.annotations.readers import read
+
+        chosen = {name: value for name, value in vars(self).items() if value is not None}
+        for name in ("labels", "wide"):
+            if name in chosen:
+                chosen[name] = [part.strip() for part in chosen[name].split(",")]
+        return read(path, need=need, **chosen, **more)
