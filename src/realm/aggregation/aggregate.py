@@ -1,0 +1,122 @@
+"""One label per item of an annotations table, each task on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.aggregation.dawid_skene import DawidSkene
+from realm.aggregation.majority import MajorityVote
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from realm.annotations import Annotations
+
+METHODS = {"majority": MajorityVote, "dawid-skene": DawidSkene}
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """What an aggregation found.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | labels | (items,) int32 | index into the item's own options; -1 for an item with no annotation |
+    | confidence | (items,) | posterior probability (`majority`: share of the votes) of the label; NaN where not known |
+    | annotators | DataFrame | annotator, task, accuracy (by this method's estimate), annotations |
+    | warnings | list | what a person should know before they rely on it |
+    """
+
+    labels: npt.NDArray[np.int32]
+    confidence: npt.NDArray[np.float64]
+    annotators: pd.DataFrame
+    warnings: list[str] = field(default_factory=list)
+
+
+def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold: bool = False) -> Aggregate:
+    """Aggregate each task of the table on its own, by one of `METHODS`.
+
+    Gold is looked at only under `use_gold`; the label of an item with gold is then its gold, and the annotators are
+    judged by it too. A table in which no item has a second annotation (or gold in its place) is refused.
+    """
+    import pandas as pd
+
+    if method not in METHODS:
+        raise RealmError(f"no aggregation method is called {method!r}. There are: {', '.join(METHODS)}.")
+    gold = annotations.gold if use_gold else None
+    if use_gold and (gold is None or (gold == UNKNOWN).all()):
+        raise RealmError("--use-gold: the table has no gold labels. Name their column with --gold.")
+    opinions = annotations.annotations_per_item.copy()
+    annotated = opinions > 0
+    if gold is not None:
+        opinions[gold != UNKNOWN] += 1
+    warnings = _check_overlap(annotations, method, opinions, annotated)
+
+    labels = np.full(annotations.n_items, UNKNOWN, dtype=np.int32)
+    confidence = np.full(annotations.n_items, np.nan)
+    rows: list[pd.DataFrame] = []
+    task_of = annotations.item_tasks[annotations.item]
+    names = np.array(annotations.annotators, dtype=object)
+    for index, task in enumerate(annotations.tasks):
+        chosen = np.flatnonzero(task_of == index)
+        if not len(chosen):
+            continue
+        items = np.flatnonzero(annotations.item_tasks == index)
+        people, annotator = np.unique(annotations.annotator[chosen], return_inverse=True)
+        alone = not np.any((opinions[items] > 1) & annotated[items])
+        model = MajorityVote(seed) if alone else METHODS[method](seed=seed)
+        model.fit(
+            np.searchsorted(items, annotations.item[chosen]),
+            annotator,
+            annotations.label[chosen],
+            option_counts=annotations.option_counts[items],
+            gold=None if gold is None else gold[items],
+        )
+        labels[items] = model.labels_
+        known = model.labels_ != UNKNOWN
+        accuracy = model.accuracy_
+        if alone:
+            warnings.append(
+                f"task {task.name}: no item has a second annotation, so its labels are as given, "
+                "without confidence or accuracies."
+            )
+            accuracy = np.full(len(people), np.nan)
+        else:
+            confidence[items[known]] = model.posterior_[known, model.labels_[known]]
+        counts = np.bincount(annotator, minlength=len(people))
+        rows.append(
+            pd.DataFrame({"annotator": names[people], "task": task.name, "accuracy": accuracy, "annotations": counts})
+        )
+    return Aggregate(labels, confidence, pd.concat(rows, ignore_index=True), warnings)
+
+
+def _check_overlap(
+    annotations: Annotations,
+    method: str,
+    opinions: npt.NDArray[np.int64],
+    annotated: npt.NDArray[np.bool_],
+) -> list[str]:
+    if not annotated.any():
+        raise RealmError(f"{method}: the table has no annotations.")
+    if not np.any((opinions > 1) & annotated):
+        raise RealmError(
+            f"{method}: no item has two annotations, so there is nothing to aggregate: every vote is unanimous, and "
+            "Dawid-Skene and its kin would call every annotator perfect. Collect a second label for some items, "
+            "or train with the methods `realm` or `noisy`, which need only one."
+        )
+    single = int((opinions[annotated] == 1).sum())
+    warnings = []
+    if single:
+        warnings.append(
+            f"{single:,} of {int(annotated.sum()):,} items ({single / annotated.sum():.0%}) have only one annotation: "
+            "their label is as good as its one annotator."
+        )
+    if bare := int((~annotated).sum()):
+        warnings.append(f"{bare:,} items have no annotation and get no label.")
+    return warnings

@@ -1,0 +1,251 @@
+"""Annotations as the sorted integer arrays that every aggregator works on, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from realm.errors import RealmError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Integers = npt.ArrayLike
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """The annotations of the items that have any, sorted by item; nothing here is items x annotators in size.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | item, annotator, label | (annotations,) | `item` indexes `present` |
+    | present | (items with annotations,) | their indices in the caller's numbering |
+    | option_counts | (items with annotations,) | how many options each item has |
+    | gold | (items with annotations,) or None | the true label where it is known, -1 elsewhere |
+    """
+
+    item: Ints
+    annotator: Ints
+    label: Ints
+    present: Ints
+    n_items: int
+    n_annotators: int
+    n_options: int
+    option_counts: Ints
+    all_option_counts: Ints
+    gold: Ints | None
+    all_gold: Ints | None
+
+    @property
+    def n_annotations(self) -> int:
+        return len(self.label)
+
+    @cached_property
+    def cell(self) -> Ints:
+        """Where in a flat (items, options) array each annotation falls. Shape (annotations,)."""
+        return self.item * self.n_options + self.label
+
+    @cached_property
+    def per_item(self) -> Ints:
+        return np.bincount(self.item, minlength=len(self.present))
+
+    @cached_property
+    def per_annotator(self) -> Ints:
+        return np.bincount(self.annotator, minlength=self.n_annotators)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """How many annotators gave each option. Shape (items with annotations, options)."""
+        size = len(self.present) * self.n_options
+        counts = np.bincount(self.cell, minlength=size).astype(np.float64)
+        return counts.reshape(-1, self.n_options)
+
+    @cached_property
+    def offsets(self) -> Ints:
+        return np.concatenate([[0], np.cumsum(self.per_item)])
+
+    def matrix(self, columns: Ints, n_columns: int) -> sparse.csr_array:
+        """Items x columns, a one where an annotation of the item falls in the column. `columns` is (annotations,)."""
+        narrow = np.int32 if max(n_columns, self.n_annotations) < 2**31 else np.int64
+        parts = (np.ones(self.n_annotations), columns.astype(narrow), self.offsets.astype(narrow))
+        return sparse.csr_array(parts, shape=(len(self.present), n_columns))
+
+    @cached_property
+    def restricted(self) -> tuple[Ints, Floats] | None:
+        """The items whose truth cannot be every option, and what to add to their log-probabilities (0 or -inf).
+
+        An item with fewer options than K cannot be one of those it lacks; an item with gold can only be its gold.
+        """
+        few = self.option_counts < self.n_options
+        if self.gold is not None:
+            few |= self.gold != UNKNOWN
+        rows = np.flatnonzero(few)
+        if not len(rows):
+            return None
+        options = np.arange(self.n_options)
+        barred = options >= self.option_counts[rows, None]
+        if self.gold is not None:
+            gold = self.gold[rows, None]
+            barred |= (gold != UNKNOWN) & (options != gold)
+        return rows, np.where(barred, -np.inf, 0.0)
+
+    def vote_shares(self) -> Floats:
+        """The share of an item's annotators who gave each option; one for its gold where that is known."""
+        shares = self.counts / self.per_item[:, None]
+        return self.with_gold(shares)
+
+    def with_gold(self, posterior: Floats) -> Floats:
+        """The same array with the rows of items with gold set to one for the gold."""
+        if self.gold is not None:
+            known = np.flatnonzero(self.gold != UNKNOWN)
+            posterior[known] = 0.0
+            posterior[known, self.gold[known]] = 1.0
+        return posterior
+
+    def spread(self, posterior: Floats) -> Floats:
+        """(items with annotations, options) to (items, options): the rest are uniform over their options, or gold."""
+        if len(self.present) == self.n_items:
+            return posterior
+        possible = np.arange(self.n_options) < self.all_option_counts[:, None]
+        whole = possible / np.maximum(self.all_option_counts, 1)[:, None]
+        whole[self.present] = posterior
+        if self.all_gold is not None:
+            bare = np.flatnonzero((self.all_gold != UNKNOWN) & ~np.isin(np.arange(self.n_items), self.present))
+            whole[bare] = 0.0
+            whole[bare, self.all_gold[bare]] = 1.0
+        return whole
+
+    def spread_labels(self, labels: Ints) -> npt.NDArray[np.int32]:
+        """(items with annotations,) to (items,): -1 for items with neither annotation nor gold."""
+        whole = np.full(self.n_items, UNKNOWN, dtype=np.int32)
+        if self.all_gold is not None:
+            whole[:] = self.all_gold
+        whole[self.present] = labels
+        return whole
+
+
+def votes(
+    items: Integers,
+    annotators: Integers,
+    labels: Integers,
+    n_options: int | None = None,
+    option_counts: Integers | None = None,
+    gold: Integers | None = None,
+) -> Votes:
+    """Check the arrays and sort them by item.
+
+    `items`, `annotators` and `labels` are (annotations,) integers from 0; `option_counts` and `gold` are (items,).
+    """
+    item, annotator = _indices(items, "items"), _indices(annotators, "annotators")
+    label = _indices(labels, "labels")
+    if not len(item) == len(annotator) == len(label):
+        raise RealmError(
+            "items, annotators and labels must be equally long, one entry per annotation: "
+            f"they have {len(item)}, {len(annotator)} and {len(label)}."
+        )
+    if not len(item):
+        raise RealmError("there are no annotations to aggregate.")
+    truth = None if gold is None else _indices(gold, "gold", lowest=UNKNOWN)
+    own = None if option_counts is None else _indices(option_counts, "option_counts", lowest=1)
+    n_items = int(item.max()) + 1
+    for name, per_item in (("gold", truth), ("option_counts", own)):
+        if per_item is None:
+            continue
+        if len(per_item) < n_items:
+            raise RealmError(f"{name} has {len(per_item)} entries; items are numbered up to {n_items - 1}.")
+        n_items = max(n_items, len(per_item))
+    if truth is not None and own is not None and len(truth) != len(own):
+        raise RealmError(f"gold has {len(truth)} entries and option_counts {len(own)}; both are one per item.")
+    n_options = _n_options(n_options, label, truth, own)
+    counts = np.full(n_items, n_options) if own is None else own
+    _check_range(label, counts[item], n_options, "labels")
+    if truth is not None:
+        _check_range(truth, counts, n_options, "gold")
+
+    if np.any(item[1:] < item[:-1]):
+        order = np.argsort(item, kind="stable")
+        item, annotator, label = item[order], annotator[order], label[order]
+    annotated = np.bincount(item, minlength=n_items) > 0
+    present = np.flatnonzero(annotated)
+    if len(present) < n_items:
+        item = (np.cumsum(annotated) - 1)[item]
+    return Votes(
+        item=item,
+        annotator=annotator,
+        label=label,
+        present=present,
+        n_items=n_items,
+        n_annotators=int(annotator.max()) + 1,
+        n_options=n_options,
+        option_counts=counts[present],
+        all_option_counts=counts,
+        gold=None if truth is None else truth[present],
+        all_gold=truth,
+    )
+
+
+def most_probable(scores: Floats, seed: int) -> Ints:
+    """The best option of each row of (items, options), ties broken uniformly at random by seed."""
+    best: Ints = scores.argmax(axis=1)
+    rows = np.arange(len(scores))
+    # Equal up to rounding is equal: two sums of the same terms in another order are a tie all the same.
+    bar = scores[rows, best] * (1 - 1e-9)
+    tied = np.flatnonzero((scores >= bar[:, None]).sum(axis=1) > 1)
+    if len(tied):
+        lots = np.random.default_rng(seed).random((len(tied), scores.shape[1]))
+        lots[scores[tied] < bar[tied, None]] = -1.0
+        best[tied] = lots.argmax(axis=1)
+    return best
+
+
+def agreement(found: Votes, right: Floats) -> Floats:
+    """The mean of `right` (annotations,) over each annotator's annotations; NaN for an annotator with none."""
+    total = np.bincount(found.annotator, weights=right, minlength=found.n_annotators)
+    counts = found.per_annotator
+    mean = np.full(len(total), np.nan)
+    np.divide(total, counts, out=mean, where=counts > 0)
+    return mean
+
+
+def _indices(values: Integers, name: str, lowest: int = 0) -> Ints:
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.ndim != 1:
+        raise RealmError(f"{name} must have one dimension, not {array.ndim}.")
+    if array.dtype.kind not in "iub" and len(array):
+        raise RealmError(
+            f"{name} must be whole numbers from {lowest}, not {array.dtype}. "
+            "`numpy.unique(values, return_inverse=True)` numbers names."
+        )
+    array = array.astype(np.int64, copy=False)
+    if len(array) and array.min() < lowest:
+        position = int(array.argmin())
+        raise RealmError(f"{name}[{position}] is {array[position]}; the lowest allowed is {lowest}.")
+    return array
+
+
+def _n_options(given: int | None, label: Ints, gold: Ints | None, own: Ints | None) -> int:
+    if given is not None:
+        if given < 1:
+            raise RealmError(f"n_options must be 1 or more, not {given}.")
+        return given
+    most = int(label.max()) + 1
+    if gold is not None and len(gold):
+        most = max(most, int(gold.max()) + 1)
+    return max(most, int(own.max())) if own is not None else most
+
+
+def _check_range(values: Ints, counts: Ints, n_options: int, name: str) -> None:
+    if counts.max(initial=0) > n_options:
+        raise RealmError(f"option_counts goes up to {counts.max()}, but n_options is {n_options}.")
+    beyond = values >= counts
+    if beyond.any():
+        position = int(beyond.argmax())
+        raise RealmError(
+            f"{name}[{position}] is {values[position]}, but its item has {counts[position]} options (numbered from 0)."
+        )
