@@ -190,7 +190,8 @@ class Annotations:
     def contrast(self, m: int, min_annotations: int = 1) -> Annotations:
         """Keep the m annotators that agree least with gold and the m that agree most (the paper's contrast-m).
 
-        Only annotators with `min_annotations` annotations of items with gold are ranked; ties go by name.
+        Only annotators with `min_annotations` annotations of items with gold are ranked; of equals, those with more
+        annotations come first, then those met earlier.
         """
         if self.gold is None:
             raise RealmError("contrast needs gold labels: the table has no gold column. Name it with --gold.")
@@ -206,10 +207,11 @@ class Annotations:
                 f"there are {len(ranked)}. Lower --contrast or --min-annotations."
             )
         agreement = right[ranked] / counts[ranked]
-        names = np.array([self.annotators[i] for i in ranked])
-        order = ranked[np.lexsort((names, agreement))]
+        lowest = np.lexsort((-counts[ranked], agreement))[:m]
+        highest = np.lexsort((-counts[ranked], -agreement))
+        highest = highest[~np.isin(highest, lowest)][:m]
         pool = np.zeros(self.n_annotators, dtype=bool)
-        pool[order[:m]] = pool[order[len(order) - m :]] = True
+        pool[ranked[lowest]] = pool[ranked[highest]] = True
         return self.keep_annotations(pool[self.annotator]).compact()
 
     def select(
@@ -243,7 +245,7 @@ class Annotations:
         n_texts = int(codes.max()) + 1 if len(codes) else 0
         fold_of_text = np.arange(n_texts, dtype=np.int32) % k
         np.random.default_rng(seed).shuffle(fold_of_text)
-        return fold_of_text[codes]
+        return np.asarray(fold_of_text[codes], dtype=np.int32)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
         """Split the items in two, about `fraction` of the texts in the second; equal texts stay together.

@@ -1,0 +1,148 @@
+"""From the columns of a source table to columns of text: which column is which, and what a cell says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+ROLES = ("item", "text", "annotator", "label", "task", "gold", "options", "context")
+ROWS_NAMED = 5
+_WHOLE = r"^-?[0-9]+(\.0+)?$"
+
+
+def resolve(
+    given: Mapping[str, str | None], required: Sequence[str], names: Sequence[str], source: str
+) -> dict[str, str]:
+    """The column of each role that is there: the one named, or else the one with the role's own name."""
+    chosen: dict[str, str] = {}
+    for role in ROLES:
+        named = given.get(role)
+        parts = [named] if named is None or role != "options" or named in names else named.split(",")
+        for part in parts:
+            if part is not None and part.strip() not in names and part not in names:
+                raise RealmError(f"{source}: --{role} {part}: there is no such column. {_there_are(names)}")
+        if named is not None:
+            chosen[role] = named
+        elif role in names:
+            chosen[role] = role
+        elif role in required:
+            raise RealmError(
+                f"{source}: there is no column '{role}'. {_there_are(names)} Name the right one with --{role} COLUMN."
+            )
+    for name in {part.strip() for column in chosen.values() for part in (column, *column.split(","))}:
+        if list(names).count(name) > 1:
+            raise RealmError(f"{source}: the column '{name}' appears {list(names).count(name)} times. Rename one.")
+    return chosen
+
+
+def _there_are(names: Sequence[str]) -> str:
+    shown = ", ".join(str(name) for name in names[:40]) + (", ..." if len(names) > 40 else "")
+    return f"The columns are: {shown}." if len(names) else "It has no columns."
+
+
+def take_column(table: pd.DataFrame | pa.Table, name: str, source: str) -> pa.Array:
+    """One column as a single Arrow array; a DataFrame column of mixed types becomes text."""
+    try:
+        if isinstance(table, pa.Table):
+            column = table.column(name)
+            return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        series = table[name]
+        try:
+            return _one(pa.array(series, from_pandas=True))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return pa.array([_cell(value) for value in series], pa.large_string())
+    except UnicodeEncodeError as error:
+        raise RealmError(f"{source}: column '{name}' has text that is not valid Unicode: {error.reason}.") from None
+
+
+def _one(array: Any) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _cell(value: Any) -> str | None:
+    """What a cell of a mixed column says, in the same words as a column of its own type would."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value if isinstance(value, str) else str(value)
+
+
+def as_text(column: pa.Array, name: str, source: str) -> pa.LargeStringArray:
+    """A column as text: 1.0 of a float column reads "1", True reads "True", NaN is null."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return as_text(column.dictionary_decode(), name, source)
+    if pa.types.is_floating(kind):
+        column = column.cast(pa.float64())
+        values = column.to_numpy(zero_copy_only=False)
+        known = np.isfinite(values)
+        whole = known & (np.abs(np.where(known, values, 0)) < 2**53) & (np.where(known, values, 0.5) % 1 == 0)
+        as_whole = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.large_string())
+        text = pc.if_else(pa.array(whole), as_whole, column.cast(pa.large_string()))
+        return pc.if_else(pa.array(np.isnan(values)), pa.scalar(None, pa.large_string()), text)
+    if pa.types.is_boolean(kind):
+        return pc.if_else(column, pa.scalar("True", pa.large_string()), pa.scalar("False", pa.large_string()))
+    if pa.types.is_nested(kind):
+        raise RealmError(
+            f"{source}: column '{name}' holds lists or objects, not one value per row. "
+            "Name another column, or give the format of the export with --format."
+        )
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        try:
+            return column.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            raise RealmError(f"{source}: column '{name}' holds bytes that are not UTF-8 text.") from None
+    return column.cast(pa.large_string())
+
+
+def missing(column: pa.LargeStringArray, *, nan_words: bool = False) -> Mask:
+    """Where a text column says nothing: null, or blank; with `nan_words` also "nan" and "NaN". Shape (rows,)."""
+    blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+    if nan_words:
+        blank = pc.or_(blank, pc.is_in(column, value_set=pa.array(["nan", "NaN"], pa.large_string())))
+    return np.asarray(pc.fill_null(blank, True).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def whole_numbers(column: pa.LargeStringArray, known: Sequence[str] = ()) -> tuple[pa.LargeStringArray, Mask]:
+    """Where every cell is a whole number, "1.0" becomes "1". Returns the column and which rows changed.
+
+    A spreadsheet or a column with gaps turns 1 into 1.0; as labels they are one. A column in which any cell is
+    something else ("1.5", "v1.0") is left alone, and so are spellings in `known`.
+    """
+    distinct = column.dictionary_encode().dictionary
+    spelled = [value for value in distinct.to_pylist() if value is not None and value not in known]
+    pointed = [value for value in spelled if "." in value]
+    if not pointed or not all(re.match(_WHOLE, value) for value in spelled):
+        return column, np.zeros(len(column), dtype=bool)
+    changed = pc.fill_null(pc.is_in(column, value_set=pa.array(pointed, pa.large_string())), False)
+    bare = pc.replace_substring_regex(column, pattern=r"\.0+$", replacement="")
+    return pc.if_else(changed, bare, column), np.asarray(changed.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def name_rows(rows: Rows) -> str:
+    """Rows as a message names them: "row 3", "rows 3, 8 and 12 more"."""
+    shown = [str(int(row)) for row in rows[:ROWS_NAMED]]
+    more = len(rows) - len(shown)
+    if len(rows) == 1:
+        return f"row {shown[0]}"
+    return f"rows {', '.join(shown)}" + (f" and {more:,} more" if more else "")
+
+
+def encode(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Codes in order of first appearance (null is -1) and the distinct values. Shapes (rows,), (values,)."""
+    encoded = column.dictionary_encode()
+    return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
