@@ -9,7 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.aggregation.dawid_skene import DawidSkene
+from realm.aggregation.glad import Glad
 from realm.aggregation.majority import MajorityVote
+from realm.aggregation.one_coin import OneCoin
+from realm.aggregation.weighted_majority import WeightedMajority
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -17,7 +20,13 @@ if TYPE_CHECKING:
 
     from realm.annotations import Annotations
 
-METHODS = {"majority": MajorityVote, "dawid-skene": DawidSkene}
+METHODS: dict[str, type[MajorityVote | WeightedMajority | DawidSkene | OneCoin | Glad]] = {
+    "majority": MajorityVote,
+    "weighted-majority": WeightedMajority,
+    "dawid-skene": DawidSkene,
+    "one-coin": OneCoin,
+    "glad": Glad,
+}
 UNKNOWN = -1
 
 

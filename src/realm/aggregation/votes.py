@@ -62,9 +62,8 @@ class Votes:
     @cached_property
     def counts(self) -> Floats:
         """How many annotators gave each option. Shape (items with annotations, options)."""
-        size = len(self.present) * self.n_options
-        counts = np.bincount(self.cell, minlength=size).astype(np.float64)
-        return counts.reshape(-1, self.n_options)
+        counts = np.bincount(self.cell, minlength=len(self.present) * self.n_options)
+        return counts.astype(np.float64).reshape(-1, self.n_options)
 
     @cached_property
     def offsets(self) -> Ints:
@@ -75,6 +74,26 @@ class Votes:
         narrow = np.int32 if max(n_columns, self.n_annotations) < 2**31 else np.int64
         parts = (np.ones(self.n_annotations), columns.astype(narrow), self.offsets.astype(narrow))
         return sparse.csr_array(parts, shape=(len(self.present), n_columns))
+
+    def cell_sums(self, weights: Floats) -> Floats:
+        """The sum of `weights` (annotations,) over the annotations that gave each option. Shape (items, options)."""
+        sums = np.bincount(self.cell, weights, minlength=len(self.present) * self.n_options)
+        return sums.reshape(-1, self.n_options)
+
+    @cached_property
+    def met(self) -> npt.NDArray[np.bool_]:
+        """Which options anybody gave or gold names. Shape (options,)."""
+        met = np.bincount(self.label, minlength=self.n_options) > 0
+        if self.gold is not None:
+            met[self.gold[self.gold != UNKNOWN]] = True
+        return met
+
+    def annotator_mean(self, values: Floats) -> Floats:
+        """The mean of `values` (annotations,) over each annotator's annotations; NaN for an annotator with none."""
+        total = np.bincount(self.annotator, weights=values, minlength=self.n_annotators)
+        mean = np.full(len(total), np.nan)
+        np.divide(total, self.per_annotator, out=mean, where=self.per_annotator > 0)
+        return mean
 
     @cached_property
     def restricted(self) -> tuple[Ints, Floats] | None:
@@ -202,15 +221,6 @@ def most_probable(scores: Floats, seed: int) -> Ints:
         lots[scores[tied] < bar[tied, None]] = -1.0
         best[tied] = lots.argmax(axis=1)
     return best
-
-
-def agreement(found: Votes, right: Floats) -> Floats:
-    """The mean of `right` (annotations,) over each annotator's annotations; NaN for an annotator with none."""
-    total = np.bincount(found.annotator, weights=right, minlength=found.n_annotators)
-    counts = found.per_annotator
-    mean = np.full(len(total), np.nan)
-    np.divide(total, counts, out=mean, where=counts > 0)
-    return mean
 
 
 def _indices(values: Integers, name: str, lowest: int = 0) -> Ints:

@@ -1,0 +1,156 @@
+"""GLAD: an ability per annotator and a difficulty per item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import expit
+
+from realm.aggregation.base import Aggregator
+from realm.aggregation.em import climb, normalise
+from realm.aggregation.votes import Floats, Ints, Votes
+
+SWEEPS = 2
+HALVINGS = 8
+LONGEST_STEP = 1.0
+SLACK = 1e-9
+
+Logits = Callable[[Floats], tuple[Floats, Floats]]
+
+
+@dataclass(eq=False)
+class Glad(Aggregator):
+    """EM for P(annotator a is right on item i) = sigmoid(ability[a] * exp(ease[i])), the other options equally likely.
+
+    J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan (2009). Whose vote should count more: optimal integration
+    of labels from labelers of unknown expertise. Advances in Neural Information Processing Systems 22.
+
+    Ability and ease start at 1 and have a normal prior with mean 1 and variance 1; the classes are equally likely. The
+    M-step alternates Newton steps for all the abilities and all the eases, halving those that would lower the
+    objective, so that no iteration ever does. EM ends after `max_iter` iterations, or when the objective
+    (log-likelihood and priors) per annotation rises by less than `tol` (0: never).
+
+    | attribute | shape | meaning |
+    |---|---|---|
+    | ability_ | (annotators,) | 0: chance at K = 2, negative: worse; NaN with no annotation |
+    | difficulty_ | (items,) | exp(-ease); 0: nobody gets it wrong; NaN with no annotation |
+    | accuracy_ | (annotators,) | the mean posterior of the labels the annotator gave |
+    | objectives_ | (iterations,) | log-likelihood and log-priors, less a constant, at each E-step |
+    | log_likelihoods_ | (iterations,) | at each E-step; `log_likelihood_` is the last |
+    | n_iter_ | | iterations run |
+
+    The other attributes are those of every `Aggregator`.
+
+    Example:
+        >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
+        >>> model = Glad().fit(items, annotators, labels=[0, 0, 1, 1, 1, 0, 1, 1, 1])
+        >>> model.labels_.tolist(), bool(model.ability_[2] < model.ability_[0])
+        ([0, 1, 1], True)
+    """
+
+    max_iter: int = 100
+    tol: float = 1e-6
+    seed: int = 0
+
+    ability_: Floats = field(init=False, repr=False)
+    difficulty_: Floats = field(init=False, repr=False)
+    objectives_: list[float] = field(init=False, repr=False)
+    log_likelihoods_: list[float] = field(init=False, repr=False)
+    log_likelihood_: float = field(init=False, repr=False)
+    n_iter_: int = field(init=False, repr=False)
+
+    def _fit(self, found: Votes) -> Floats:
+        log_others = np.log(np.maximum(found.option_counts - 1, 1))
+        guesses = found.counts * log_others[:, None]
+        uniform = np.log(found.option_counts)
+        constant = -float(log_others @ found.per_item) - float(uniform.sum())
+        fitting = _Fitting(found)
+        posterior = np.empty(0)
+        self.objectives_ = []
+
+        def step() -> tuple[float, float]:
+            nonlocal posterior
+            logits = fitting.logits()
+            posterior = found.cell_sums(logits)
+            posterior += guesses
+            likelihood = normalise(posterior, found) + constant - float(_softplus(logits).sum())
+            objective = likelihood + fitting.log_prior()
+            self.objectives_.append(objective)
+            fitting.maximise(posterior.ravel()[found.cell])
+            return likelihood, objective
+
+        self.log_likelihoods_ = climb(step, self.max_iter, self.tol, found.n_annotations)
+        self.n_iter_, self.log_likelihood_ = len(self.log_likelihoods_), self.log_likelihoods_[-1]
+        self.ability_ = np.where(found.per_annotator > 0, fitting.ability, np.nan)
+        self.difficulty_ = np.full(found.n_items, np.nan)
+        self.difficulty_[found.present] = np.exp(-fitting.ease)
+        self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
+        return posterior
+
+
+class _Fitting:
+    """The abilities and eases, and the M-step that fits them to how probably right each annotation is."""
+
+    def __init__(self, found: Votes) -> None:
+        self.item, self.annotator = found.item, found.annotator
+        self.ability = np.ones(found.n_annotators)
+        self.ease = np.ones(len(found.present))
+
+    def logits(self) -> Floats:
+        """The log-odds of each annotation's being right. Shape (annotations,)."""
+        return self.ability[self.annotator] * np.exp(self.ease)[self.item]
+
+    def log_prior(self) -> float:
+        return -0.5 * float(((self.ability - 1) ** 2).sum() + ((self.ease - 1) ** 2).sum())
+
+    def maximise(self, right: Floats) -> None:
+        """Raise the expected log-likelihood, where `right` (annotations,) is how probably each annotation is right."""
+        for _ in range(SWEEPS):
+            self.ability = _ascend(self.ability, self.annotator, right, _by_ability(np.exp(self.ease)[self.item]))
+            self.ease = _ascend(self.ease, self.item, right, _by_ease(self.ability[self.annotator]))
+
+
+def _by_ability(factor: Floats) -> Logits:
+    return lambda ability: (ability * factor, factor)
+
+
+def _by_ease(ability: Floats) -> Logits:
+    def logits(ease: Floats) -> tuple[Floats, Floats]:
+        x = ability * np.exp(ease)
+        return x, x
+
+    return logits
+
+
+def _ascend(values: Floats, group: Ints, right: Floats, logits: Logits) -> Floats:
+    """One Newton step for every entry of `values` (groups,) at once, halved for those whose objective it would lower.
+
+    `group` (annotations,) says which entry an annotation depends on; `logits` gives, from that entry for each
+    annotation, the log-odds of being right and their derivative.
+    """
+    x, slope = logits(values[group])
+    chance = expit(x)
+    gradient = np.bincount(group, (right - chance) * slope, minlength=len(values)) - (values - 1)
+    chance *= 1 - chance
+    curvature = np.bincount(group, chance * slope**2, minlength=len(values)) + 1
+    step = np.clip(gradient / curvature, -LONGEST_STEP, LONGEST_STEP)
+    before = _objective(values, group, right, x)
+    for _ in range(HALVINGS):
+        after = _objective(values + step, group, right, logits((values + step)[group])[0])
+        worse = after < before - SLACK
+        if not worse.any():
+            return values + step
+        step[worse] /= 2
+    return np.where(worse, values, values + step)
+
+
+def _objective(values: Floats, group: Ints, right: Floats, x: Floats) -> Floats:
+    """Each entry's part of the expected log-likelihood, with its prior. Shape (groups,)."""
+    gain = right * x - _softplus(x)
+    return np.bincount(group, gain, minlength=len(values)) - 0.5 * (values - 1) ** 2
+
+
+def _softplus(x: Floats) -> Floats:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))

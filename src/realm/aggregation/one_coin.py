@@ -1,0 +1,75 @@
+"""One-coin Dawid-Skene: a single accuracy per annotator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from realm.aggregation.base import Aggregator
+from realm.aggregation.em import FLOOR, class_shares, climb, log_priors, normalise
+from realm.aggregation.votes import Floats, Votes
+
+
+@dataclass(eq=False)
+class OneCoin(Aggregator):
+    """EM for one accuracy per annotator: right with probability a, else any of the other K - 1 options equally.
+
+    Y. Zhang, X. Chen, D. Zhou and M. I. Jordan (2016). Spectral methods meet EM: a provably optimal algorithm for
+    crowdsourcing. Journal of Machine Learning Research, 17, 1-44.
+
+    Starts from the vote shares. Only the annotators who gave an option tell it from the others, so an E-step sums
+    log(a (K - 1) / (1 - a)) over them and never looks at a confusion matrix. K is the number of the item's own options.
+    EM ends after `max_iter` iterations, or when the log-likelihood per annotation rises by less than `tol` (0: never).
+
+    | attribute | shape | meaning |
+    |---|---|---|
+    | accuracy_ | (annotators,) | a |
+    | priors_ | (options,) | P(truth = k) |
+    | log_likelihoods_ | (iterations,) | at each E-step; `log_likelihood_` is the last |
+    | n_iter_ | | iterations run |
+
+    The other attributes are those of every `Aggregator`.
+
+    Example:
+        >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
+        >>> model = OneCoin().fit(items, annotators, labels=[0, 0, 1, 1, 1, 0, 1, 1, 1])
+        >>> model.labels_.tolist(), model.accuracy_.round(2).tolist()
+        ([0, 1, 1], [1.0, 1.0, 0.33])
+    """
+
+    max_iter: int = 100
+    tol: float = 1e-6
+    seed: int = 0
+
+    priors_: Floats = field(init=False, repr=False)
+    log_likelihoods_: list[float] = field(init=False, repr=False)
+    log_likelihood_: float = field(init=False, repr=False)
+    n_iter_: int = field(init=False, repr=False)
+
+    def _fit(self, found: Votes) -> Floats:
+        log_others = np.log(np.maximum(found.option_counts - 1, 1))
+        guesses = found.counts * log_others[:, None]
+        constant = -float(log_others @ found.per_item)
+        posterior = found.vote_shares()
+        met = found.met
+
+        def maximise() -> None:
+            self.priors_ = class_shares(posterior)
+            self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
+
+        def step() -> tuple[float, float]:
+            nonlocal posterior
+            accuracy = np.clip(np.nan_to_num(self.accuracy_), FLOOR, 1 - FLOOR)
+            log_wrong = np.log1p(-accuracy)
+            posterior = found.cell_sums((np.log(accuracy) - log_wrong)[found.annotator])
+            posterior += guesses
+            posterior += log_priors(self.priors_, met)
+            likelihood = normalise(posterior, found) + constant + float(log_wrong @ found.per_annotator)
+            maximise()
+            return likelihood, likelihood
+
+        maximise()
+        self.log_likelihoods_ = climb(step, self.max_iter, self.tol, found.n_annotations)
+        self.n_iter_, self.log_likelihood_ = len(self.log_likelihoods_), self.log_likelihoods_[-1]
+        return posterior
