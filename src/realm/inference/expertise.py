@@ -1,0 +1,306 @@
+"""How far each annotator can be trusted, per task: expertise and accuracy with intervals, and a verdict in words.
+
+Training uses the paper's loss; what is reported comes from the joint likelihood with the model's P as each item's prior
+(`realm.inference.joint`), and from the posterior of each accuracy under a prior fitted to the pool (`intervals`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.annotations import Annotations
+from realm.annotations.table import UNKNOWN
+from realm.errors import RealmError
+from realm.inference import intervals
+from realm.inference.intervals import Grid
+from realm.inference.joint import Evidence, Indices, Joint
+from realm.inference.posterior import Floats, check_log_probs, posterior
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Bools = npt.NDArray[np.bool_]
+
+EXPERT = 0.999
+"""The beta at which an annotator named an expert is pinned."""
+RELIABLE = 0.5
+"""Reliable: the whole interval lies above beta 0.5, half-way from chance to always right (accuracy 0.75 at K=2)."""
+NO_BETTER = 0.2
+"""No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
+START = 0.5
+SWEEPS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Expertise and accuracy of every annotator in every task, and the posterior of every item.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | beta | (annotators, tasks) | expertise: the posterior mean, on [-1/(K-1), 1]; NaN without annotations |
+    | accuracy, low, high | (annotators, tasks) | beta + (1-beta) * mean(1/K) and its equal-tailed 95% interval |
+    | chance | (annotators, tasks) | accuracy of a guesser on the same items: mean(1/K) |
+    | n | (annotators, tasks) | annotations |
+    | posterior | (items, Kmax) | P(true label = k | everything), from `beta` |
+    | relative_tasks | (tasks,) | one label per item and no gold: absolute values hang on the model's calibration |
+    """
+
+    beta: Floats
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    chance: Floats
+    n: Indices
+    posterior: Floats
+    relative_tasks: Bools
+
+    @property
+    def relative(self) -> bool:
+        """True where no task has an item with two annotations (or gold): only ratios of betas are pinned down."""
+        return bool(self.relative_tasks.all())
+
+
+def estimate(
+    annotations: Annotations,
+    log_probs: npt.ArrayLike,
+    *,
+    prior: pd.DataFrame | None = None,
+    start: npt.ArrayLike | None = None,
+    fixed: Sequence[str] | None = None,
+    gold: npt.NDArray[np.integer] | None = None,
+) -> Estimate:
+    """Estimate expertise on the joint likelihood, with partial pooling and intervals.
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | log_probs | (items, Kmax) | log P(k|Q) of the model, in-sample or out of fold; ignored beyond an item's options |
+    | prior | table | an earlier expertise table: its estimates take the place of the pool for the annotators it names |
+    | start | (annotators, tasks) | betas to start from; NaN where unknown |
+    | fixed | names | annotators taken to be experts, pinned at beta 0.999 |
+    | gold | (items,) | true labels where known, -1 elsewhere |
+
+    EM first climbs the joint likelihood. Then each accuracy gets its posterior on a grid: the likelihood of the
+    annotator's labels, each item's true label being judged by the model and the *other* annotations, times the pool's
+    prior; the others' skills in turn are judged without the item at hand, until nothing moves.
+    """
+    joint = Joint(annotations, _with_gold(annotations, check_log_probs(annotations, log_probs), gold))
+    pinned = _pinned(annotations, fixed)
+    carried = _Carried.read(annotations, joint, prior)
+    begin = np.full(joint.n_cells, START)
+    if start is not None:
+        given = np.asarray(start, np.float64).reshape(-1)
+        begin = np.where(np.isfinite(given), given, begin)
+    skill = joint.skill(np.where(pinned, EXPERT, begin))
+    skill = joint.climb(skill, prior=(2.0, 2.0), fixed=pinned)
+
+    task = np.tile(np.arange(len(annotations.tasks)), annotations.n_annotators)
+    free = np.flatnonzero((joint.counts > 0) & ~pinned)
+    spread = _Spread(joint, free, task[free], carried)
+    mean, low, high = spread.settle(skill)
+    shape = (annotations.n_annotators, len(annotations.tasks))
+    mean[pinned], low[pinned], high[pinned] = skill[pinned], skill[pinned], skill[pinned]
+    beta, chance = joint.beta(mean).reshape(shape), joint.chance.reshape(shape)
+    return Estimate(
+        beta=beta,
+        accuracy=beta + (1 - beta) * chance,
+        low=_accuracy(joint, low).reshape(shape),
+        high=_accuracy(joint, high).reshape(shape),
+        chance=chance,
+        n=joint.counts.reshape(shape),
+        posterior=posterior(annotations, joint.log_probs, np.nan_to_num(beta)),
+        relative_tasks=_relative(annotations, gold),
+    )
+
+
+def _accuracy(joint: Joint, skill: Floats) -> Floats:
+    beta = joint.beta(skill)
+    return beta + (1 - beta) * joint.chance
+
+
+class _Spread:
+    """The posterior of every free cell's skill, and the sweeps that settle them together."""
+
+    def __init__(self, joint: Joint, free: Indices, task: Indices, carried: _Carried) -> None:
+        self.joint, self.free, self.task, self.carried = joint, free, task, carried
+        row = np.full(joint.n_cells, UNKNOWN)
+        row[free] = np.arange(len(free))
+        rows = row[joint.cell]
+        order = np.argsort(rows, kind="stable")
+        self.order = order[rows[order] != UNKNOWN]
+        self.row = rows[self.order]
+        self.most = int(joint.counts[free].max(initial=1))
+
+    def settle(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean, low and high skill of each cell, NaN where it has none. Shapes (cells,)."""
+        behind = skill[self.joint.cell]
+        grid = Grid.fine_enough(self.most, spacing=1.0, largest=256)
+        for sweep in range(SWEEPS):
+            mass, evidence = self.posteriors(grid, behind)
+            elsewhere = intervals.without_own(grid, evidence, self.row, mass)
+            moved = np.abs(elsewhere - behind[self.order]).max(initial=0.0)
+            # Sweeps that circle instead of settling are brought in by taking half steps.
+            pace = 1.0 if sweep < 10 else 0.5
+            behind[self.order] += pace * (elsewhere - behind[self.order])
+            if moved < 1e-4:
+                break
+        grid = Grid.fine_enough(self.most, spacing=0.5, largest=1024)
+        mass, _ = self.posteriors(grid, behind)
+        tail = (1 - intervals.COVERAGE) / 2
+        found = np.full((3, self.joint.n_cells), np.nan)
+        found[:, self.free] = mass @ grid.points, grid.quantile(mass, tail), grid.quantile(mass, 1 - tail)
+        return found[0], found[1], found[2]
+
+    def posteriors(self, grid: Grid, behind: Floats) -> tuple[Floats, Evidence]:
+        """The posterior of each free cell on the grid, given the skill behind every annotation. (free cells, size)"""
+        evidence = self.joint.leave_one_out(behind).take(self.order)
+        logs = intervals.log_likelihood(grid, evidence, self.row, len(self.free))
+        mass = np.empty_like(logs)
+        for task in np.unique(self.task):
+            rows = np.flatnonzero(self.task == task)
+            mass[rows] = intervals.pooled(grid, logs[rows])
+        known = np.flatnonzero(np.isfinite(self.carried.right[self.free]))
+        cells = self.free[known]
+        mass[known] = intervals.with_prior(grid, logs[known], self.carried.right[cells], self.carried.wrong[cells])
+        return mass, evidence
+
+
+# -------------------------------------------------------------------- what is known beforehand
+
+
+def _with_gold(annotations: Annotations, log_probs: Floats, gold: npt.NDArray[np.integer] | None) -> Floats:
+    """The model's P with gold in its place where it is known."""
+    if gold is None:
+        return log_probs
+    if len(gold) != annotations.n_items or (np.asarray(gold) >= annotations.option_counts).any():
+        raise RealmError(
+            f"gold must hold one label for each of the {annotations.n_items} items: an index of its options, or -1."
+        )
+    known = np.flatnonzero(np.asarray(gold) != UNKNOWN)
+    certain = log_probs.copy()
+    certain[known] = -np.inf
+    certain[known, np.asarray(gold)[known]] = 0.0
+    return certain
+
+
+def _pinned(annotations: Annotations, fixed: Sequence[str] | None) -> Bools:
+    """The cells of annotators named as experts. Shape (cells,)."""
+    index = {name: i for i, name in enumerate(annotations.annotators)}
+    if missing := [name for name in fixed or () if name not in index]:
+        raise RealmError(
+            f"no such annotator to pin as an expert: {', '.join(missing)}. "
+            f"There are: {', '.join(annotations.annotators[:20])}."
+        )
+    pinned = np.zeros((annotations.n_annotators, len(annotations.tasks)), dtype=bool)
+    pinned[[index[name] for name in fixed or ()]] = True
+    return pinned.reshape(-1)
+
+
+def _relative(annotations: Annotations, gold: npt.NDArray[np.integer] | None) -> Bools:
+    """The tasks in which nothing but the model's calibration fixes the scale of expertise. Shape (tasks,)."""
+    anchored = annotations.annotations_per_item > 1
+    if gold is not None:
+        anchored |= (np.asarray(gold) != UNKNOWN) & (annotations.annotations_per_item > 0)
+    relative: Bools = np.bincount(annotations.item_tasks[anchored], minlength=len(annotations.tasks)) == 0
+    return relative
+
+
+@dataclass(frozen=True, eq=False)
+class _Carried:
+    """An earlier estimate as a Beta of its own for each cell; NaN where there is none. Shapes (cells,)."""
+
+    right: Floats
+    wrong: Floats
+
+    @classmethod
+    def read(cls, annotations: Annotations, joint: Joint, table: pd.DataFrame | None) -> _Carried:
+        right, wrong = np.full(joint.n_cells, np.nan), np.full(joint.n_cells, np.nan)
+        if table is None:
+            return cls(right, wrong)
+        needed = ["annotator", "task", "expertise", "accuracy", "low", "high"]
+        if missing := [name for name in needed if name not in table.columns]:
+            raise RealmError(
+                f"--prior: the table lacks {', '.join(missing)}; give the expertise.csv of an earlier run "
+                f"(columns {', '.join(needed)})."
+            )
+        people = {name: i for i, name in enumerate(annotations.annotators)}
+        tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
+        try:
+            numbers = table[needed[2:]].to_numpy(np.float64)
+        except ValueError as error:
+            raise RealmError(f"--prior: {', '.join(needed[2:])} must be numbers: {error}.") from None
+        for row, (name, task_name) in enumerate(zip(table["annotator"], table["task"], strict=True)):
+            person, task = people.get(str(name)), tasks.get(str(task_name))
+            if person is not None and task is not None and np.isfinite(numbers[row]).all():
+                cell = person * len(tasks) + task
+                right[cell], wrong[cell] = _beta_of(float(joint.lowest[cell]), *numbers[row].tolist())
+        return cls(right, wrong)
+
+
+def _beta_of(lowest: float, expertise: float, accuracy: float, low: float, high: float) -> tuple[float, float]:
+    """The Beta on skill with the mean and (by its width) the spread of an earlier estimate."""
+    mean = float(np.clip((expertise - lowest) / (1 - lowest), 1e-3, 1 - 1e-3))
+    # Accuracy and skill are both straight lines in expertise through (1, 1): a ratio turns one width into the other.
+    stretch = (1 - mean) / (1 - accuracy) if accuracy < 1 - 1e-9 else 1.0
+    spread = max((high - low) * stretch / (2 * 1.96), 1e-3)
+    weight = max(mean * (1 - mean) / spread**2 - 1, 1.0)
+    return mean * weight, (1 - mean) * weight
+
+
+# -------------------------------------------------------------------- the table people read
+
+
+def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
+    """A verdict in words for each cell: a claim that holds over the whole interval. Shape (annotators, tasks).
+
+    | verdict | the whole interval lies |
+    |---|---|
+    | reliable | above beta 0.5, half-way from chance to always right |
+    | worse than chance | below chance (beta 0) |
+    | no better than chance | below beta 0.2 |
+    | uncertain | none of these: more labels are needed, or the annotator is middling |
+    """
+    scale = 1 - estimate.chance
+    with np.errstate(invalid="ignore"):
+        low, high = 1 - (1 - estimate.low) / scale, 1 - (1 - estimate.high) / scale
+        claims = [low > RELIABLE, high < 0, high < NO_BETTER]
+    words = np.array(["reliable", "worse than chance", "no better than chance", "uncertain"], dtype=object)
+    chosen: npt.NDArray[np.object_] = words[np.select(claims, [0, 1, 2], 3)]
+    return chosen
+
+
+def table(annotations: Annotations, estimate: Estimate, trained: npt.ArrayLike | None = None) -> pd.DataFrame:
+    """One row per annotator and task with annotations, the most accurate first within a task.
+
+    Columns: annotator, task, expertise (re-estimated), expertise_trained (sigma(omega), where `trained` (annotators,
+    tasks) is given), accuracy, low, high, annotations, agreement (share of the labels that are the posterior's), verdict,
+    scale (`absolute`, or `relative` with one label per item).
+    """
+    import pandas as pd
+
+    person, task = np.nonzero(estimate.n)
+    agreed = estimate.posterior.argmax(axis=1)[annotations.item] == annotations.label
+    cell = annotations.annotator.astype(np.int64) * len(annotations.tasks) + annotations.item_tasks[annotations.item]
+    agreement = np.bincount(cell, agreed, minlength=estimate.n.size).reshape(estimate.n.shape)
+    columns = {
+        "annotator": np.array(annotations.annotators, dtype=object)[person],
+        "task": np.array([t.name for t in annotations.tasks], dtype=object)[task],
+        "expertise": estimate.beta[person, task],
+    }
+    if trained is not None:
+        columns["expertise_trained"] = np.asarray(trained, np.float64).reshape(estimate.n.shape)[person, task]
+    columns |= {
+        "accuracy": estimate.accuracy[person, task],
+        "low": estimate.low[person, task],
+        "high": estimate.high[person, task],
+        "annotations": estimate.n[person, task],
+        "agreement": agreement[person, task] / estimate.n[person, task],
+        "verdict": verdicts(estimate)[person, task],
+        "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
+    }
+    order = np.lexsort((person, -estimate.accuracy[person, task], task))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
