@@ -1,0 +1,96 @@
+"""Decoder-only backbones: the answer is the next token behind the prompt, or a whole continuation (`cloze`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from realm.annotations import Annotations
+from realm.errors import RealmError
+from realm.prompts import encode_prompt, lead, render, tokenize
+from realm.scorers.answers import AnswerTokens, find_answer_tokens
+from realm.scorers.base import Batch
+from realm.scorers.encoding import EncodedItems, Ragged
+from realm.scorers.language import LanguageScorer
+
+
+class CausalScorer(LanguageScorer):
+    """Rows are padded on the right and read at their own last token, so padding never shifts a position.
+
+    `cloze` reads one row per option: the prompt with that option behind it.
+    """
+
+    kind = "causal"
+
+    def find_tokens(self, answers: Sequence[str], options: Sequence[str]) -> AnswerTokens | None:
+        chat = self.style.chat_template
+        prompt = render(self.style, "text", None, options, self.tokenizer)
+        before = tokenize(self.tokenizer, prompt, chat=chat)
+
+        def encode(answer: str) -> list[int]:
+            return tokenize(self.tokenizer, prompt + lead(self.style) + answer, chat=chat)
+
+        return find_answer_tokens(encode, answers, before)
+
+    def encode(self, annotations: Annotations) -> EncodedItems:
+        self.check_options(annotations)
+        rows: list[list[int]] = []
+        starts = [0]
+        tails: list[list[int]] = []
+        for index, (_, text, context, options) in enumerate(annotations.iter_items()):
+            if self.style.answers == "cloze":
+                continuations = [self._continuation(option) for option in options]
+                reserve = max(len(ids) for ids in continuations)
+                prompt = encode_prompt(self.tokenizer, self.style, text, context, options, reserve)
+                rows.extend(prompt + ids for ids in continuations)
+                tails.extend(continuations)
+            else:
+                prefix = self.answers[annotations.item_tasks[index]].prefix
+                prompt = encode_prompt(self.tokenizer, self.style, text, context, options, len(prefix))
+                rows.append([*prompt, *prefix])
+            starts.append(len(rows))
+        row_starts = np.array(starts, dtype=np.int64)
+        cloze = self.style.answers == "cloze"
+        return EncodedItems(
+            rows=Ragged.of(rows),
+            row_starts=row_starts,
+            tasks=annotations.item_tasks,
+            option_counts=annotations.option_counts,
+            targets=Ragged.of(tails) if cloze else None,
+            target_starts=row_starts if cloze else None,
+        )
+
+    def _continuation(self, option: str) -> list[int]:
+        ids = self.tokenizer(lead(self.style) + option, add_special_tokens=False)["input_ids"]
+        if not ids:
+            raise RealmError(f"--answers cloze: the option {option!r} has no tokens.")
+        return [int(token) for token in ids]
+
+    def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
+        batch = self._common(encoded, items)
+        if encoded.targets is not None:
+            batch["target_lengths"] = torch.from_numpy(encoded.targets.lengths[encoded.rows_of(items)])
+        return batch
+
+    def run_backbone(self, batch: Batch) -> Tensor:
+        decoder = self.backbone.get_decoder() if hasattr(self.backbone, "get_decoder") else self.backbone.base_model
+        hidden: Tensor = decoder(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False
+        ).last_hidden_state
+        return hidden
+
+    def answer_states(self, batch: Batch) -> Tensor:
+        last = batch["attention_mask"].sum(1) - 1
+        return self.run_backbone(batch)[torch.arange(len(last), device=last.device), last]
+
+    def option_states(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        hidden, ids = self.run_backbone(batch), batch["input_ids"]
+        ends = batch["attention_mask"].sum(1)
+        place = torch.arange(ids.shape[1], device=ids.device)[None, :]
+        said = (place < ends[:, None]) & (place >= (ends - batch["target_lengths"])[:, None])
+        row, column = said.nonzero(as_tuple=True)
+        return hidden[row, column - 1], ids[row, column], row

@@ -1,0 +1,60 @@
+"""Encoder backbones with a classification head of K rows per task: small and fast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from realm.annotations import Annotations, Task
+from realm.errors import RealmError
+from realm.prompts import PromptStyle
+from realm.scorers.base import Batch, Scorer
+from realm.scorers.encoding import EncodedItems, Ragged
+from realm.scorers.vocabulary import masked_log_softmax
+
+
+class ClassifierScorer(Scorer):
+    """The head has one row for each label of each task; a task reads its own rows.
+
+    The saved model is a plain `AutoModelForSequenceClassification`. The text is read as it is, with the context behind
+    it; an instruction, a prompt and letters mean nothing to an encoder.
+    """
+
+    kind = "classifier"
+
+    def __init__(self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...]) -> None:
+        super().__init__(backbone, tokenizer, style, tasks)
+        starts = np.concatenate([[0], np.cumsum([len(task.labels or ()) for task in tasks])])
+        self.register_buffer("row_starts", torch.from_numpy(starts[:-1].astype(np.int64)), persistent=False)
+
+    def encode(self, annotations: Annotations) -> EncodedItems:
+        if annotations.options is not None and annotations.options.null_count < len(annotations.options):
+            raise RealmError("a classifier needs one label inventory per task; these items list options of their own.")
+        texts = [text if not context else f"{text}\n{context}" for _, text, context, _ in annotations.iter_items()]
+        limit = {"truncation": True, "max_length": self.style.max_length}
+        rows = self.tokenizer(texts, **limit)["input_ids"] if texts else []
+        return EncodedItems(
+            rows=Ragged.of(rows),
+            row_starts=np.arange(len(rows) + 1, dtype=np.int64),
+            tasks=annotations.item_tasks,
+            option_counts=annotations.option_counts,
+        )
+
+    def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
+        return self._common(encoded, items)
+
+    def run_backbone(self, batch: Batch) -> Tensor:
+        logits: Tensor = self.backbone(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+        return logits
+
+    def forward(self, batch: Batch) -> Tensor:
+        self._use_trunk(batch)
+        logits = self.run_backbone(batch)
+        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        counts = batch["option_counts"]
+        rows = self.row_starts[batch["item_tasks"]][:, None] + torch.arange(int(counts.max()), device=counts.device)
+        return masked_log_softmax(logits.gather(1, rows.clamp(max=logits.shape[1] - 1)), counts)

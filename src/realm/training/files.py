@@ -1,0 +1,95 @@
+"""Files that are whole or absent: written beside, then renamed; folders with a SHA-256 manifest written last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from realm.errors import RealmError
+
+MANIFEST = "manifest.json"
+
+
+def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let `write` make the file beside its place, then put it there in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=path.suffix)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        write(partial)
+        _make_durable(partial)
+        partial.chmod(0o644)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _make_durable(path: Path) -> None:
+    with path.open("rb") as handle:
+        os.fsync(handle.fileno())
+
+
+def write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+
+
+def write_yaml(path: Path, value: Any) -> None:
+    write_text(path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+
+
+def read_json(path: Path) -> Any:
+    return _read(path, json.loads, "JSON")
+
+
+def read_yaml(path: Path) -> Any:
+    return _read(path, yaml.safe_load, "YAML")
+
+
+def _read(path: Path, parse: Callable[[str], Any], language: str) -> Any:
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
+    except (ValueError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RealmError(f"{path}: not readable as {language}: {error}") from None
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
+    """Record the SHA-256 of every file under the folder; the last file to be written."""
+    files = {
+        str(path.relative_to(folder)): sha256(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST and path.relative_to(folder).parts[0] not in skip
+    }
+    write_json(folder / MANIFEST, {"sha256": files})
+
+
+def verify_manifest(folder: Path) -> None:
+    """Refuse a folder whose files are not those its manifest names."""
+    recorded = read_json(folder / MANIFEST).get("sha256", {})
+    for name, expected in recorded.items():
+        path = folder / name
+        if not path.is_file():
+            raise RealmError(f"{path} is missing: {folder} is not whole.")
+        if sha256(path) != expected:
+            raise RealmError(f"{path} was changed or damaged: its SHA-256 is not the one in {folder / MANIFEST}.")

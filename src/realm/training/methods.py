@@ -1,0 +1,66 @@
+"""One machine, five methods: where the labels come from, and which channel reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from realm.aggregation import aggregate
+from realm.annotations import Annotations
+from realm.channels import Channel, IdentityChannel, MixtureChannel
+from realm.errors import RealmError
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class TrainingLabels:
+    """What a method trains on: the same items, its own annotations, its own channel, and what to tell the user."""
+
+    annotations: Annotations
+    channel: Channel
+    warnings: list[str]
+
+
+def training_labels(annotations: Annotations, method: str, *, seed: int = 0, start: float = 0.0) -> TrainingLabels:
+    """The labels and the channel of a method. Gold is dropped here for every method but `oracle`."""
+    gold = annotations.gold
+    table = annotations.without_gold()
+    if method == "oracle":
+        if gold is None or not (gold != UNKNOWN).any():
+            raise RealmError("--method oracle trains on gold labels, and the table has none. Name the column: --gold.")
+        missing = int((gold == UNKNOWN).sum())
+        note = [f"oracle: {missing:,} of {table.n_items:,} items have no gold label and are left out."] * bool(missing)
+        return TrainingLabels(one_label_each(table, gold), IdentityChannel(), note)
+    if table.n_annotations == 0:
+        raise RealmError("the table has no annotations to train on.")
+    if method == "realm":
+        channel = MixtureChannel(table.n_annotators, len(table.tasks), start)
+        return TrainingLabels(table, channel, _identifiability(table))
+    if method == "noisy":
+        return TrainingLabels(table, IdentityChannel(), [])
+    result = aggregate(table, method, seed=seed)
+    return TrainingLabels(one_label_each(table, result.labels), IdentityChannel(), list(result.warnings))
+
+
+def one_label_each(table: Annotations, labels: np.ndarray) -> Annotations:
+    """The same items with one annotation each, by one nameless annotator; items with label -1 have none."""
+    known = np.flatnonzero(labels != UNKNOWN).astype(np.int32)
+    return replace(
+        table,
+        annotators=("aggregate",),
+        item=known,
+        annotator=np.zeros(len(known), dtype=np.int32),
+        label=labels[known].astype(np.int32),
+        gold=None,
+    )
+
+
+def _identifiability(table: Annotations) -> list[str]:
+    notes = []
+    if table.n_annotators == 1:
+        notes.append("there is a single annotator: expertise cannot be identified, only how sharp the model is.")
+    elif int(table.annotations_per_item.max(initial=0)) <= 1:
+        notes.append("every item has one annotation: expertise is known up to scale only, and is marked relative.")
+    return notes

@@ -1,0 +1,153 @@
+"""The model card: what the checkpoint answers, how it is asked, and a snippet that needs nothing but transformers."""
+
+from __future__ import annotations
+
+from realm.annotations import Task
+from realm.prompts import LETTERS, lead, render
+from realm.scorers.base import Scorer
+from realm.scorers.language import LanguageScorer
+
+_LOADERS = {"seq2seq": "AutoModelForSeq2SeqLM", "causal": "AutoModelForCausalLM"}
+
+
+def model_card(scorer: Scorer, base_model: str, method: str) -> str:
+    """The card as Markdown."""
+    base = base_model.replace("\\", "/").rstrip("/").split("/")
+    name = "/".join(base[-2:]) if len(base) <= 2 else base[-1]
+    kind = "text-classification" if scorer.kind == "classifier" else "text-generation"
+    return "\n".join(
+        [
+            f"---\nlibrary_name: transformers\npipeline_tag: {kind}\ntags: [realm]\n---",
+            f"# A model fine-tuned on crowd labels\n\nBase model: {name}. Method: {method}.",
+            "Trained with REALM on labels of annotators of uneven quality. The annotators have left no parameter in it:\n"
+            "it is a plain checkpoint. Items longer than the training limit "
+            f"({scorer.style.max_length} tokens) should have their text shortened, not their options.",
+            _labels(scorer.tasks),
+            "## Use\n",
+            f"```python\n{snippet(scorer)}```\n",
+        ]
+    )
+
+
+def _labels(tasks: tuple[Task, ...]) -> str:
+    lines = ["## Labels\n"]
+    for task in tasks:
+        names = "each item lists its own options" if task.labels is None else ", ".join(map(repr, task.labels))
+        lines.append(f"- task {task.name!r}: {names}")
+    return "\n".join(lines)
+
+
+def snippet(scorer: Scorer) -> str:
+    """Code that answers one item, from the folder of the checkpoint."""
+    if not isinstance(scorer, LanguageScorer):
+        return _classifier_snippet(scorer)
+    task = scorer.tasks[0]
+    own = task.labels is None
+    options = [f"OPTION{i}" for i in range(2)] if own else list(task.labels or ())
+    asked = render(scorer.style, "TEXT", None, options, scorer.tokenizer)
+    head = [
+        "import torch",
+        f"from transformers import AutoTokenizer, {_LOADERS[scorer.kind]}",
+        "",
+        'folder = "."  # where this card lies',
+        "tokenizer = AutoTokenizer.from_pretrained(folder)",
+        f"model = {_LOADERS[scorer.kind]}.from_pretrained(folder, dtype=torch.float32).eval()",
+        f"labels = {list(task.labels or ())!r}" if not own else "labels = []  # every item lists its own options",
+        "",
+        "",
+        "def prompt(text, options):",
+        *_prompt_lines(scorer, asked, options),
+        "",
+        "",
+    ]
+    body = _cloze_lines(scorer) if scorer.style.answers == "cloze" else _token_lines(scorer)
+    return "\n".join([*head, *body, ""])
+
+
+def _prompt_lines(scorer: LanguageScorer, asked: str, options: list[str]) -> list[str]:
+    """The prompt with the text and the options put in by plain replacement, so that no character has a meaning."""
+    if scorer.style.answers == "letters":
+        listed = "\n".join(f"{letter}) {option}" for letter, option in zip(LETTERS, options, strict=False))
+        made = f'"\\n".join(f"{{letter}}) {{option}}" for letter, option in zip({LETTERS!r}, options))'
+    elif scorer.style.answers == "names":
+        listed, made = ", ".join(options), '", ".join(options)'
+    else:
+        listed, made = "", ""
+    before, after = asked.split("TEXT", 1)
+    if listed:
+        middle, end = after.split(listed, 1)
+        return [f"    return {before!r} + text + {middle!r} + {made} + {end!r}"]
+    return [f"    return {before!r} + text + {after!r}"]
+
+
+def _token_lines(scorer: LanguageScorer) -> list[str]:
+    found = scorer.answers[0]
+    special = "" if not scorer.style.chat_template else ", add_special_tokens=False"
+    start = "1" if scorer.kind == "seq2seq" else "inputs.input_ids.shape[1]"
+    return [
+        f"shared = {list(found.prefix)!r}  # tokens that every answer begins with",
+        f"tokens = {list(found.tokens)!r}  # then the token that says each option",
+        "",
+        "",
+        "def answer(text, options=labels):",
+        f'    inputs = tokenizer(prompt(text, options), return_tensors="pt"{special})',
+        f"    start = {start}",
+        "",
+        "    def allowed(_, ids):",
+        "        said = len(ids) - start",
+        "        return [shared[said]] if said < len(shared) else tokens[: len(options)]",
+        "",
+        "    output = model.generate(**inputs, max_new_tokens=len(shared) + 1, do_sample=False, num_beams=1,",
+        "                            prefix_allowed_tokens_fn=allowed)",
+        "    return options[tokens.index(int(output[0, start + len(shared)]))]",
+    ]
+
+
+def _cloze_lines(scorer: LanguageScorer) -> list[str]:
+    if scorer.kind == "seq2seq":
+        score = [
+            '    inputs = tokenizer(prompt(text, options), return_tensors="pt")',
+            '    target = tokenizer(option, return_tensors="pt").input_ids',
+            "    target = target[:, :-1] if target[0, -1] == tokenizer.eos_token_id else target",
+            "    logits = model(**inputs, labels=target).logits[0].log_softmax(-1)",
+            "    return logits.gather(1, target[0][:, None]).mean().item()",
+        ]
+    else:
+        special = not scorer.style.chat_template
+        score = [
+            f"    before = tokenizer(prompt(text, options), add_special_tokens={special}).input_ids",
+            f"    said = tokenizer({lead(scorer.style)!r} + option, add_special_tokens=False).input_ids",
+            "    logits = model(torch.tensor([before + said])).logits[0, len(before) - 1 : -1].log_softmax(-1)",
+            "    return logits.gather(1, torch.tensor(said)[:, None]).mean().item()",
+        ]
+    return [
+        "@torch.no_grad()",
+        "def likelihood(text, options, option):",
+        *score,
+        "",
+        "",
+        "def answer(text, options=labels):",
+        "    return max(options, key=lambda option: likelihood(text, options, option))",
+    ]
+
+
+def _classifier_snippet(scorer: Scorer) -> str:
+    task = scorer.tasks[0]
+    return "\n".join(
+        [
+            "import torch",
+            "from transformers import AutoModelForSequenceClassification, AutoTokenizer",
+            "",
+            'folder = "."  # where this card lies',
+            "tokenizer = AutoTokenizer.from_pretrained(folder)",
+            "model = AutoModelForSequenceClassification.from_pretrained(folder).eval()",
+            f"labels = {list(task.labels or ())!r}  # the first rows of the head, task {task.name!r}",
+            "",
+            "",
+            "@torch.no_grad()",
+            "def answer(text):",
+            f'    inputs = tokenizer(text, truncation=True, max_length={scorer.style.max_length}, return_tensors="pt")',
+            "    return labels[int(model(**inputs).logits[0, : len(labels)].argmax())]",
+            "",
+        ]
+    )

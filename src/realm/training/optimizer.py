@@ -1,0 +1,59 @@
+"""AdamW in which absent annotators do not move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class ExpertiseAdamW(torch.optim.AdamW):
+    """AdamW whose groups with `masked=True` step only where `touched()` is true, entry by entry.
+
+    Dense AdamW keeps moving an entry whose gradient is 0, by the momentum of earlier batches: with thousands of
+    annotators, nearly all of them at every step. Here an entry that no annotation of the effective batch touched
+    keeps its value and its moments, and bias correction counts the steps of each entry on its own. For an entry that
+    is touched at every step this is AdamW exactly.
+
+    `touched()` returns a boolean mask of the masked parameter's shape for the step at hand.
+    """
+
+    def __init__(self, groups: Iterable[dict[str, Any]], touched: Callable[[], Tensor], **defaults: Any) -> None:
+        self.touched = touched
+        super().__init__([{"masked": False, **group} for group in groups], **defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:  # type: ignore[override]
+        masked = [
+            (group, parameter, parameter.grad)
+            for group in self.param_groups
+            if group["masked"]
+            for parameter in group["params"]
+            if parameter.grad is not None
+        ]
+        for _, parameter, _ in masked:
+            parameter.grad = None
+        loss = super().step(closure)
+        for group, parameter, gradient in masked:
+            self._step_masked(group, parameter, gradient, self.touched())
+            parameter.grad = gradient
+        return loss
+
+    def _step_masked(self, group: dict[str, Any], parameter: nn.Parameter, gradient: Tensor, touched: Tensor) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["steps"] = torch.zeros_like(parameter)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        first, second = group["betas"]
+        touched = touched.to(parameter.device)
+        here, moving = gradient[touched], parameter[touched]
+        steps = state["steps"][touched] + 1
+        mean = first * state["exp_avg"][touched] + (1 - first) * here
+        square = second * state["exp_avg_sq"][touched] + (1 - second) * here * here
+        state["steps"][touched], state["exp_avg"][touched], state["exp_avg_sq"][touched] = steps, mean, square
+        corrected = (square / (1 - second**steps)).sqrt() + group["eps"]
+        moving = moving * (1 - group["lr"] * group["weight_decay"])
+        parameter[touched] = moving - group["lr"] * (mean / (1 - first**steps)) / corrected

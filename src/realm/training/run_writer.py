@@ -1,0 +1,125 @@
+"""Writing a run: what is known when it starts, and everything it produced when it ends."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from realm import __version__
+from realm.annotations import Annotations
+from realm.errors import RealmError
+from realm.inference.evaluate import evaluate
+from realm.inference.predict import score
+from realm.training import checkpoints, run_folder
+from realm.training.files import read_yaml, write_atomically, write_json, write_manifest, write_text, write_yaml
+from realm.training.model_card import model_card
+
+if TYPE_CHECKING:
+    from realm.training.trainer import RealmTrainer
+
+_TIMED = ("runtime", "per_second", "flos")
+
+
+def describe(trainer: RealmTrainer) -> dict[str, Any]:
+    """What `config.yaml` says of a run: it must be the same again for the run to be resumed."""
+    table = trainer.annotations
+    return {
+        "realm": __version__,
+        "model": trainer.model_name,
+        "settings": trainer.args.settings(),
+        "gold": "used in training" if trainer.args.use_gold or trainer.args.method == "oracle" else "not read",
+        "data": {
+            "fingerprint": run_folder.fingerprint(table),
+            "items": table.n_items,
+            "annotators": table.n_annotators,
+            "annotations": table.n_annotations,
+        },
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")},
+    }
+
+
+def write_start(trainer: RealmTrainer, resume: bool) -> None:
+    """Write `config.yaml`; a resumed run must be the run that the folder holds."""
+    path = trainer.run / run_folder.CONFIG
+    now = describe(trainer)
+    if resume and path.exists():
+        before = read_yaml(path)
+        for part in ("model", "settings", "data"):
+            if before.get(part) != now[part]:
+                raise RealmError(f"--resume: {trainer.run} holds a run with {_difference(part, before, now)}.")
+    (trainer.run / "manifest.json").unlink(missing_ok=True)
+    write_yaml(path, now)
+
+
+def _difference(part: str, before: dict[str, Any], now: dict[str, Any]) -> str:
+    was, is_ = before.get(part), now[part]
+    if isinstance(was, dict) and isinstance(is_, dict):
+        name = next(key for key in is_ if was.get(key) != is_[key])
+        return f"{part} {name} = {was.get(name)}, not {is_[name]}"
+    return f"another {part} ({was}, not {is_})"
+
+
+def write_results(trainer: RealmTrainer) -> None:
+    """Everything the run produced; the manifest last, so that a run with a manifest is whole."""
+    from realm.inference.expertise import table as expertise_table
+    from realm.inference.posterior import labels_table
+    from realm.report.spreadsheet import write_csv
+
+    run, scorer = trainer.run, trainer.scorer
+    run_folder.replace_folder(run / "model", lambda partial: _write_model(trainer, partial))
+    write_json(run / run_folder.SCORER, _asked(trainer))
+    if trainer.channel is not None:
+        omega = trainer.channel.omega.detach().float().cpu().numpy()
+        run_folder.write_tensors(run / checkpoints.CHANNEL, omega=omega)
+        trainer._write_trajectory(run)
+    log_probs = trainer.scores().log_probs
+    run_folder.write_tensors(run / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
+    write_atomically(run / "annotations.csv", lambda partial: write_table(trainer.annotations, partial))
+    estimate = trainer.estimate()
+    trained = None if trainer.channel is None else trainer.channel.expertise().double().numpy()
+    write_csv(expertise_table(trainer.annotations, estimate, trained=trained), run / "expertise.csv")
+    write_csv(labels_table(trainer.annotations, estimate.posterior), run / "labels.csv")
+    metrics: dict[str, Any] = {
+        "history": [
+            {k: v for k, v in entry.items() if not any(part in k for part in _TIMED)}
+            for entry in trainer.state.log_history
+        ],
+        "steps": trainer.state.global_step,
+        "warnings": trainer.warnings,
+        "probabilities": "in-sample",
+    }
+    if trainer.test is not None and trainer.encoded_test is not None:
+        metrics["test"] = evaluate(trainer.test, score(scorer, trainer.encoded_test, answer_mass=True))
+    write_json(run / "metrics.json", metrics)
+    write_manifest(run, skip=("checkpoints",))
+
+
+def write_table(annotations: Annotations, path: Path) -> None:
+    """The table in its canonical form, exactly, since it is read back."""
+    frame = annotations.to_pandas()
+    if "options" in frame:
+        frame["options"] = [json.dumps(options, ensure_ascii=False) for options in frame["options"]]
+    frame.to_csv(path, index=False)
+
+
+def _write_model(trainer: RealmTrainer, folder: Path) -> None:
+    scorer = trainer.scorer
+    scorer.backbone.config.use_cache = True
+    scorer.backbone.save_pretrained(folder)
+    scorer.tokenizer.save_pretrained(folder)
+    write_text(folder / "README.md", model_card(scorer, trainer.model_name, trainer.args.method))
+
+
+def _asked(trainer: RealmTrainer) -> dict[str, Any]:
+    scorer = trainer.scorer
+    return {
+        "kind": scorer.kind,
+        "style": scorer.style.as_dict(),
+        "tasks": [{"name": task.name, "labels": task.labels} for task in scorer.tasks],
+        "max_options": int(trainer.annotations.option_counts.max()),
+        **scorer.extra_state(),
+    }

@@ -1,0 +1,107 @@
+"""Effective batches as a function of seed, epoch and effective size only, then cut into micro-batches and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Sampler
+
+from realm.annotations import Annotations
+
+Index = npt.NDArray[np.int64]
+GROUPED_BATCHES = 50
+
+
+class ItemGroup(NamedTuple):
+    """An item and those of its annotations that the batch trains on (none: the item only keeps a rank in step)."""
+
+    item: int
+    annotations: Index
+
+
+class EffectiveBatchSampler(Sampler[list[ItemGroup]]):
+    """Yields this rank's micro-batches, `accumulation` of them per optimiser step.
+
+    `unit="item"` draws items with all their annotations, `unit="annotation"` draws annotations and groups those of
+    one item. All annotations of an item that fall into an effective batch share one micro-batch, so one forward.
+    The last batch of an epoch may be short and then takes fewer micro-batches.
+
+    With `length_grouping`, batches are cut from stretches of 50 batches sorted by length, in random order.
+    """
+
+    def __init__(
+        self,
+        annotations: Annotations,
+        lengths: npt.NDArray[np.integer],
+        *,
+        unit: str = "item",
+        micro_size: int,
+        accumulation: int = 1,
+        world_size: int = 1,
+        rank: int = 0,
+        seed: int = 0,
+        length_grouping: bool = True,
+    ) -> None:
+        self.annotations, self.lengths, self.unit = annotations, lengths, unit
+        self.micro_size, self.accumulation = micro_size, accumulation
+        self.world_size, self.rank, self.seed, self.length_grouping = world_size, rank, seed, length_grouping
+        self.epoch = 0
+        labelled = np.flatnonzero(annotations.annotations_per_item)
+        self.units = labelled if unit == "item" else np.arange(annotations.n_annotations)
+
+    @property
+    def effective_size(self) -> int:
+        return self.micro_size * self.accumulation * self.world_size
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Micro-batches of this rank in an epoch."""
+        full, rest = divmod(len(self.units), self.effective_size)
+        return full * self.accumulation + self._short_steps(rest)
+
+    def _short_steps(self, units: int) -> int:
+        return -(-units // (self.micro_size * self.world_size))
+
+    def effective_batches(self) -> list[Index]:
+        """The units (items or annotations) of each effective batch of this epoch."""
+        generator = np.random.default_rng([self.seed, self.epoch])
+        order = generator.permutation(self.units)
+        size = self.effective_size
+        if self.length_grouping:
+            of_unit = self.lengths if self.unit == "item" else self.lengths[self.annotations.item]
+            stretches = np.split(order, range(size * GROUPED_BATCHES, len(order), size * GROUPED_BATCHES))
+            order = np.concatenate([s[np.argsort(of_unit[s], kind="stable")] for s in stretches])
+        batches = np.split(order, range(size, len(order), size))
+        if self.length_grouping:
+            # The short batch stays last, since fewer micro-batches can only end an epoch.
+            short = batches.pop() if len(batches[-1]) < size else None
+            batches = [batches[i] for i in generator.permutation(len(batches))]
+            if short is not None:
+                batches.append(short)
+        return batches
+
+    def __iter__(self) -> Iterator[list[ItemGroup]]:
+        for batch in self.effective_batches():
+            steps = self.accumulation if len(batch) == self.effective_size else self._short_steps(len(batch))
+            groups = self._groups(batch)
+            parts = np.array_split(np.arange(len(groups)), steps * self.world_size)
+            for step in range(steps):
+                part = parts[step * self.world_size + self.rank]
+                idle = [ItemGroup(groups[0].item, np.empty(0, dtype=np.int64))]
+                yield [groups[i] for i in part] or idle
+
+    def _groups(self, batch: Index) -> list[ItemGroup]:
+        """The batch as items with annotations, longest first (so that memory runs out at once if it does)."""
+        if self.unit == "item":
+            offsets = self.annotations.offsets
+            groups = [ItemGroup(int(item), np.arange(offsets[item], offsets[item + 1])) for item in batch]
+        else:
+            batch = np.sort(batch)
+            items, starts = np.unique(self.annotations.item[batch], return_index=True)
+            groups = [ItemGroup(int(i), part) for i, part in zip(items, np.split(batch, starts[1:]), strict=True)]
+        return sorted(groups, key=lambda group: -int(self.lengths[group.item]))

@@ -1,0 +1,328 @@
+"""`RealmTrainer`: Hugging Face's `Trainer` with annotations for data, the channel's likelihood for a loss, and a run
+folder for output. No method has a training loop of its own."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import Trainer, set_seed
+
+from realm.annotations import Annotations
+from realm.channels import MixtureChannel
+from realm.errors import RealmError
+from realm.inference.evaluate import evaluate, gold_items
+from realm.inference.predict import Scores, score
+from realm.scorers import Scorer, load_scorer
+from realm.scorers.lora import add_lora, merge_lora
+from realm.training import checkpoints, run_folder
+from realm.training.collator import Collator, TrainingItems
+from realm.training.config import RealmConfig
+from realm.training.files import write_manifest
+from realm.training.methods import training_labels
+from realm.training.model import RealmModel
+from realm.training.optimizer import ExpertiseAdamW
+from realm.training.sampler import EffectiveBatchSampler
+from realm.training.trunk_cache import TrunkCache
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from realm.inference.expertise import Estimate
+
+logger = logging.getLogger(__name__)
+
+
+class _Batches(DataLoader[Any]):
+    """A data loader that hands the epoch to its sampler; the sampler has already cut the batches by rank."""
+
+    def set_epoch(self, epoch: int) -> None:
+        sampler: Any = self.batch_sampler
+        sampler.set_epoch(epoch)
+
+
+class RealmTrainer(Trainer):
+    """Fine-tune a model on annotations and learn each annotator's expertise.
+
+    | argument | meaning |
+    |---|---|
+    | model | a folder, a named model, a Hugging Face id, or a `Scorer` |
+    | annotations | the table to train on |
+    | config | a `RealmConfig`; its `output_dir` is the run folder |
+    | test | a table with gold, evaluated every `eval_steps` and at the end |
+
+    Example:
+        >>> annotations = Annotations.read("labels.csv")  # doctest: +SKIP
+        >>> trainer = RealmTrainer("minilm-l6", annotations, RealmConfig("runs/sentiment"))  # doctest: +SKIP
+        >>> trainer.train()  # doctest: +SKIP
+        >>> trainer.expertise()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: str | Scorer,
+        annotations: Annotations,
+        config: RealmConfig,
+        *,
+        test: Annotations | None = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        if config.n_gpu > 1:
+            raise RealmError(
+                f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
+                "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
+            )
+        labels = training_labels(annotations, config.method, seed=config.seed, start=config.expertise_start)
+        self.annotations = annotations if config.use_gold else annotations.without_gold()
+        self.labels = labels
+        self.warnings = [*annotations.ledger.warnings, *labels.warnings]
+        for warning in labels.warnings:
+            logger.warning(warning)
+        set_seed(config.seed)
+        self.model_name = model if isinstance(model, str) else model.backbone.config._name_or_path
+        scorer = _load(model, annotations, config) if isinstance(model, str) else model
+        self._adapted = add_lora(scorer, config.lora_rank) if config.lora_rank else None
+        if config.train_layers:
+            scorer.freeze_below(config.train_layers)
+        self.scorer = scorer
+        self.encoded = scorer.encode(annotations)
+        self.test = test
+        self.encoded_test = None if test is None else scorer.encode(test)
+        if test is not None:
+            gold_items(test)
+        self._cache: TrunkCache | None = None
+        self._scores: Scores | None = None
+        self._trajectory: list[tuple[int, npt.NDArray[np.float32]]] = []
+        self._saving_to: Path | None = None
+        self._resuming = False
+        super().__init__(
+            model=RealmModel(scorer, labels.channel),
+            args=config,
+            train_dataset=TrainingItems(len(labels.annotations)),
+            eval_dataset=None if test is None else TrainingItems(test.n_items),
+            data_collator=lambda groups: groups,
+            callbacks=list(callbacks) if callbacks else None,
+        )
+        # The loss is already divided by the annotations of the whole effective batch.
+        self.loss_is_scaled_for_ga = True
+
+    @property
+    def run(self) -> Path:
+        return Path(self.args.output_dir)
+
+    @property
+    def channel(self) -> MixtureChannel | None:
+        """The learned channel; None for methods that learn none."""
+        channel = self.labels.channel
+        return channel if isinstance(channel, MixtureChannel) else None
+
+    # ---------------------------------------------------------------- batches and loss
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        args = self.args
+        if args.train_layers and args.cache_gb and self._cache is None:
+            self._cache = TrunkCache(self.scorer, self.encoded, args.cache_gb, progress=not args.disable_tqdm)
+        sampler = EffectiveBatchSampler(
+            self.labels.annotations,
+            self.encoded.lengths,
+            unit=args.batch_unit,
+            micro_size=args.per_device_train_batch_size,
+            accumulation=args.gradient_accumulation_steps,
+            world_size=args.world_size,
+            rank=args.process_index,
+            seed=args.seed,
+            length_grouping=args.length_grouping,
+        )
+        collator = Collator(self.scorer, self.encoded, self.labels.annotations, self._cache)
+        return _Batches(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
+
+    def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
+        """The annotations of the effective batch, over micro-batches and processes."""
+        count = torch.tensor(sum(len(batch["annotation_labels"]) for batch in batch_samples), device=device)
+        return self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | None = None,
+    ) -> Any:
+        likelihood = model(**inputs)
+        count = len(likelihood) if num_items_in_batch is None else num_items_in_batch
+        # Data parallelism averages gradients over processes; the loss is a sum over them.
+        loss = -likelihood.sum() / count * self.args.world_size
+        return (loss, likelihood) if return_outputs else loss
+
+    # ---------------------------------------------------------------- optimiser
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        if self.optimizer is not None:
+            return self.optimizer
+        args, ours = self.args, self.model
+        decayed = set(self.get_decay_parameter_names(ours))
+        theta = [(n, p) for n, p in ours.scorer.backbone.named_parameters(prefix="scorer.backbone") if p.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": [p for n, p in theta if n in decayed], "weight_decay": args.weight_decay},
+            {"params": [p for n, p in theta if n not in decayed], "weight_decay": 0.0},
+        ]
+        if self.channel is not None:
+            masked = args.expertise_optimizer == "masked"
+            omega = {"params": [self.channel.omega], "weight_decay": 0.0, "masked": masked}
+            groups.append({**omega, "lr": args.expertise_learning_rate})
+        if scale := list(ours.scorer.scale_parameters()):
+            groups.append({"params": scale, "weight_decay": 0.0, "lr": args.cloze_learning_rate})
+        self.optimizer = ExpertiseAdamW(
+            [group for group in groups if group["params"]],
+            self._touched,
+            lr=args.learning_rate,
+            betas=(args.adam_beta1, args.adam_beta2),
+            eps=args.adam_epsilon,
+        )
+        return self.optimizer
+
+    def _touched(self) -> Tensor:
+        """Which entries of omega the effective batch used, over all processes; the record starts anew."""
+        assert self.channel is not None
+        touched = self.channel.touched.clone()
+        self.channel.clear_touched()
+        if self.args.world_size > 1:
+            touched = self.accelerator.reduce(touched.to(self.args.device).int(), "sum") > 0
+        return touched
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        """Clip the model's gradients; the expertise has its own scale and is left out."""
+        return self.accelerator.clip_grad_norm_(self.model.scorer.parameters(), self.args.max_grad_norm)
+
+    # ---------------------------------------------------------------- during training
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs and self.channel is not None:
+            omega = self.channel.omega.detach().float().cpu().numpy().copy()
+            self._trajectory.append((self.state.global_step, omega))
+        super().log(logs, start_time)
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Accuracy and its kin on the test table."""
+        if self.test is None or self.encoded_test is None:
+            raise RealmError("there is no test table to evaluate on: pass `test=` or --test.")
+        figures = evaluate(self.test, score(self.scorer, self.encoded_test))
+        logged = {f"{metric_key_prefix}_{k}": v for k, v in figures.items() if isinstance(v, float)}
+        self.log(dict(logged))
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
+        return logged
+
+    # ---------------------------------------------------------------- checkpoints
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return str(self._saving_to or self.run / "checkpoints")
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Let `Trainer` write into a folder beside, add the manifest, then put the checkpoint in its place."""
+        final = self.run / "checkpoints" / f"checkpoint-{self.state.global_step}"
+        self._saving_to = self.run / "checkpoints" / ".partial"
+        try:
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                partial = self._saving_to / final.name
+                write_manifest(partial)
+                shutil.rmtree(final, ignore_errors=True)
+                partial.rename(final)
+                shutil.rmtree(self._saving_to, ignore_errors=True)
+                checkpoints.rotate(final.parent, self.args.save_total_limit)
+            self.accelerator.wait_for_everyone()
+        finally:
+            self._saving_to = None
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """What a checkpoint needs: the parameters that train. (`Trainer`'s own would pickle its arguments.)"""
+        folder = Path(output_dir or self.run)
+        if not self.args.should_save:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoints.save_trained(self.model, folder / checkpoints.TRAINED)
+        self._write_trajectory(folder)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        folder = Path(resume_from_checkpoint)
+        checkpoints.load_trained(self.model, folder / checkpoints.TRAINED)
+        self._trajectory = []
+        if (folder / checkpoints.TRAJECTORY).exists():
+            stored = run_folder.load_file(folder / checkpoints.TRAJECTORY)
+            self._trajectory = [(int(s), o) for s, o in zip(stored["steps"], stored["omega"], strict=True)]
+
+    def _write_trajectory(self, folder: Path) -> None:
+        if self._trajectory:
+            steps, omega = zip(*self._trajectory, strict=True)
+            run_folder.write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), omega=np.stack(omega))
+
+    # ---------------------------------------------------------------- the run
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **more: Any) -> Any:
+        """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
+        from realm.training.run_writer import write_results, write_start
+
+        resume = bool(resume_from_checkpoint)
+        if self.args.write_run and self.args.should_save:
+            run_folder.check_output(self.run, overwrite=self.args.overwrite, resume=resume)
+            if self.args.overwrite and not resume:
+                run_folder.clear(self.run)
+            write_start(self, resume=resume)
+        self.accelerator.wait_for_everyone()
+        found = checkpoints.newest_whole(self.run / "checkpoints") if resume else None
+        self._scores = None
+        result = super().train(resume_from_checkpoint=None if found is None else str(found), **more)
+        if self._adapted is not None:
+            merge_lora(self.scorer, self._adapted)
+            self._adapted = None
+        if self.args.write_run and self.args.should_save:
+            write_results(self)
+        self.accelerator.wait_for_everyone()
+        return result
+
+    def trajectory(self) -> list[tuple[int, npt.NDArray[np.float32]]]:
+        """(step, omega) at every logging step."""
+        return list(self._trajectory)
+
+    def scores(self) -> Scores:
+        """What the model says of the training items. In-sample: it was trained on their annotations."""
+        if self._scores is None:
+            prepare = None if self._cache is None else self._cache.add_to
+            self._scores = score(self.scorer, self.encoded, prepare=prepare)
+        return self._scores
+
+    def estimate(self) -> Estimate:
+        """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""
+        from realm.inference.expertise import estimate
+
+        return estimate(self.annotations, self.scores().log_probs)
+
+    def expertise(self) -> pd.DataFrame:
+        """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
+        from realm.inference.expertise import table
+
+        trained = None if self.channel is None else self.channel.expertise().double().numpy()
+        return table(self.annotations, self.estimate(), trained=trained)
+
+
+def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:
+    return load_scorer(
+        model,
+        annotations,
+        scorer=config.scorer,
+        answers=config.answers,
+        instruction=config.instruction,
+        max_length=config.max_length,
+        chat_template=config.chat_template,
+    )
