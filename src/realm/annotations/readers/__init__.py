@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from realm.annotations.build import Need, build
-from realm.annotations.readers.tables import read_table
+from realm.annotations.columns import ROLES
+from realm.annotations.readers import doccano
+from realm.annotations.readers.collect import Asked, Long, Multi
+from realm.annotations.readers.files import open_file
+from realm.annotations.readers.recognise import CONTAINERS, EXPORTS, FORMATS, recognise
+from realm.annotations.readers.tables import read_long, read_wide
 from realm.annotations.table import Annotations
+from realm.errors import RealmError
 
-__all__ = ["read"]
+__all__ = ["FORMATS", "read"]
 
 
 def read(
@@ -18,11 +24,57 @@ def read(
     *,
     format: str | None = None,
     wide: Sequence[str] | None = None,
-    multi: str | None = None,
+    multi: Multi | None = None,
+    rejected: Literal["drop", "keep"] = "drop",
     need: Need = "annotations",
     **build_arguments: Any,
 ) -> Annotations:
-    """Read a file into `Annotations`; `build_arguments` are those of `realm.annotations.build.build`."""
+    """Read a file into `Annotations`, whatever tool wrote it.
+
+    Args:
+        path: a file, or a folder of doccano's files.
+        format: one of `FORMATS`; by default the format is recognised by its own signature.
+        wide: the columns of annotators, in a table with one row per item.
+        multi: several answers in one annotation: "first" keeps the first, "drop" none; by default they are refused.
+        rejected: whether assignments that the requester rejected (MTurk, Toloka) are dropped.
+        need: what the table must hold, and the rest of the arguments: see `realm.annotations.build.build`.
+    """
     path = Path(path)
+    _check_word("multi", multi, (None, "first", "drop"))
+    _check_word("rejected", rejected, ("drop", "keep"))
+    _check_word("format", format, (None, *FORMATS))
+    asked = Asked(**{role: build_arguments.get(role) for role in ROLES}, multi=multi, rejected=rejected, need=need)
+    long, is_plain = _read_long(path, format, wide, asked)
+    if not is_plain:
+        build_arguments = {name: value for name, value in build_arguments.items() if name not in ROLES}
+    elif wide and need == "annotations":
+        build_arguments = {name: value for name, value in build_arguments.items() if name not in ("annotator", "label")}
+    if long.labels is not None and build_arguments.get("labels") is None and build_arguments.get("tasks") is None:
+        build_arguments["labels"] = long.labels
+    if long.label_form != "auto":
+        build_arguments.setdefault("label_form", long.label_form)
     build_arguments.setdefault("source", str(path))
-    return build(read_table(path, format), need=need, **build_arguments)
+    return build(long.table, need=need, ledger=long.ledger, rows=long.rows, **build_arguments)
+
+
+def _read_long(path: Path, format: str | None, wide: Sequence[str] | None, asked: Asked) -> tuple[Long, bool]:
+    """The long table, and whether it still has the columns of a plain table."""
+    if doccano.is_export_folder(path):
+        return doccano.read_folder(path, asked), False
+    if path.is_file() and path.suffix.lower() == ".zip":
+        return doccano.read_zip(path, asked), False
+    opened = open_file(path, CONTAINERS.get(format or ""))
+    if wide and asked.need == "annotations":
+        return read_wide(opened, asked, wide), True
+    if format in CONTAINERS or format == "table" or wide:
+        return read_long(opened, asked), True
+    chosen = format or recognise(opened)
+    if chosen is None:
+        return read_long(opened, asked), True
+    _, read_export = EXPORTS[chosen]
+    return read_export(opened, asked), False
+
+
+def _check_word(flag: str, word: str | None, allowed: Sequence[str | None]) -> None:
+    if word not in allowed:
+        raise RealmError(f"--{flag} {word}: must be one of {', '.join(one for one in allowed if one is not None)}.")

@@ -1,133 +1,81 @@
-"""Plain tables: CSV, TSV, JSONL, JSON and Parquet, compressed with gzip or not."""
+"""Plain tables: one row per annotation (long), or one row per item and one column per annotator (wide)."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import json
-import zlib
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
+from realm.annotations.columns import ROLES, as_text, missing, resolve, take_column
+from realm.annotations.ledger import Ledger
+from realm.annotations.readers.collect import NO_ANNOTATIONS, Asked, Long, settle_several
+from realm.annotations.readers.files import Opened
 from realm.errors import RealmError
 
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-}
-BOM = b"\xef\xbb\xbf"
+OF_ITEM = ("item", "text", "task", "gold", "options", "context")
 
 
-def read_bytes(path: Path) -> bytes:
-    """The file's bytes, decompressed."""
-    if path.is_dir():
-        raise RealmError(f"{path} is a folder, not a file.")
-    try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except FileNotFoundError:
-        raise RealmError(f"{path}: there is no such file.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
-    except OSError as error:
-        raise RealmError(f"{path}: cannot be read ({error.strerror}).") from None
-    if not data.strip():
-        raise RealmError(f"{path}: the file is empty.")
-    return data
+def read_long(opened: Opened, asked: Asked) -> Long:
+    """One row per annotation. A label that is a list of one is that one; of several, as --multi says."""
+    table, source, ledger = opened.table(), opened.source, Ledger()
+    given = {role: getattr(asked, role) for role in ROLES}
+    chosen = resolve(given, (), table.column_names, source)
+    rows = np.arange(1, len(table) + 1, dtype=np.int64)
+    label = chosen.get("label")
+    if label is not None and asked.need == "annotations" and len(table):
+        column = take_column(table, label, source)
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+            settle_several(rows[counts > 1], asked.multi, ledger, source)
+            at = np.where(counts > 0, np.cumsum(counts) - counts, -1)
+            index = pa.array(at, mask=at < 0)
+            table = table.set_column(table.column_names.index(label), label, column.flatten().take(index))
+            if asked.multi == "drop":
+                kept = np.flatnonzero(counts < 2)
+                table, rows = table.take(pa.array(kept)), rows[kept]
+    return Long(_mapped(table, chosen), rows, ledger)
 
 
-def read_table(path: Path, format: str | None = None) -> pa.Table:
-    """A table of the file's records, every CSV cell as text."""
-    data = read_bytes(path)
-    kind = format or SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "csv")
-    if kind == "parquet":
-        try:
-            return pq.read_table(io.BytesIO(data))
-        except (pa.ArrowException, OSError) as error:
-            raise RealmError(f"{path}: not a readable Parquet file ({error}).") from None
-    data = data.removeprefix(BOM)
-    check_utf8(data, path)
-    if kind in ("csv", "tsv"):
-        return _read_csv(data, "\t" if kind == "tsv" else ",", path)
-    return table_of(_records(data, kind, path), path)
+def _mapped(table: pa.Table, chosen: dict[str, str]) -> pa.Table:
+    """The columns that are needed, and no other, under their own names."""
+    wanted = list(dict.fromkeys(n for name in chosen.values() for n in _parts(table, name)))
+    return table.select(wanted)
 
 
-def check_utf8(data: bytes, path: Path) -> None:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise RealmError(
-            f"{path}, line {line}: byte {error.start} (0x{data[error.start]:02x}) is not UTF-8 text. "
-            "Save the file as UTF-8."
-        ) from None
+def _parts(table: pa.Table, name: str) -> list[str]:
+    if name in table.column_names:
+        return [name]
+    return [part if part in table.column_names else part.strip() for part in name.split(",")]
 
 
-def _read_csv(data: bytes, delimiter: str, path: Path) -> pa.Table:
-    header = next(csv.reader(io.StringIO(data.decode("utf-8")), delimiter=delimiter))
-    bad: list[Any] = []
-
-    def note(row: Any) -> str:
-        bad.append(row)
-        return "skip"
-
-    try:
-        table = pa_csv.read_csv(
-            io.BytesIO(data),
-            pa_csv.ReadOptions(block_size=max(1 << 24, len(data)), use_threads=False),
-            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note),
-            pa_csv.ConvertOptions(column_types={name: pa.large_string() for name in header}, strings_can_be_null=False),
-        )
-    except pa.ArrowException as error:
-        raise RealmError(f"{path}: not a readable CSV file ({error}).") from None
-    if bad:
-        row = bad[0]
-        where = "" if row.number is None else f", row {row.number - 1}"
-        raise RealmError(f"{path}{where}: {row.actual_columns} cells where the header has {row.expected_columns}.")
-    return table
-
-
-def _records(data: bytes, kind: str, path: Path) -> list[Any]:
-    if kind == "json":
-        try:
-            records = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise RealmError(f"{path}: not readable JSON ({error}).") from None
-    else:
-        records = []
-        for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
-            if line.strip():
-                try:
-                    records.append(json.loads(line))
-                except (ValueError, RecursionError) as error:
-                    raise RealmError(f"{path}, line {number}: not readable JSON ({error}).") from None
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise RealmError(f"{path}: must hold a list of objects.")
-    return records
-
-
-def table_of(records: list[dict[str, Any]], path: Path) -> pa.Table:
-    """Records as columns; a field that is absent is null, and a field of mixed types becomes text."""
-    names = list(dict.fromkeys(name for record in records for name in record))
-    return pa.table({name: _column([record.get(name) for record in records], name, path) for name in names})
-
-
-def _column(values: list[Any], name: str, path: Path) -> pa.Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        cells = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
-        return pa.array(cells, pa.large_string())
-    except UnicodeEncodeError as error:
-        raise RealmError(f"{path}: field '{name}' has text that is not valid Unicode ({error.reason}).") from None
+def read_wide(opened: Opened, asked: Asked, wide: Sequence[str]) -> Long:
+    """One row per item, one column per annotator; a blank is an annotator who did not label the item."""
+    table, source, ledger = opened.table(), opened.source, Ledger()
+    if absent := [name for name in wide if name not in table.column_names]:
+        there = ", ".join(table.column_names)
+        raise RealmError(f"{source}: --wide {', '.join(absent)}: there is no such column. The columns are: {there}.")
+    if len(set(wide)) < len(wide):
+        raise RealmError(f"{source}: --wide lists a column twice.")
+    given = {role: getattr(asked, role) for role in ROLES if role in OF_ITEM}
+    names = [name for name in table.column_names if name not in wide]
+    chosen = resolve(given, ("text",), names, source)
+    n_rows, n_people = len(table), len(wide)
+    cells = pa.concat_arrays([as_text(take_column(table, name, source), name, source) for name in wide])
+    row_by_row = pa.array(np.arange(n_rows * n_people).reshape(n_people, n_rows).T.ravel())
+    labels = cells.take(row_by_row)
+    given_label = ~missing(labels, nan_words=True)
+    kept = np.flatnonzero(given_label)
+    row = kept // max(n_people, 1)
+    bare = np.flatnonzero(~given_label.reshape(n_rows, n_people).any(1))
+    ledger.add(NO_ANNOTATIONS, bare + 1)
+    if not len(kept):
+        raise RealmError(f"{source}: the columns of --wide are blank on every row.")
+    made: dict[str, Any] = {
+        name: table.column(name).take(pa.array(row)) for name in _mapped(table, chosen).column_names
+    }
+    people = pa.array(list(wide), pa.large_string()).take(pa.array(kept % n_people))
+    made |= {"annotator": people, "label": labels.take(pa.array(kept))}
+    return Long(pa.table(made), row.astype(np.int64) + 1, ledger)

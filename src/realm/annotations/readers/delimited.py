@@ -1,0 +1,146 @@
+"""CSV and TSV, every cell as text, with nothing lost on the way: bad quoting and ragged rows are errors."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from realm.errors import RealmError
+
+BLOCK = 1 << 23
+QUOTE, NEWLINE, RETURN = 0x22, 0x0A, 0x0D
+Bytes = npt.NDArray[np.uint8]
+
+
+def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
+    """The table with every column as text. `data` must have lost its byte order mark."""
+    header = _header(data)
+    delimiter = "\t" if kind == "tsv" else _delimiter(header)
+    _check_quotes(data, delimiter, source)
+    names = _names(header, delimiter, source)
+    table, ragged = _parse(data, delimiter, names, source, threads=True)
+    if ragged:
+        _, ragged = _parse(data, delimiter, names, source, threads=False)
+        row = ragged[0]
+        more = f" ({len(ragged):,} such rows)" if len(ragged) > 1 else ""
+        raise RealmError(
+            f"{source}, row {row.number - 1}: {row.actual_columns} cells where the header has {row.expected_columns}"
+            f"{more}. A text with a separator in it must be quoted."
+        )
+    return table
+
+
+def check_utf8(data: bytes | pa.Buffer, source: str) -> None:
+    """Refuse bytes that are not UTF-8, naming the first of them."""
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        line = bytes(data[: error.start]).count(b"\n") + 1
+        raise RealmError(
+            f"{source}, line {line}: byte {error.start:,} (0x{error.object[error.start]:02x}) is not UTF-8 text. "
+            "Save the file as UTF-8."
+        ) from None
+
+
+def _header(data: pa.Buffer) -> bytes:
+    """The bytes of the first record: up to the first line end that is not within quotes."""
+    size = BLOCK >> 7
+    while True:
+        head = bytes(data[:size])
+        start = len(head) - len(head.lstrip(b"\r\n"))
+        inside = False
+        for at in range(start, len(head)):
+            if head[at] == QUOTE:
+                inside = not inside
+            elif head[at] in (NEWLINE, RETURN) and not inside:
+                return head[start:at]
+        if len(head) == len(data) or size >= BLOCK:
+            return head[start:]
+        size <<= 2
+
+
+def _delimiter(header: bytes) -> str:
+    """A .csv may well be separated by semicolons or tabs: the header says."""
+    counts = {mark: header.count(mark.encode()) for mark in (",", "\t", ";")}
+    return max(counts, key=lambda mark: counts[mark])
+
+
+def _names(header: bytes, delimiter: str, source: str) -> list[str]:
+    try:
+        head = pa_csv.read_csv(
+            io.BytesIO(header + b"\n"),
+            pa_csv.ReadOptions(block_size=len(header) + 2),
+            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        )
+        return list(head.column_names)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        check_utf8(header, source)
+        raise RealmError(f"{source}: the header cannot be read ({error}).") from None
+
+
+def _parse(
+    data: pa.Buffer, delimiter: str, names: list[str], source: str, *, threads: bool, block: int = BLOCK
+) -> tuple[pa.Table, list[Any]]:
+    ragged: list[Any] = []
+
+    def note(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(data),
+            pa_csv.ReadOptions(block_size=block, use_threads=threads),
+            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note),
+            pa_csv.ConvertOptions(column_types={name: pa.large_string() for name in names}, strings_can_be_null=False),
+        )
+    except pa.ArrowException as error:
+        if "straddling" in str(error) and block <= len(data):
+            return _parse(data, delimiter, names, source, threads=threads, block=min(len(data) + 1, (1 << 31) - 1))
+        check_utf8(data, source)
+        if "Empty CSV file" in str(error):
+            raise RealmError(f"{source}: a header and no rows.") from None
+        raise RealmError(f"{source}: cannot be read as a table ({error}).") from None
+    return table, ragged
+
+
+def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> None:
+    """Refuse quotes that would make rows run together. Well-formed quoting is told by counting alone."""
+    if _well_quoted(np.frombuffer(data, dtype=np.uint8), ord(delimiter)):
+        return
+    check_utf8(data, source)
+    limit = csv.field_size_limit(len(data) + 1)
+    reader = csv.reader(io.StringIO(str(data, "utf-8"), newline=""), delimiter=delimiter, strict=True)
+    row = -1
+    try:
+        for cells in reader:
+            row += bool(cells)
+    except csv.Error as error:
+        raise RealmError(
+            f"{source}, row {row + 1}: a quote that begins a cell is not closed as it should be ({error}). "
+            'Write a quote within a quoted cell twice (""), or mend the file if it is cut short.'
+        ) from None
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _well_quoted(data: Bytes, delimiter: int) -> bool:
+    """Whether every odd quote opens a cell, or follows a quote, and every even one closes a cell, or precedes one."""
+    ends = np.zeros(256, dtype=bool)
+    ends[[QUOTE, delimiter, NEWLINE, RETURN]] = True
+    count = 0
+    for start in range(0, len(data), BLOCK):
+        at = np.flatnonzero(data[start : start + BLOCK] == QUOTE) + start
+        opening = at[count % 2 :: 2]
+        closing = at[1 - count % 2 :: 2]
+        before, after = opening[opening > 0] - 1, closing[closing < len(data) - 1] + 1
+        if not (ends[data[before]].all() and ends[data[after]].all()):
+            return False
+        count += len(at)
+    return count % 2 == 0

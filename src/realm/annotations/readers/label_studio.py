@@ -1,0 +1,152 @@
+"""Label Studio: JSON (tasks with their annotations), JSON-MIN and CSV (one record per annotation).
+
+Cancelled annotations are dropped, an annotation marked as ground truth is the item's gold and not an annotation, and of
+several annotations by one person the last counts. Predictions are not read.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, plain, refuse_annotator
+from realm.annotations.readers.files import Opened
+
+CANCELLED = "cancelled annotation (was_cancelled or skipped)"
+GROUND_TRUTH = "ground truth: read as gold, not as an annotation"
+NO_CHOICE = "annotation without an answer to the question"
+OF_RECORD = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "agreements"}
+OF_RECORD |= {"completed_by", "was_cancelled", "ground_truth", "predictions", "meta", "project"}
+
+
+def matches(opened: Opened) -> bool:
+    return any(
+        isinstance(record.get("data"), dict) and isinstance(record.get("annotations", record.get("completions")), list)
+        for record in opened.first
+    )
+
+
+def matches_min(opened: Opened) -> bool:
+    return {"annotation_id", "annotator", "lead_time"} <= opened.names and "data" not in opened.names
+
+
+def read(opened: Opened, asked: Asked) -> Long:
+    """Read the full JSON export; row n is task n of the list."""
+    tasks, source = opened.records(), opened.source
+    controls, fields = _controls_and_fields(tasks)
+    refuse_annotator(asked, "completed_by", source)
+    named = named_fields(asked, {name for task in tasks for name in task.get("data") or ()}, source)
+    control = pick(asked.label, "label", controls, source) if asked.need == "annotations" or controls else ""
+    text = pick(asked.text, "text", fields, source, usual=("text",))
+    collector = Collector(asked, source)
+    for row, task in enumerate(tasks, 1):
+        data = task.get("data") or {}
+        annotations = _in_order(task)
+        truths = [a for a in annotations if a.get("ground_truth") is True and not _cancelled(a)]
+        shown = {"item": task.get("id"), "text": plain(data.get(text), text, row, source)}
+        shown |= {role: data.get(field) for role, field in named.items()}
+        for truth in truths:
+            answers = _answers(truth, control)
+            shown["gold"] = answers[0] if len(answers) == 1 else shown.get("gold")
+        collector.item(row, **shown)
+        for annotation in annotations:
+            if _cancelled(annotation):
+                collector.drop(CANCELLED)
+            elif annotation.get("ground_truth") is True:
+                collector.drop(GROUND_TRUTH)
+            else:
+                collector.annotation(_person(annotation.get("completed_by")), _answers(annotation, control))
+    return collector.finish()
+
+
+def _annotations(task: dict[str, Any]) -> list[dict[str, Any]]:
+    found = task.get("annotations", task.get("completions"))
+    return [annotation for annotation in found if isinstance(annotation, dict)] if isinstance(found, list) else []
+
+
+def _in_order(task: dict[str, Any]) -> list[dict[str, Any]]:
+    """Oldest first, so that the last of one person's annotations is their latest."""
+    found = _annotations(task)
+    times = [annotation.get("updated_at") or annotation.get("created_at") for annotation in found]
+    if len(found) < 2 or not all(isinstance(time, str) for time in times):
+        return found
+    return [found[index] for index in sorted(range(len(found)), key=lambda index: str(times[index]))]
+
+
+def _controls_and_fields(tasks: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """The questions that were answered by a choice, and the data fields that hold text."""
+    controls: dict[str, None] = {}
+    fields: dict[str, None] = {}
+    for task in tasks:
+        for annotation in _annotations(task):
+            for result in annotation.get("result") or ():
+                if isinstance(result, dict) and _values(result) is not None:
+                    controls[str(result.get("from_name"))] = None
+        data = task.get("data")
+        if isinstance(data, dict):
+            fields.update((name, None) for name, value in data.items() if isinstance(value, str))
+    return list(controls), list(fields)
+
+
+def _values(result: dict[str, Any]) -> list[Any] | None:
+    value = result.get("value")
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("choices"), list):
+        return list(value["choices"])
+    return [value["rating"]] if isinstance(value.get("rating"), int) else None
+
+
+def _answers(annotation: dict[str, Any], control: str) -> list[Any]:
+    answers: list[Any] = []
+    for result in annotation.get("result") or ():
+        if isinstance(result, dict) and str(result.get("from_name")) == control:
+            answers.extend(_values(result) or ())
+    return answers
+
+
+def _cancelled(annotation: dict[str, Any]) -> bool:
+    return bool(annotation.get("was_cancelled") or annotation.get("skipped"))
+
+
+def _person(completed_by: Any) -> Any:
+    if isinstance(completed_by, dict):
+        return completed_by.get("email") or completed_by.get("username") or completed_by.get("id")
+    return completed_by
+
+
+def read_min(opened: Opened, asked: Asked) -> Long:
+    """Read JSON-MIN or CSV: one record per annotation; tasks without annotations are records without an annotator."""
+    records, source = opened.records(), opened.source
+    fields = list(dict.fromkeys(name for record in records for name in record if name not in OF_RECORD))
+    texts = [name for name in fields if any(isinstance(record.get(name), str) for record in records)]
+    text = pick(asked.text, "text", texts, source, usual=("text", "_data_text"))
+    named = named_fields(asked, {name for record in records for name in record}, source)
+    rest = [name for name in fields if name != text and name not in named.values()]
+    label = pick(asked.label, "label", rest, source) if asked.need == "annotations" else ""
+    collector = Collector(asked, source)
+    for row, record in enumerate(records, 1):
+        shown = {"item": record.get("id"), "text": plain(record.get(text), text, row, source)}
+        collector.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
+        annotator = _decoded(record.get(asked.annotator or "annotator"))
+        if annotator in (None, "") and record.get("annotation_id") in (None, ""):
+            continue
+        if record.get("was_cancelled") in (True, "true", "True"):
+            collector.drop(CANCELLED)
+        else:
+            collector.annotation(_person(annotator), _choices(_decoded(record.get(label))))
+    return collector.finish()
+
+
+def _decoded(value: Any) -> Any:
+    """CSV cells that are not plain text hold JSON."""
+    if isinstance(value, str) and value[:1] in "[{" and value[:1]:
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _choices(value: Any) -> Any:
+    return value.get("choices", value.get("rating")) if isinstance(value, dict) else value
