@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from realm.aggregation.base import Aggregator
-from realm.aggregation.em import FLOOR, class_shares, climb, log_priors, normalise
+from realm.aggregation.em import FLOOR, Climb, class_shares, climb, gold_start, log_priors, normalise
 from realm.aggregation.votes import Floats, Votes
 from realm.errors import RealmError
 
@@ -24,6 +25,8 @@ class DawidSkene(Aggregator):
     `smoothing=0` every estimate is the maximum likelihood one, floored at 1e-10; `smoothing=s` adds s annotations to
     every cell of every confusion matrix, which is a Dirichlet(1 + s) prior. EM ends after `max_iter` iterations, or
     when the objective per annotation rises by less than `tol` (0: never).
+
+    Where there is gold, EM also climbs from what the gold says of the annotators, and the higher summit is kept.
 
     An item with fewer options than K can only be one of its own. What the annotators' confusion matrices say of the
     other options is pooled over all the items they labelled.
@@ -62,10 +65,26 @@ class DawidSkene(Aggregator):
         k = found.n_options
         pair = found.annotator * k + found.label
         matrix = found.matrix(pair, found.n_annotators * k)
-        transposed = matrix.T
         given = np.bincount(pair, minlength=found.n_annotators * k) > 0
-        posterior = found.vote_shares()
-        priors, chances = class_shares(posterior), self._chances(transposed @ posterior, given, k)
+
+        path, posterior, priors, chances = self._climb(found, matrix, given, found.vote_shares())
+        if (start := gold_start(found)) is not None:
+            other = self._climb(found, matrix, given, start)
+            if other[0].objectives[-1] > path.objectives[-1]:
+                path, posterior, priors, chances = other
+        self.log_likelihoods_, self.log_likelihood_ = path.likelihoods, path.likelihoods[-1]
+        self.n_iter_ = len(path.likelihoods)
+        self.priors_ = priors
+        self.confusion_ = np.ascontiguousarray(chances.reshape(-1, k, k).transpose(0, 2, 1))
+        self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
+        return posterior
+
+    def _climb(
+        self, found: Votes, matrix: sparse.csr_array, given: npt.NDArray[np.bool_], posterior: Floats
+    ) -> tuple[Climb, Floats, Floats, Floats]:
+        """EM from this posterior: its path, and the posterior, class priors and chances at its end."""
+        transposed = matrix.T
+        priors, chances = class_shares(posterior), self._chances(transposed @ posterior, given, found.n_options)
 
         def step() -> tuple[float, float]:
             nonlocal posterior, priors, chances
@@ -75,15 +94,11 @@ class DawidSkene(Aggregator):
             posterior += log_priors(priors, found.met)
             likelihood = normalise(posterior, found)
             prior = self.smoothing * float(log_chances[:, found.met].sum()) if self.smoothing else 0.0
-            priors, chances = class_shares(posterior), self._chances(transposed @ posterior, given, k)
+            priors, chances = class_shares(posterior), self._chances(transposed @ posterior, given, found.n_options)
             return likelihood, likelihood + prior
 
-        self.log_likelihoods_ = climb(step, self.max_iter, self.tol, found.n_annotations)
-        self.n_iter_, self.log_likelihood_ = len(self.log_likelihoods_), self.log_likelihoods_[-1]
-        self.priors_ = priors
-        self.confusion_ = np.ascontiguousarray(chances.reshape(-1, k, k).transpose(0, 2, 1))
-        self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
-        return posterior
+        path = climb(step, self.max_iter, self.tol, found.n_annotations)
+        return path, posterior, priors, chances
 
     def _chances(self, sums: Floats, given: npt.NDArray[np.bool_], k: int) -> Floats:
         """Expected counts (annotators * labels, truths) to P(label | truth), in the same shape.

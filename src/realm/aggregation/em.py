@@ -3,35 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.aggregation.votes import Floats, Votes
+from realm.aggregation.votes import UNKNOWN, Floats, Votes
 from realm.errors import RealmError
 
 FLOOR = 1e-10
 CHUNK = 32768
+POOL_PRIOR = 10
+ANNOTATOR_PRIOR = 5
 
 
-def climb(step: Callable[[], tuple[float, float]], max_iter: int, tol: float, n_annotations: int) -> list[float]:
-    """Run EM iterations; return the log-likelihood at each.
+@dataclass
+class Climb:
+    """The log-likelihood and the objective (with any prior on the parameters) at the E-step of each iteration."""
 
-    `step` does one E-step and one M-step and returns the log-likelihood and the objective (with any prior on the
-    parameters) as they were at its E-step. The climb ends after `max_iter` steps, or when the objective per annotation
-    rises by less than `tol` (0: never).
+    likelihoods: list[float] = field(default_factory=list)
+    objectives: list[float] = field(default_factory=list)
+
+
+def climb(step: Callable[[], tuple[float, float]], max_iter: int, tol: float, n_annotations: int) -> Climb:
+    """Run EM iterations.
+
+    `step` does one E-step and one M-step and returns the log-likelihood and the objective as they were at its E-step.
+    The climb ends after `max_iter` steps, or when the objective per annotation rises by less than `tol` (0: never).
     """
     if max_iter < 1 or tol < 0:
         raise RealmError(f"max_iter must be 1 or more and tol 0 or more, not {max_iter} and {tol}.")
-    likelihoods: list[float] = []
+    path = Climb()
     previous = -np.inf
     for _ in range(max_iter):
         likelihood, objective = step()
-        likelihoods.append(likelihood)
+        path.likelihoods.append(likelihood)
+        path.objectives.append(objective)
         if tol and objective - previous < tol * n_annotations:
             break
         previous = objective
-    return likelihoods
+    return path
+
+
+def gold_start(found: Votes) -> Floats | None:
+    """The posterior (items, options) by votes weighed by each annotator's accuracy on gold; None without any gold.
+
+    EM climbs to the nearest summit, and a vote that a clique has won lies on the wrong slope. The accuracies lean on
+    the pool's, and the pool's on halfway between chance and certainty, so that a few unlucky gold items turn nothing.
+    """
+    if found.gold is None:
+        return None
+    truth = found.gold[found.item]
+    known = truth != UNKNOWN
+    if not known.any():
+        return None
+    counts = np.bincount(found.annotator[known], minlength=found.n_annotators)
+    right = np.bincount(found.annotator[known & (truth == found.label)], minlength=found.n_annotators)
+    hope = (1 + float((1 / np.maximum(found.option_counts, 2)).mean())) / 2
+    pool = (right.sum() + POOL_PRIOR * hope) / (counts.sum() + POOL_PRIOR)
+    accuracy = (right + ANNOTATOR_PRIOR * pool) / (counts + ANNOTATOR_PRIOR)
+    posterior = found.cell_sums(np.log(accuracy / (1 - accuracy))[found.annotator]) + found.guesses
+    normalise(posterior, found)
+    return posterior
 
 
 def normalise(logits: Floats, found: Votes) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from realm.aggregation.base import Aggregator
-from realm.aggregation.em import climb, normalise
+from realm.aggregation.em import Climb, climb, gold_start, normalise
 from realm.aggregation.votes import Floats, Ints, Votes
 
 SWEEPS = 2
@@ -30,7 +30,8 @@ class Glad(Aggregator):
     Ability and ease start at 1 and have a normal prior with mean 1 and variance 1; the classes are equally likely. The
     M-step alternates Newton steps for all the abilities and all the eases, halving those that would lower the
     objective, so that no iteration ever does. EM ends after `max_iter` iterations, or when the objective
-    (log-likelihood and priors) per annotation rises by less than `tol` (0: never).
+    (log-likelihood and priors) per annotation rises by less than `tol` (0: never). Where there is gold, EM also climbs
+    from what the gold says of the annotators, and the higher summit is kept.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -62,32 +63,39 @@ class Glad(Aggregator):
     n_iter_: int = field(init=False, repr=False)
 
     def _fit(self, found: Votes) -> Floats:
-        log_others = np.log(np.maximum(found.option_counts - 1, 1))
-        guesses = found.counts * log_others[:, None]
-        uniform = np.log(found.option_counts)
-        constant = -float(log_others @ found.per_item) - float(uniform.sum())
-        fitting = _Fitting(found)
-        posterior = np.empty(0)
-        self.objectives_ = []
-
-        def step() -> tuple[float, float]:
-            nonlocal posterior
-            logits = fitting.logits()
-            posterior = found.cell_sums(logits)
-            posterior += guesses
-            likelihood = normalise(posterior, found) + constant - float(_softplus(logits).sum())
-            objective = likelihood + fitting.log_prior()
-            self.objectives_.append(objective)
-            fitting.maximise(posterior.ravel()[found.cell])
-            return likelihood, objective
-
-        self.log_likelihoods_ = climb(step, self.max_iter, self.tol, found.n_annotations)
-        self.n_iter_, self.log_likelihood_ = len(self.log_likelihoods_), self.log_likelihoods_[-1]
+        path, posterior, fitting = self._climb(found, None)
+        if (start := gold_start(found)) is not None:
+            other = self._climb(found, start)
+            if other[0].objectives[-1] > path.objectives[-1]:
+                path, posterior, fitting = other
+        self.log_likelihoods_, self.log_likelihood_ = path.likelihoods, path.likelihoods[-1]
+        self.objectives_, self.n_iter_ = path.objectives, len(path.objectives)
         self.ability_ = np.where(found.per_annotator > 0, fitting.ability, np.nan)
         self.difficulty_ = np.full(found.n_items, np.nan)
         self.difficulty_[found.present] = np.exp(-fitting.ease)
         self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
         return posterior
+
+    def _climb(self, found: Votes, start: Floats | None) -> tuple[Climb, Floats, _Fitting]:
+        """EM from equal abilities, or from those that fit a posterior: its path, and where it ends."""
+        constant = -float(found.log_others @ found.per_item) - float(np.log(found.option_counts).sum())
+        fitting = _Fitting(found)
+        if start is not None:
+            fitting.maximise(start.ravel()[found.cell])
+        posterior = np.empty(0)
+
+        def step() -> tuple[float, float]:
+            nonlocal posterior
+            logits = fitting.logits()
+            posterior = found.cell_sums(logits)
+            posterior += found.guesses
+            likelihood = normalise(posterior, found) + constant - float(_softplus(logits).sum())
+            objective = likelihood + fitting.log_prior()
+            fitting.maximise(posterior.ravel()[found.cell])
+            return likelihood, objective
+
+        path = climb(step, self.max_iter, self.tol, found.n_annotations)
+        return path, posterior, fitting
 
 
 class _Fitting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from realm.aggregation.base import Aggregator
-from realm.aggregation.em import FLOOR, class_shares, climb, log_priors, normalise
+from realm.aggregation.em import FLOOR, Climb, class_shares, climb, gold_start, log_priors, normalise
 from realm.aggregation.votes import Floats, Votes
 
 
@@ -21,6 +21,7 @@ class OneCoin(Aggregator):
     Starts from the vote shares. Only the annotators who gave an option tell it from the others, so an E-step sums
     log(a (K - 1) / (1 - a)) over them and never looks at a confusion matrix. K is the number of the item's own options.
     EM ends after `max_iter` iterations, or when the log-likelihood per annotation rises by less than `tol` (0: never).
+    Where there is gold, EM also climbs from what the gold says of the annotators, and the higher summit is kept.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -48,28 +49,31 @@ class OneCoin(Aggregator):
     n_iter_: int = field(init=False, repr=False)
 
     def _fit(self, found: Votes) -> Floats:
-        log_others = np.log(np.maximum(found.option_counts - 1, 1))
-        guesses = found.counts * log_others[:, None]
-        constant = -float(log_others @ found.per_item)
-        posterior = found.vote_shares()
-        met = found.met
+        path, posterior = self._climb(found, found.vote_shares())
+        if (start := gold_start(found)) is not None:
+            other = self._climb(found, start)
+            if other[0].objectives[-1] > path.objectives[-1]:
+                path, posterior = other
+        self.log_likelihoods_, self.log_likelihood_ = path.likelihoods, path.likelihoods[-1]
+        self.n_iter_ = len(path.likelihoods)
+        self.priors_ = class_shares(posterior)
+        self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
+        return posterior
 
-        def maximise() -> None:
-            self.priors_ = class_shares(posterior)
-            self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
+    def _climb(self, found: Votes, posterior: Floats) -> tuple[Climb, Floats]:
+        """EM from this posterior: its path, and the posterior at its end, from which all else follows."""
+        constant = -float(found.log_others @ found.per_item)
 
         def step() -> tuple[float, float]:
             nonlocal posterior
-            accuracy = np.clip(np.nan_to_num(self.accuracy_), FLOOR, 1 - FLOOR)
+            accuracy = np.nan_to_num(found.annotator_mean(posterior.ravel()[found.cell]))
+            np.clip(accuracy, FLOOR, 1 - FLOOR, out=accuracy)
             log_wrong = np.log1p(-accuracy)
+            log_shares = log_priors(class_shares(posterior), found.met)
             posterior = found.cell_sums((np.log(accuracy) - log_wrong)[found.annotator])
-            posterior += guesses
-            posterior += log_priors(self.priors_, met)
+            posterior += found.guesses
+            posterior += log_shares
             likelihood = normalise(posterior, found) + constant + float(log_wrong @ found.per_annotator)
-            maximise()
             return likelihood, likelihood
 
-        maximise()
-        self.log_likelihoods_ = climb(step, self.max_iter, self.tol, found.n_annotations)
-        self.n_iter_, self.log_likelihood_ = len(self.log_likelihoods_), self.log_likelihoods_[-1]
-        return posterior
+        return climb(step, self.max_iter, self.tol, found.n_annotations), posterior

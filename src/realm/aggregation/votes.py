@@ -78,7 +78,17 @@ class Votes:
     def cell_sums(self, weights: Floats) -> Floats:
         """The sum of `weights` (annotations,) over the annotations that gave each option. Shape (items, options)."""
         sums = np.bincount(self.cell, weights, minlength=len(self.present) * self.n_options)
-        return sums.reshape(-1, self.n_options)
+        return sums.astype(np.float64, copy=False).reshape(-1, self.n_options)
+
+    @cached_property
+    def log_others(self) -> Floats:
+        """log(K - 1) of each item: how many ways there are to be wrong. Shape (items with annotations,)."""
+        return np.log(np.maximum(self.option_counts - 1, 1))
+
+    @cached_property
+    def guesses(self) -> Floats:
+        """What a uniform choice among the wrong options adds to an option's log-odds. Shape (items, options)."""
+        return self.counts * self.log_others[:, None]
 
     @cached_property
     def met(self) -> npt.NDArray[np.bool_]:

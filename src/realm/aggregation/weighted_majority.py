@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from realm.aggregation.base import Aggregator
-from realm.aggregation.em import normalise
+from realm.aggregation.em import gold_start, normalise
 from realm.aggregation.votes import Floats, Votes, most_probable
 from realm.errors import RealmError
 
@@ -18,10 +18,11 @@ class WeightedMajority(Aggregator):
 
     H. Li and B. Yu (2014). Error rate bounds and iterative weighted majority voting for crowdsourcing. arXiv:1411.4086.
 
-    Starts from the majority vote and alternates weights and labels until no label changes. Who is right by chance alone
-    weighs nothing; who is wrong more often counts against their own label. K w - 1 is the linear part of the one-coin
-    log-odds around chance, (K - 1)/K log((K - 1) w / (1 - w)), so `posterior_` is the one-coin posterior with uniform
-    class priors under that approximation, and its best option is the winner of the weighted vote.
+    Starts from the majority vote (where there is gold, from a vote weighed by it) and alternates weights and labels
+    until no label changes. Who is right by chance alone weighs nothing; who is wrong more often counts against their
+    own label. K w - 1 is the linear part of the one-coin log-odds around chance, (K - 1)/K log((K - 1) w / (1 - w)), so
+    `posterior_` is the one-coin posterior with uniform class priors under that approximation, and its best option is
+    the winner of the weighted vote.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -46,7 +47,8 @@ class WeightedMajority(Aggregator):
             raise RealmError(f"max_iter must be 1 or more, not {self.max_iter}.")
         k = found.option_counts.astype(np.float64)[:, None]
         scale = k / np.maximum(k - 1, 1)
-        labels = most_probable(found.vote_shares(), self.seed)
+        start = gold_start(found)
+        labels = most_probable(found.vote_shares() if start is None else start, self.seed)
         for round_ in range(1, self.max_iter + 1):
             self.n_iter_ = round_
             self.accuracy_ = found.annotator_mean((found.label == labels[found.item]).astype(np.float64))
