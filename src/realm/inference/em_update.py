@@ -51,7 +51,7 @@ def solve(
         [0.625]
     """
     if min(prior) < 1:
-        raise RealmError(f"the prior of the expertise update must be Beta(a, b) with a and b of 1 or more, not {prior}.")
+        raise RealmError(f"the prior of the expertise update must be Beta(a, b), a and b 1 or more, not {prior}.")
     cells = np.asarray(cell, dtype=np.int64)
     guess = np.broadcast_to(1.0 / np.asarray(options, np.float64), cells.shape)
     gain = np.asarray(p, np.float64) - guess
@@ -60,10 +60,10 @@ def solve(
     for _ in range(max_iter):
         slope = gain / np.maximum(guess + beta[cells] * gain, 1e-12)
         first = np.bincount(cells, slope, minlength=n_cells) + (prior[0] - 1) / beta - (prior[1] - 1) / (1 - beta)
-        second = np.bincount(cells, slope**2, minlength=n_cells)
-        second += (prior[0] - 1) / beta**2 + (prior[1] - 1) / (1 - beta) ** 2
+        bend = (prior[0] - 1) / beta**2 + (prior[1] - 1) / (1 - beta) ** 2
+        bend += np.bincount(cells, slope**2, minlength=n_cells)
         low, high = np.where(first >= 0, beta, low), np.where(first <= 0, beta, high)
-        step = beta + first / np.maximum(second, 1e-12)
+        step = beta + first / np.maximum(bend, 1e-12)
         step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
         moved = np.abs(step - beta).max(initial=0.0)
         beta = step
@@ -76,7 +76,7 @@ class ExpertiseRecord:
     """The last p of every annotation and the betas that follow from them: what `--expertise-update em` keeps.
 
     Call `update` with the p of a batch as the forward pass gave them, before the optimiser's step, then `solve`.
-    Annotations not met yet say nothing, so a beta starts at the prior's mode and moves as its annotator's labels arrive.
+    Annotations not met yet say nothing: a beta starts at the prior's mode and moves as its annotator's labels arrive.
 
     | argument | shape | meaning |
     |---|---|---|

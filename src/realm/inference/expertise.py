@@ -277,8 +277,8 @@ def table(annotations: Annotations, estimate: Estimate, trained: npt.ArrayLike |
     """One row per annotator and task with annotations, the most accurate first within a task.
 
     Columns: annotator, task, expertise (re-estimated), expertise_trained (sigma(omega), where `trained` (annotators,
-    tasks) is given), accuracy, low, high, annotations, agreement (share of the labels that are the posterior's), verdict,
-    scale (`absolute`, or `relative` with one label per item).
+    tasks) is given), accuracy, low, high, annotations, agreement (share of the labels that are the posterior's),
+    verdict, scale (`absolute`, or `relative` with one label per item).
     """
     import pandas as pd
 

@@ -21,7 +21,7 @@ from realm.inference.posterior import SMALLEST, Floats
 
 COVERAGE = 0.95
 POOL_WEIGHTS = (2.0, 64.0)
-"""The pool's prior is worth at least two labels (the uniform) and never more than 64, however alike the annotators look."""
+"""The pool's prior is worth two labels or more (two: uniform) and never over 64, however alike the annotators look."""
 POOL_MEANS, POOL_STEPS = 40, 20
 CHUNK = 4_000_000
 """Numbers held at once when annotations meet the grid."""
