@@ -62,6 +62,7 @@ def build(
     source: str = "the table",
     ledger: Ledger | None = None,
     rows: Rows | None = None,
+    keep_rows: bool = False,
 ) -> Annotations:
     """Build the annotations table.
 
@@ -71,12 +72,13 @@ def build(
         labels: the label inventory, in order. By default the labels given, sorted; gold is never looked at.
         tasks: the tasks of an existing run, so that labels and tasks have the numbers they have there.
         need: "annotations" (text, annotator and label must be there), "gold" (text and gold; a test table, whose
-            annotations are not read) or "items" (text alone; neither annotations nor, if absent, gold).
+            annotations are not read) or "items" (text alone; neither annotations nor gold are read).
         missing: what to do with a row that has an annotator and no label.
         label_form: how labels and gold point at an item's own options.
         source: what messages call the table.
         ledger: what a reader has dropped already; the table's ledger continues it.
         rows: the number of each row in its source, (rows,), where a reader has dropped some.
+        keep_rows: keep these numbers, as the table's `source_rows`.
     """
     _check_words(need=need, missing=missing, label_form=label_form)
     names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
@@ -89,7 +91,7 @@ def build(
     read = _Rows.of(table, chosen, number, need, source, Ledger() if ledger is None else ledger.merged(Ledger()))
     read.drop_missing(missing)
     read.tidy_labels([*(labels or ()), *(name for known in tasks or () for name in known.labels or ())])
-    return read.table(labels, tasks, label_form)
+    return read.table(labels, tasks, label_form, keep_rows)
 
 
 def _check_words(**words: str) -> None:
@@ -118,8 +120,8 @@ class _Rows:
     @classmethod
     def of(cls, table: Any, chosen: dict[str, str], number: Rows, need: Need, source: str, ledger: Ledger) -> _Rows:
         wanted = [role for role in chosen if role != "options"]
-        if need != "annotations":
-            wanted = [role for role in wanted if role not in ("annotator", "label")]
+        unread = {"annotations": (), "gold": ("annotator", "label"), "items": ("annotator", "label", "gold")}
+        wanted = [role for role in wanted if role not in unread[need]]
         columns = {role: as_text(take_column(table, chosen[role], source), chosen[role], source) for role in wanted}
         options = read_options(table, chosen["options"], number, source) if "options" in chosen else None
         annotated = np.full(len(table), need == "annotations")
@@ -167,7 +169,9 @@ class _Rows:
 
     # ---------------------------------------------------------------- the table
 
-    def table(self, labels: Sequence[str] | None, tasks: Sequence[Task] | None, form: LabelForm) -> Annotations:
+    def table(
+        self, labels: Sequence[str] | None, tasks: Sequence[Task] | None, form: LabelForm, keep_rows: bool
+    ) -> Annotations:
         task_of_row, task_names = self._tasks(tasks)
         item_of_row, first = self._items(task_of_row)
         n_items = len(first)
@@ -198,6 +202,7 @@ class _Rows:
             label=read.label[annotated][kept].astype(np.int32),
             gold=self._gold(read.gold, item_of_row, n_items),
             ledger=self.ledger,
+            source_rows=self.number[annotated][kept].astype(np.int32) if keep_rows else None,
         )
 
     def _tasks(self, known: Sequence[Task] | None) -> tuple[npt.NDArray[np.int64], list[str]]:

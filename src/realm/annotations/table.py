@@ -43,6 +43,7 @@ class Annotations:
     | tasks, annotators | | `Task` objects; annotator names |
     | item, annotator, label | (annotations,) int32 | sorted by item; label indexes the item's own options |
     | gold | (items,) int32 or None | the true label where it is known, -1 elsewhere |
+    | source_rows | (annotations,) int32 or None | its row in the source, where the builder was asked |
     """
 
     item_ids: pa.LargeStringArray
@@ -57,6 +58,7 @@ class Annotations:
     label: Ints
     gold: Ints | None = None
     ledger: Ledger = field(default_factory=Ledger)
+    source_rows: Ints | None = None
 
     # ---------------------------------------------------------------- building
 
@@ -164,11 +166,15 @@ class Annotations:
             annotator=self.annotator[kept],
             label=self.label[kept],
             gold=None if self.gold is None else self.gold[items],
+            source_rows=None if self.source_rows is None else self.source_rows[kept],
         )
 
     def keep_annotations(self, keep: npt.NDArray[np.bool_]) -> Annotations:
         """Keep the annotations where `keep` (annotations,) is true; every item and annotator stays listed."""
-        return replace(self, item=self.item[keep], annotator=self.annotator[keep], label=self.label[keep])
+        rows = None if self.source_rows is None else self.source_rows[keep]
+        return replace(
+            self, item=self.item[keep], annotator=self.annotator[keep], label=self.label[keep], source_rows=rows
+        )
 
     def compact(self) -> Annotations:
         """Drop items without annotations and annotators without annotations."""
@@ -272,6 +278,7 @@ class Annotations:
             item=item,
             annotator=np.zeros(len(known), dtype=np.int32),
             label=labels[known].astype(np.int32),
+            source_rows=None,
         )
 
     def without_gold(self) -> Annotations:

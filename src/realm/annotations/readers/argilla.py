@@ -90,8 +90,8 @@ def _read_nested(records: list[dict[str, Any]], asked: Asked, collector: Collect
     texts = list(
         dict.fromkeys(
             name
-            for shown in fields
-            for name, value in shown.items()
+            for record in records
+            for name, value in (record.get("fields") or record).items()
             if isinstance(value, str) and name not in OF_RECORD
         )
     )

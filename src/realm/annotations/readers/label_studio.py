@@ -15,6 +15,10 @@ from realm.annotations.readers.files import Opened
 CANCELLED = "cancelled annotation (was_cancelled or skipped)"
 GROUND_TRUTH = "ground truth: read as gold, not as an annotation"
 NO_CHOICE = "annotation without an answer to the question"
+NO_TRUTH = (
+    "JSON-MIN and CSV do not say which annotations are ground truth: they count as annotations. "
+    "Export as JSON to have them read as gold."
+)
 OF_RECORD = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "agreements"}
 OF_RECORD |= {"completed_by", "was_cancelled", "ground_truth", "predictions", "meta", "project"}
 
@@ -123,9 +127,13 @@ def read_min(opened: Opened, asked: Asked) -> Long:
     text = pick(asked.text, "text", texts, source, usual=("text", "_data_text"))
     named = named_fields(asked, {name for record in records for name in record}, source)
     rest = [name for name in fields if name != text and name not in named.values()]
+    if asked.label is None and len(answers := _varying(records, rest)) == 1:
+        rest = answers
     label = pick(asked.label, "label", rest, source) if asked.need == "annotations" else ""
     collector = Collector(asked, source)
-    for row, record in enumerate(records, 1):
+    if asked.need == "annotations":
+        collector.ledger.warn(NO_TRUTH)
+    for row, record in _by_time(records):
         shown = {"item": record.get("id"), "text": plain(record.get(text), text, row, source)}
         collector.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
         annotator = _decoded(record.get(asked.annotator or "annotator"))
@@ -136,6 +144,31 @@ def read_min(opened: Opened, asked: Asked) -> Long:
         else:
             collector.annotation(_person(annotator), _choices(_decoded(record.get(label))))
     return collector.finish()
+
+
+def _varying(records: list[dict[str, Any]], fields: list[str]) -> list[str]:
+    """The fields that differ between annotations of one task: answers do, the task's own data cannot."""
+    seen: dict[tuple[str, str], str] = {}
+    found: dict[str, None] = {}
+    for record in records:
+        for name in fields:
+            value = json.dumps(record.get(name), sort_keys=True)
+            if seen.setdefault((name, str(record.get("id"))), value) != value:
+                found[name] = None
+    return list(found)
+
+
+def _by_time(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """Rows with their records, those of one task together and oldest first."""
+    first: dict[str, int] = {}
+    for row, record in enumerate(records):
+        first.setdefault(str(record.get("id")), row)
+
+    def key(row: int) -> tuple[int, str]:
+        record = records[row]
+        return first[str(record.get("id"))], str(record.get("updated_at") or record.get("created_at") or "")
+
+    return [(row + 1, records[row]) for row in sorted(range(len(records)), key=key)]
 
 
 def _decoded(value: Any) -> Any:
