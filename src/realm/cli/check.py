@@ -1,0 +1,132 @@
+"""`realm check`: what is in a table of annotations, what was dropped and why, and which methods apply."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from realm.cli.flags import takes
+from realm.cli.screen import console, show_table
+from realm.cli.source import Source
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    from realm.annotations.doctor import Examination
+
+NAMED = 8
+
+
+@takes(Source)
+def check(
+    file: Annotated[Path, typer.Argument(help="Table of annotations, or an annotation tool's export.")],
+    source: Source,
+    test: Annotated[Path | None, typer.Option("--test", help="Test table, to find its texts in the table.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")] = False,
+) -> None:
+    """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
+    from realm.annotations.doctor import examine
+
+    try:
+        annotations = source.read(file, keep_rows=True)
+        examination = examine(annotations, None if test is None else _read_test(source, test))
+    except RealmError as error:
+        if not as_json:
+            raise
+        typer.echo(json.dumps({"usable": False, "error": str(error)}, ensure_ascii=False, indent=2))
+        raise typer.Exit(2) from None
+    if as_json:
+        typer.echo(json.dumps(examination.as_dict(), ensure_ascii=False, indent=2))
+    elif sys.stdout.isatty():
+        _show(examination, file)
+    else:
+        typer.echo("\n".join(lines(examination)))
+
+
+def _read_test(source: Source, test: Path) -> Any:
+    """The test table's items; its format is its own, the names of its columns the same."""
+    same = {
+        name: value for name, value in vars(source).items() if name in ("text", "item", "task", "options", "context")
+    }
+    return Source(**same).read(test, need="items")
+
+
+def lines(examination: Examination) -> list[str]:
+    """The examination for a pipe: one fact per line, no colour, no boxes."""
+    told = [f"{name}: {value}" for name, value in _facts(examination)]
+    for task, shares in examination.balance.items():
+        told += [f"label ({task}): {_clean(label)} {count}" for label, count in shares.items()]
+    told += [f"{reason}: {count}{_rows(rows, count)}" for reason, count, rows in _ledger(examination)]
+    told += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
+    for finding in examination.findings:
+        told.append(f"{finding.level}: {_clean(finding.message)} {finding.remedy}".rstrip())
+    return told
+
+
+def _show(examination: Examination, file: Path) -> None:
+    from rich.text import Text
+
+    show_table(_clean(str(file)), ("", ""), _facts(examination))
+    for task, shares in examination.balance.items():
+        total = max(sum(shares.values()), 1)
+        rows = [(_clean(label), f"{count:,}", f"{count / total:.1%}") for label, count in shares.items()]
+        show_table(
+            "Labels" if len(examination.balance) == 1 else f"Labels of {_clean(task)}",
+            ("label", "given", "share"),
+            rows,
+        )
+    if ledger := _ledger(examination):
+        show_table(
+            "Dropped or changed on reading",
+            ("reason", "count", "rows"),
+            [(r, f"{n:,}", _rows(rows, n)) for r, n, rows in ledger],
+        )
+    show_table("Methods", ("method", "applies", "why"), [(m.name, m.applies, m.why) for m in examination.methods])
+    screen = console()
+    for finding in examination.findings:
+        mark = Text("! ", style="bold yellow") if finding.level == "warning" else Text("· ", style="dim")
+        screen.print(
+            mark + Text(_clean(finding.message)) + Text(f" {finding.remedy}" if finding.remedy else "", style="dim")
+        )
+    if not examination.findings:
+        screen.print(Text("Nothing stands out.", style="green"))
+
+
+def _facts(examination: Examination) -> list[tuple[str, str]]:
+    facts = examination.summary
+    told = [(name, f"{facts[name]:,}") for name in ("items", "annotators", "annotations")]
+    told.append(("tasks", f"{len(facts['tasks']):,}"))
+    for name in ("annotations_per_item", "annotations_per_annotator"):
+        spread = facts[name]
+        told.append(
+            (
+                name.replace("_", " "),
+                f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:g}, mean {spread['mean']:.1f}",
+            )
+        )
+    told.append(("items with gold", f"{facts['items_with_gold']:,}"))
+    told.append(("connected groups", f"{len(examination.parts):,}"))
+    several = len(examination.alpha) > 1
+    for task, alpha in examination.alpha.items():
+        name = f"Krippendorff's alpha ({_clean(task)})" if several else "Krippendorff's alpha"
+        told.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
+    return told
+
+
+def _ledger(examination: Examination) -> list[tuple[str, int, list[int]]]:
+    ledger = examination.ledger
+    return [(_clean(reason), count, ledger.rows.get(reason, [])) for reason, count in ledger.counts.items()]
+
+
+def _rows(rows: list[int], count: int) -> str:
+    if not rows:
+        return ""
+    return f" (rows {', '.join(map(str, rows[:NAMED]))}{', ...' if count > NAMED else ''})"
+
+
+def _clean(text: str) -> str:
+    """Text from the data as a terminal may show it: nothing that moves the cursor or changes colours."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

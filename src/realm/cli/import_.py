@@ -1,0 +1,52 @@
+"""`realm import`: an annotation tool's export as the canonical table, so that it is read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from realm.cli.flags import takes
+from realm.cli.screen import note
+from realm.cli.source import Source
+from realm.errors import RealmError
+
+
+@takes(Source)
+def import_(
+    export: Annotated[Path, typer.Argument(help="The export, or any table of annotations.")],
+    source: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .csv or .parquet.")],
+    pseudonymise: Annotated[
+        bool, typer.Option("--pseudonymise", help="Replace the annotators' names by keyed hashes.")
+    ] = False,
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", help="Key of the hashes; made if absent. Without it, the key is forgotten."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
+) -> None:
+    """Write the canonical table of an export: item, task, text, annotator, label, gold, and nothing else."""
+    from realm.annotations.pseudonyms import pseudonymise as with_hashes
+    from realm.annotations.pseudonyms import read_key
+    from realm.annotations.write import inventory_hint, write_table
+
+    if key_file is not None and not pseudonymise:
+        raise RealmError("--key-file is for --pseudonymise: give both or neither.")
+    if output.exists() and not overwrite:
+        raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
+    annotations = source.read(export)
+    names = annotations.annotators
+    if pseudonymise:
+        annotations = with_hashes(annotations, read_key(key_file))
+    write_table(annotations, output)
+    for reason, count in annotations.ledger.counts.items():
+        note(f"{count:,} x {reason}")
+    for warning in annotations.ledger.warnings:
+        note(f"warning: {warning}")
+    if not pseudonymise and any("@" in name for name in names):
+        note("Annotators are named by e-mail addresses: --pseudonymise leaves the names behind.")
+    if hint := inventory_hint(annotations):
+        note(f"When reading it, give --labels '{hint}': the labels' order does not follow from the table alone.")
+    note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")
