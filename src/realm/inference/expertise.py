@@ -34,6 +34,10 @@ NO_BETTER = 0.2
 """No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
 START = 0.5
 SWEEPS = 50
+DISBELIEF = 10.83
+"""Twice a log-likelihood ratio: gold and agreement contradict each other at the 0.1% level."""
+CLIMB_PRIOR = (2.0, 2.0)
+"""One label right and one wrong: keeps EM's starting point for the grid off 0 and 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +90,9 @@ def estimate(
 
     EM first climbs the joint likelihood. Then each accuracy gets its posterior on a grid: the likelihood of the
     annotator's labels, each item's true label being judged by the model and the *other* annotations, times the pool's
-    prior; the others' skills in turn are judged without the item at hand, until nothing moves.
+    prior; the others' skills in turn are judged without the item at hand, until nothing moves. Where there is gold, or
+    a pinned expert, it all starts from those items alone, and an annotator whose gold items contradict what agreement
+    says of them is judged by the gold alone: annotators who copy from each other agree, too.
     """
     joint = Joint(annotations, _with_gold(annotations, check_log_probs(annotations, log_probs), gold))
     pinned = _pinned(annotations, fixed)
@@ -95,13 +101,13 @@ def estimate(
     if start is not None:
         given = np.asarray(start, np.float64).reshape(-1)
         begin = np.where(np.isfinite(given), given, begin)
-    skill = joint.skill(np.where(pinned, EXPERT, begin))
-    skill = joint.climb(skill, prior=(2.0, 2.0), fixed=pinned)
-
-    task = np.tile(np.arange(len(annotations.tasks)), annotations.n_annotators)
-    free = np.flatnonzero((joint.counts > 0) & ~pinned)
-    spread = _Spread(joint, free, task[free], carried)
-    mean, low, high = spread.settle(skill)
+    skill = carried.into(joint.skill(np.where(pinned, EXPERT, begin)))
+    anchored = _anchored(joint, pinned, gold)
+    if anchored.any():
+        skill = _from_anchors(joint, skill, pinned, carried, anchored)
+    else:
+        skill = joint.climb(skill, prior=carried.or_else(CLIMB_PRIOR), fixed=pinned)
+    mean, low, high = _Spread(joint, pinned, carried, anchored).settle(skill)
     shape = (annotations.n_annotators, len(annotations.tasks))
     mean[pinned], low[pinned], high[pinned] = skill[pinned], skill[pinned], skill[pinned]
     beta, chance = joint.beta(mean).reshape(shape), joint.chance.reshape(shape)
@@ -125,15 +131,19 @@ def _accuracy(joint: Joint, skill: Floats) -> Floats:
 class _Spread:
     """The posterior of every free cell's skill, and the sweeps that settle them together."""
 
-    def __init__(self, joint: Joint, free: Indices, task: Indices, carried: _Carried) -> None:
-        self.joint, self.free, self.task, self.carried = joint, free, task, carried
+    def __init__(self, joint: Joint, pinned: Bools, carried: _Carried, anchored: Bools) -> None:
+        self.joint, self.carried = joint, carried
+        self.free = np.flatnonzero((joint.counts > 0) & ~pinned)
+        self.task = self.free % len(joint.annotations.tasks)
         row = np.full(joint.n_cells, UNKNOWN)
-        row[free] = np.arange(len(free))
+        row[self.free] = np.arange(len(self.free))
         rows = row[joint.cell]
         order = np.argsort(rows, kind="stable")
         self.order = order[rows[order] != UNKNOWN]
         self.row = rows[self.order]
-        self.most = int(joint.counts[free].max(initial=1))
+        self.anchored = anchored[self.order]
+        self.on_anchors = np.zeros(len(self.free), dtype=bool)
+        self.most = int(joint.counts[self.free].max(initial=1))
 
     def settle(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, low and high skill of each cell, NaN where it has none. Shapes (cells,)."""
@@ -156,17 +166,33 @@ class _Spread:
         return found[0], found[1], found[2]
 
     def posteriors(self, grid: Grid, behind: Floats) -> tuple[Floats, Evidence]:
-        """The posterior of each free cell on the grid, given the skill behind every annotation. (free cells, size)"""
-        evidence = self.joint.leave_one_out(behind).take(self.order)
+        """The posterior of each free cell on the grid, given the skill behind every annotation. (free cells, size)
+
+        An annotator whose gold items contradict what agreement says of them is from then on judged by the gold alone.
+        """
+        everything = self.joint.leave_one_out(behind).take(self.order)
+        evidence = everything.where(self.anchored | ~self.on_anchors[self.row])
+        mass = self._weigh(grid, evidence)
+        if self.anchored.any():
+            logs = intervals.log_likelihood(grid, everything.where(self.anchored), self.row, len(self.free))
+            at_mean = np.abs(grid.points - (mass @ grid.points)[:, None]).argmin(axis=1)
+            doubt = 2 * (logs.max(axis=1) - logs[np.arange(len(logs)), at_mean])
+            fresh = (doubt > DISBELIEF) & ~self.on_anchors
+            if fresh.any():
+                self.on_anchors |= fresh
+                return self.posteriors(grid, behind)
+        return mass, evidence
+
+    def _weigh(self, grid: Grid, evidence: Evidence) -> Floats:
         logs = intervals.log_likelihood(grid, evidence, self.row, len(self.free))
         mass = np.empty_like(logs)
         for task in np.unique(self.task):
             rows = np.flatnonzero(self.task == task)
             mass[rows] = intervals.pooled(grid, logs[rows])
-        known = np.flatnonzero(np.isfinite(self.carried.right[self.free]))
+        known = np.flatnonzero(self.carried.known[self.free])
         cells = self.free[known]
         mass[known] = intervals.with_prior(grid, logs[known], self.carried.right[cells], self.carried.wrong[cells])
-        return mass, evidence
+        return mass
 
 
 # -------------------------------------------------------------------- what is known beforehand
@@ -200,6 +226,26 @@ def _pinned(annotations: Annotations, fixed: Sequence[str] | None) -> Bools:
     return pinned.reshape(-1)
 
 
+def _anchored(joint: Joint, pinned: Bools, gold: npt.NDArray[np.integer] | None) -> Bools:
+    """The annotations of items whose truth is known: gold, or the word of a pinned expert. Shape (annotations,)."""
+    table = joint.annotations
+    known = np.zeros(table.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
+    known[table.item[pinned[joint.cell]]] = True
+    anchored: Bools = known[table.item]
+    return anchored
+
+
+def _from_anchors(joint: Joint, skill: Floats, pinned: Bools, carried: _Carried, anchored: Bools) -> Floats:
+    """A start from the items whose truth is known alone. Shape (cells,).
+
+    Annotators who agree on the same wrong labels outvote everyone from the first step if all items count at once.
+    """
+    items = np.unique(joint.annotations.item[anchored])
+    part = Joint(joint.annotations.take_items(items), joint.log_probs[items])
+    found = part.climb(part.skill(joint.beta(skill)), prior=carried.or_else(CLIMB_PRIOR), fixed=pinned)
+    return joint.skill(part.beta(found))
+
+
 def _relative(annotations: Annotations, gold: npt.NDArray[np.integer] | None) -> Bools:
     """The tasks in which nothing but the model's calibration fixes the scale of expertise. Shape (tasks,)."""
     anchored = annotations.annotations_per_item > 1
@@ -215,6 +261,18 @@ class _Carried:
 
     right: Floats
     wrong: Floats
+
+    @property
+    def known(self) -> Bools:
+        return np.isfinite(self.right)
+
+    def into(self, skill: Floats) -> Floats:
+        """Skills with the mean of the earlier estimate where there is one."""
+        return np.where(self.known, self.right / (self.right + self.wrong), skill)
+
+    def or_else(self, prior: tuple[float, float]) -> tuple[Floats, Floats]:
+        """The Beta of each cell, `prior` where there is none."""
+        return np.where(self.known, self.right, prior[0]), np.where(self.known, self.wrong, prior[1])
 
     @classmethod
     def read(cls, annotations: Annotations, joint: Joint, table: pd.DataFrame | None) -> _Carried:

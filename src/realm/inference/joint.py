@@ -30,6 +30,10 @@ class Evidence:
     def take(self, order: Indices) -> Evidence:
         return Evidence(self.at_worst[order], self.at_best[order])
 
+    def where(self, counts: npt.NDArray[np.bool_]) -> Evidence:
+        """The same with nothing said by annotations that do not count: a level line changes no posterior."""
+        return Evidence(np.where(counts, self.at_worst, 1.0), np.where(counts, self.at_best, 1.0))
+
     def credit(self, skill: Floats) -> Floats:
         """The probability that the annotation came from skill and not from a guess, given everything."""
         known = self.at_best * skill
@@ -120,17 +124,18 @@ class Joint:
         self,
         start: Floats,
         *,
-        prior: tuple[float, float] = (1.0, 1.0),
+        prior: tuple[npt.ArrayLike, npt.ArrayLike] = (1.0, 1.0),
         fixed: npt.NDArray[np.bool_] | None = None,
         max_iter: int = 200,
         tol: float = 1e-6,
     ) -> Floats:
         """EM from `start` (cells,) to a maximum of the joint likelihood times a Beta prior on each skill. (cells,)
 
-        A step never lowers it. Cells without annotations and those in `fixed` keep their start.
+        A step never lowers it. `prior` is the Beta's two numbers, for all cells or (cells,). Cells without annotations
+        and those in `fixed` keep their start.
         """
         moving = self.counts > 0 if fixed is None else (self.counts > 0) & ~fixed
-        right, wrong = prior[0] - 1, prior[1] - 1
+        right, wrong = (np.asarray(number, np.float64) - 1 for number in prior)
         skill = start.copy()
         for _ in range(max_iter):
             credit = self.leave_one_out(skill[self.cell]).credit(skill[self.cell])

@@ -96,8 +96,8 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     """Items that are likely broken: the model is sure of one option, the reliable annotators together of another.
 
     Both give 0.8 or more. The annotators' side is the posterior without the model, over the labels of those whose
-    verdict is reliable. One more label settles little here: read the item. With in-sample probabilities a model may have
-    learned the labels by heart, and fewer contradictions show.
+    verdict is reliable. One more label settles little here: read the item. With in-sample probabilities a model may
+    have learned the labels by heart, and fewer contradictions show.
 
     Columns: item, task, text, label, confidence, model, votes, annotations, model_confidence, annotators_say,
     annotators_confidence, conflict (the product of the two confidences); the sharpest first.
