@@ -47,6 +47,31 @@ class Aggregate:
     annotators: pd.DataFrame
     warnings: list[str] = field(default_factory=list)
 
+    def table(self, annotations: Annotations) -> pd.DataFrame:
+        """One row per item of the table aggregated: item, task, text, label (its name), confidence, annotations."""
+        import pandas as pd
+
+        names = np.full(annotations.n_items, None, dtype=object)
+        for index, task in enumerate(annotations.tasks):
+            if task.labels is not None:
+                chosen = np.flatnonzero((annotations.item_tasks == index) & (self.labels != UNKNOWN))
+                names[chosen] = np.array(task.labels, dtype=object)[self.labels[chosen]]
+        if annotations.options is not None:
+            own = annotations.options.is_valid().to_numpy(zero_copy_only=False)
+            for item in np.flatnonzero(own & (self.labels != UNKNOWN)):
+                names[item] = annotations.label_name(int(item), int(self.labels[item]))
+        tasks = np.array([task.name for task in annotations.tasks], dtype=object)
+        return pd.DataFrame(
+            {
+                "item": annotations.item_ids.to_pylist(),
+                "task": tasks[annotations.item_tasks],
+                "text": annotations.texts.to_pylist(),
+                "label": names,
+                "confidence": self.confidence,
+                "annotations": annotations.annotations_per_item,
+            }
+        )
+
 
 def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold: bool = False) -> Aggregate:
     """Aggregate each task of the table on its own, by one of `METHODS`.
@@ -127,5 +152,6 @@ def _check_overlap(
             "their label is as good as its one annotator."
         )
     if bare := int((~annotated).sum()):
-        warnings.append(f"{bare:,} items have no annotation and get no label.")
+        have = "item has" if bare == 1 else "items have"
+        warnings.append(f"{bare:,} {have} no annotation and no label from this.")
     return warnings

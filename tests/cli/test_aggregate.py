@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from realm.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`realm aggregate ...` in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["realm", "aggregate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        shown = capsys.readouterr()
+        return int(ended.value.code or 0), shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    """Ann and Bob agree; Cy, whose name a spreadsheet would run, is always wrong. Item 4 has gold against them all."""
+    path = tmp_path / "labels.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item", "text", "annotator", "label", "gold"])
+        for item in range(8):
+            truth = ["no", "yes"][item % 2]
+            other = ["yes", "no"][item % 2]
+            gold = other if item == 4 else truth
+            for annotator in ("Ann", "Bob", "=CY()"):
+                label = other if annotator == "=CY()" else truth
+                writer.writerow([f"i{item}", f"=text {item}", annotator, label, gold])
+    return path
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.splitlines()))
+
+
+@pytest.mark.parametrize("method", ["majority", "weighted-majority", "dawid-skene", "one-coin", "glad"])
+def test_labels_go_to_a_pipe_as_csv(run: Run, labels: Path, method: str) -> None:
+    code, out, err = run(labels, "--method", method)
+    assert code == 0
+    found = rows(out)
+    assert [row["label"] for row in found] == ["no", "yes"] * 4
+    assert list(found[0]) == ["item", "text", "label", "confidence", "annotations"]
+    assert found[0]["text"] == "'=text 0" and found[0]["annotations"] == "3"
+    assert 0.5 < float(found[0]["confidence"]) <= 1
+    assert "87.5% of the 8 labels with gold agree with it (it was not used)" in err
+
+
+def test_files_are_safe_for_a_spreadsheet_unless_raw(run: Run, labels: Path, tmp_path: Path) -> None:
+    output = tmp_path / "new" / "clean.csv"
+    code, out, err = run(labels, "--output", output)
+    assert code == 0 and "clean.annotators.csv" in err
+    assert "Annotators, by dawid-skene" in out
+    people = rows((tmp_path / "new" / "clean.annotators.csv").read_text())
+    assert {row["annotator"]: round(float(row["accuracy"])) for row in people} == {"Ann": 1, "Bob": 1, "'=CY()": 0}
+    assert rows(output.read_text())[0]["text"].startswith("'=")
+    run(labels, "--output", output, "--raw")
+    assert rows(output.read_text())[0]["text"].startswith("=")
+
+
+def test_json_is_whole_and_unmarked(run: Run, labels: Path) -> None:
+    _, out, _ = run(labels, "--method", "majority", "--json", "--seed", 3)
+    found = json.loads(out)
+    assert (found["method"], found["seed"], found["used_gold"]) == ("majority", 3, False)
+    assert len(found["labels"]) == 8 and found["labels"][1]["label"] == "yes"
+    assert found["annotators"][2] == {"annotator": "=CY()", "accuracy": 0.0, "annotations": 8}
+
+
+def test_gold_is_used_only_when_asked(run: Run, labels: Path, tmp_path: Path) -> None:
+    _, plain, _ = run(labels)
+    bare = tmp_path / "bare.csv"
+    with labels.open() as source, bare.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows(row[:4] for row in csv.reader(source))
+    _, without, _ = run(bare)
+    assert plain == without
+    _, used, err = run(labels, "--use-gold", "--method", "majority")
+    assert [row["label"] for row in rows(used)][4] == "yes" and "not used" not in err
+    code, _, err = run(bare, "--use-gold")
+    assert code == 2 and "--use-gold" in err and "--gold" in err
+
+
+def test_tasks_are_told_apart(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.csv"
+    lines = ["item,task,text,annotator,label"]
+    for item in range(6):
+        lines += [f"{item},a,t{item},{who},{'x' if item % 2 else 'y'}" for who in ("Ann", "Bob")]
+        lines += [f"{item},b,t{item},{who},{'p' if who == 'Ann' else 'q'}" for who in ("Ann", "Bob")]
+    path.write_text("\n".join(lines) + "\n")
+    _, out, _ = run(path, "--method", "majority", "--json")
+    found = json.loads(out)
+    assert {(row["task"], row["label"]) for row in found["labels"]} <= {("a", "x"), ("a", "y"), ("b", "p"), ("b", "q")}
+    assert [(row["annotator"], row["task"]) for row in found["annotators"]] == [
+        ("Ann", "a"),
+        ("Bob", "a"),
+        ("Ann", "b"),
+        ("Bob", "b"),
+    ]
+
+
+def test_one_label_per_item_is_refused_with_the_reason(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sparse.csv"
+    path.write_text("item,text,annotator,label\n1,a,Ann,x\n2,b,Bob,y\n3,c,Ann,y\n")
+    code, out, err = run(path, "--output", tmp_path / "out.csv")
+    assert code == 2 and "no item has two annotations" in err and "perfect" in err
+    assert not out and not (tmp_path / "out.csv").exists()
+
+
+def test_the_share_labelled_once_is_said(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text("item,text,annotator,label\n1,a,Ann,x\n1,a,Bob,x\n2,b,Bob,y\n3,c,Ann,y\n")
+    code, _, err = run(path)
+    assert code == 0 and "2 of 3 items (67%) have only one annotation" in err
+
+
+def test_an_unknown_method_is_named(run: Run, labels: Path) -> None:
+    code, _, err = run(labels, "--method", "mace")
+    assert code == 2 and "'mace'" in err and "one-coin" in err
+
+
+def test_torch_is_not_loaded(labels: Path) -> None:
+    code = (
+        "import sys; sys.argv = ['realm', 'aggregate', sys.argv[1]]\n"
+        "from realm.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: assert 'torch' not in sys.modules, 'torch'\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(labels)], check=True, capture_output=True)
