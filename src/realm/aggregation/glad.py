@@ -12,7 +12,8 @@ from realm.aggregation.base import Aggregator
 from realm.aggregation.em import Climb, climb, gold_start, normalise
 from realm.aggregation.votes import Floats, Ints, Votes
 
-SWEEPS = 2
+SWEEPS = 20
+SETTLED = 1e-2
 HALVINGS = 8
 LONGEST_STEP = 1.0
 SLACK = 1e-9
@@ -28,8 +29,8 @@ class Glad(Aggregator):
     of labels from labelers of unknown expertise. Advances in Neural Information Processing Systems 22.
 
     Ability and ease start at 1 and have a normal prior with mean 1 and variance 1; the classes are equally likely. The
-    M-step alternates Newton steps for all the abilities and all the eases, halving those that would lower the
-    objective, so that no iteration ever does. EM ends after `max_iter` iterations, or when the objective
+    M-step alternates Newton steps for all the abilities and all the eases until they settle, halving those that would
+    lower the objective, so that no iteration ever does. EM ends after `max_iter` iterations, or when the objective
     (log-likelihood and priors) per annotation rises by less than `tol` (0: never). Where there is gold, EM also climbs
     from what the gold says of the annotators, and the higher summit is kept.
 
@@ -116,8 +117,15 @@ class _Fitting:
     def maximise(self, right: Floats) -> None:
         """Raise the expected log-likelihood, where `right` (annotations,) is how probably each annotation is right."""
         for _ in range(SWEEPS):
-            self.ability = _ascend(self.ability, self.annotator, right, _by_ability(np.exp(self.ease)[self.item]))
-            self.ease = _ascend(self.ease, self.item, right, _by_ease(self.ability[self.annotator]))
+            ability, ease = self.ability, self.ease
+            self.ability = _ascend(ability, self.annotator, right, _by_ability(np.exp(ease)[self.item]))
+            self.ease = _ascend(ease, self.item, right, _by_ease(self.ability[self.annotator]))
+            if max(_spread(self.ability - ability), _spread(self.ease - ease)) < SETTLED:
+                break
+
+
+def _spread(change: Floats) -> float:
+    return float(np.sqrt(np.mean(change**2)))
 
 
 def _by_ability(factor: Floats) -> Logits:

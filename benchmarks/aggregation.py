@@ -1,0 +1,278 @@
+"""Aggregation beside crowd-kit: the same annotations, the same number of EM iterations, taking turns.
+
+    python -m benchmarks.aggregation            # about ten minutes
+    python -m benchmarks.aggregation --scale 0.02   # a look at it in seconds; the ratios are not held to their targets
+
+Each side lives in a process of its own, fits in turn, and reports its time and its peak memory. Nothing counts unless
+both did the same work: as many iterations, and the same answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import multiprocessing
+import os
+import statistics
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MEGABYTE = 2**20
+MEMORY_LIMIT = 6 * 2**30
+
+
+@dataclass(frozen=True)
+class Case:
+    method: str
+    annotations: int
+    annotators: int
+    iterations: int
+    rounds: int
+    target: float
+    # How far posteriors may lie apart. GLAD's two M-steps stop at different places, so its labels are compared instead.
+    tolerance: float | None
+
+
+CASES = [
+    Case("dawid-skene", 1_000_000, 4_000, iterations=20, rounds=5, target=12, tolerance=1e-4),
+    Case("one-coin", 1_000_000, 4_000, iterations=5, rounds=3, target=50, tolerance=1e-4),
+    Case("glad", 100_000, 4_000, iterations=2, rounds=3, target=20, tolerance=None),
+]
+TO_CONVERGENCE = [("dawid-skene", 1_000_000, 4_000), ("one-coin", 200_000, 2_000), ("glad", 5_000, 200)]
+LARGE = 10_000_000
+
+
+@dataclass
+class Table:
+    items: npt.NDArray[np.int64]
+    annotators: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.int64]
+
+
+@dataclass
+class Result:
+    seconds: float
+    iterations: int
+    peak: int
+    posterior: npt.NDArray[np.float64]
+
+
+def simulated(n_annotations: int, n_annotators: int, n_options: int = 3, per_item: int = 5) -> Table:
+    """Annotators right with an accuracy between 0.4 and 0.95, wrong uniformly; five to an item; shuffled."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(n_options, size=n_annotations // per_item)
+    items = rng.permutation(np.repeat(np.arange(len(truth)), per_item))
+    annotators = rng.integers(n_annotators, size=len(items))
+    right = rng.random(len(items)) < rng.uniform(0.4, 0.95, n_annotators)[annotators]
+    wrong = (truth[items] + rng.integers(1, n_options, size=len(items))) % n_options
+    return Table(items, annotators, np.where(right, truth[items], wrong), truth)
+
+
+# ------------------------------------------------------------------------------------------------ one side
+
+
+def fit_ours(table: Table, method: str, iterations: int | None) -> tuple[int, Any]:
+    from realm.aggregation import METHODS
+
+    limits = {} if iterations is None else {"max_iter": iterations, "tol": 0.0}
+    model: Any = METHODS[method](**limits).fit(table.items, table.annotators, table.labels)
+    return getattr(model, "n_iter_", 1), model.posterior_
+
+
+def fit_crowdkit(frame: Any, method: str, iterations: int | None) -> tuple[int, Any]:
+    from crowdkit import aggregation as peer
+
+    kinds = {"dawid-skene": peer.DawidSkene, "one-coin": peer.OneCoinDawidSkene, "glad": peer.GLAD}
+    limits = {} if iterations is None else {"n_iter": iterations, "tol": -np.inf}
+    model = kinds[method](**limits).fit(frame)
+    return len(model.loss_history_), model.probas_
+
+
+def serve(side: str, n_annotations: int, n_annotators: int, pipe: Connection) -> None:
+    """Build the table, then fit whenever asked: (method, iterations) in, a `Result` out; None ends it."""
+    warnings.simplefilter("ignore")
+    table: Any = simulated(n_annotations, n_annotators)
+    fit: Callable[..., tuple[int, Any]] = fit_ours
+    if side == "crowd-kit":
+        import pandas as pd
+
+        table = pd.DataFrame({"task": table.items, "worker": table.annotators, "label": table.labels})
+        fit = fit_crowdkit
+    # So that no import is timed.
+    importlib.import_module("crowdkit.aggregation" if side == "crowd-kit" else "realm.aggregation")
+    while (asked := pipe.recv()) is not None:
+        method, iterations = asked
+        with peak_memory() as peak:
+            start = time.perf_counter()
+            done, posterior = fit(table, method, iterations)
+            seconds = time.perf_counter() - start
+        if side == "crowd-kit":
+            posterior = posterior.sort_index().sort_index(axis=1).to_numpy(dtype=np.float64)
+        pipe.send(Result(seconds, done, peak[0], posterior))
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[int]]:
+    """The most memory this process held at any time within the block, sampled every 5 ms, in bytes."""
+    held, done = [resident()], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.005):
+            held[0] = max(held[0], resident())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield held
+    finally:
+        done.set()
+        thread.join()
+        held[0] = max(held[0], resident())
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# ------------------------------------------------------------------------------------------------ both sides
+
+
+@contextmanager
+def sides(n_annotations: int, n_annotators: int, *names: str) -> Iterator[dict[str, Connection]]:
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = {}, []
+    for name in names:
+        pipes[name], end = context.Pipe()
+        processes.append(context.Process(target=serve, args=(name, n_annotations, n_annotators, end), daemon=True))
+        processes[-1].start()
+        end.close()
+    try:
+        yield pipes
+        for pipe in pipes.values():
+            pipe.send(None)
+    finally:
+        for process in processes:
+            process.join(timeout=30)
+
+
+def ask(pipe: Connection, method: str, iterations: int | None) -> Result:
+    pipe.send((method, iterations))
+    result: Result = pipe.recv()
+    return result
+
+
+def compare(case: Case, scale: float) -> list[Any]:
+    """One row of the table: both sides in turn, `rounds` times."""
+    n_annotations, n_annotators = scaled(case.annotations, scale), max(int(case.annotators * scale), 20)
+    truth = simulated(n_annotations, n_annotators).truth
+    taken: dict[str, list[Result]] = {"realm": [], "crowd-kit": []}
+    with sides(n_annotations, n_annotators, "realm", "crowd-kit") as pipes:
+        for _ in range(case.rounds):
+            for side, pipe in pipes.items():
+                taken[side].append(ask(pipe, case.method, case.iterations))
+    ours, theirs = taken["realm"][-1], taken["crowd-kit"][-1]
+    check_same_work(case, ours, theirs, truth)
+    seconds = {side: statistics.median(result.seconds for result in results) for side, results in taken.items()}
+    ratio = seconds["crowd-kit"] / seconds["realm"]
+    if scale >= 1:
+        assert ratio >= case.target, f"{case.method}: {ratio:.1f} times faster; the target is {case.target:.0f}"
+    return [
+        case.method,
+        f"{n_annotations:,}",
+        case.iterations,
+        f"{seconds['realm']:.3f}",
+        f"{seconds['crowd-kit']:.2f}",
+        f"{ratio:.0f}x",
+        f"{case.target:.0f}x",
+        f"{accuracy(ours, truth):.4f}",
+        f"{accuracy(theirs, truth):.4f}",
+        f"{max(result.peak for result in taken['realm']) / MEGABYTE:,.0f}",
+        f"{max(result.peak for result in taken['crowd-kit']) / MEGABYTE:,.0f}",
+    ]
+
+
+def check_same_work(case: Case, ours: Result, theirs: Result, truth: npt.NDArray[np.int64]) -> None:
+    assert ours.iterations == theirs.iterations == case.iterations, (ours.iterations, theirs.iterations)
+    agree = (ours.posterior.argmax(axis=1) == theirs.posterior.argmax(axis=1)).mean()
+    if case.tolerance is not None:
+        apart = float(np.abs(ours.posterior - theirs.posterior).max())
+        assert apart < case.tolerance, f"{case.method}: posteriors lie {apart} apart"
+        assert agree > 0.9999, f"{case.method}: {agree:.2%} of the labels agree"
+    else:
+        assert agree > 0.97, f"{case.method}: {agree:.2%} of the labels agree"
+        assert abs(accuracy(ours, truth) - accuracy(theirs, truth)) < 0.005 + 3 / len(truth)
+
+
+def accuracy(result: Result, truth: npt.NDArray[np.int64]) -> float:
+    return float((result.posterior.argmax(axis=1) == truth).mean())
+
+
+def converge(method: str, n_annotations: int, n_annotators: int) -> list[Any]:
+    """One row: each side as it comes, until its own stopping rule is content."""
+    truth = simulated(n_annotations, n_annotators).truth
+    with sides(n_annotations, n_annotators, "realm", "crowd-kit") as pipes:
+        ours, theirs = (ask(pipe, method, None) for pipe in pipes.values())
+    return [
+        method,
+        f"{n_annotations:,}",
+        *(f"{side.seconds:.2f} ({side.iterations})" for side in (ours, theirs)),
+        *(f"{accuracy(side, truth):.4f}" for side in (ours, theirs)),
+    ]
+
+
+def large(scale: float) -> list[list[Any]]:
+    """Ours alone, every method one after the other in one process; ten iterations of those that iterate."""
+    n_annotations, n_annotators = scaled(LARGE, scale), 40_000
+    truth = simulated(n_annotations, n_annotators).truth
+    rows = []
+    with sides(n_annotations, n_annotators, "realm") as pipes:
+        for method in ("majority", "weighted-majority", "dawid-skene", "one-coin", "glad"):
+            iterations = 10 if method in ("dawid-skene", "one-coin", "glad") else None
+            result = ask(pipes["realm"], method, iterations)
+            assert result.peak < MEMORY_LIMIT, f"{method}: {result.peak / 2**30:.1f} GB; the limit is 6"
+            row = [method, result.iterations, f"{result.seconds:.1f}", f"{result.peak / 2**30:.2f}"]
+            rows.append([*row, f"{accuracy(result, truth):.4f}"])
+    return rows
+
+
+def scaled(count: int, scale: float) -> int:
+    return max(int(count * scale) // 5 * 5, 500)
+
+
+def show(title: str, columns: list[str], rows: list[list[Any]]) -> None:
+    """A Markdown table, so that it can be put in the documentation as it is."""
+    print(f"\n{title}\n")
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+
+
+def main(scale: float = 1.0) -> None:
+    """Print the three tables; fail where a target is missed or the two sides did not do the same work."""
+    columns = ["method", "annotations", "iterations", "realm, s", "crowd-kit, s", "faster", "target"]
+    columns += ["accuracy, realm", "accuracy, crowd-kit", "peak, realm, MB", "peak, crowd-kit, MB"]
+    show("Equal fixed iterations, medians", columns, [compare(case, scale) for case in CASES])
+    columns = ["method", "annotations", "realm, s (iterations)", "crowd-kit, s (iterations)"]
+    columns += ["accuracy, realm", "accuracy, crowd-kit"]
+    rows = [converge(method, scaled(n, scale), max(int(a * scale), 20)) for method, n, a in TO_CONVERGENCE]
+    show("To convergence, each by its own stopping rule", columns, rows)
+    columns = ["method", "iterations", "s", "peak, GB", "accuracy"]
+    show(f"{scaled(LARGE, scale):,} annotations, 40,000 annotators, realm alone", columns, large(scale))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the annotations to run on")
+    main(parser.parse_args().scale)
