@@ -102,6 +102,9 @@ def _beyond_chance(annotations: Annotations, consensus: Consensus) -> tuple[Floa
     """Each annotator's agreement with the others' consensus beyond chance, and its standard error; NaN: nothing to
     compare with. Shapes (annotators,)."""
     compared = annotations.annotations_per_item[annotations.item] > 1
+    if not compared.any():
+        nothing = np.full(annotations.n_annotators, np.nan)
+        return nothing, nothing
     person = annotations.annotator[compared].astype(np.int64)
     agree = consensus.others[compared]
     task_of = annotations.item_tasks[annotations.item].astype(np.int64)[compared]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, plain, refuse_annotator
+from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, refuse_annotator
 from realm.annotations.readers.files import Opened
+from realm.annotations.readers.shapes import list_in, object_in, objects_in, value_in
 from realm.errors import RealmError
 
 RESPONSES, USERS, STATUS = ".responses", ".responses.users", ".responses.status"
@@ -65,16 +66,15 @@ def _read_flat(
     named = named_fields(asked, names, source)
     for row, record in enumerate(records, 1):
         collector.item(row, **_shown(record, record, text, named, row, source))
-        values = record.get(question + RESPONSES) or []
-        users = record.get(question + USERS) or []
-        statuses = record.get(question + STATUS) or [None] * len(values)
+        values = list_in(record, question + RESPONSES, row, source)
+        users = list_in(record, question + USERS, row, source)
+        statuses = list_in(record, question + STATUS, row, source) or [None] * len(values)
         if not len(values) == len(users) == len(statuses):
             raise RealmError(
                 f"{source}, row {row}: '{question}' has {len(values)} responses, {len(users)} users and "
                 f"{len(statuses)} statuses; they must be as many."
             )
         for value, user, status in zip(values, users, statuses, strict=True):
-            status = getattr(status, "value", status)
             if status == "submitted":
                 collector.annotation(user, _value(value, question, row, source))
             else:
@@ -85,33 +85,32 @@ def _read_nested(records: list[dict[str, Any]], asked: Asked, collector: Collect
     source = collector.source
     questions = list(dict.fromkeys(name for record in records for name in _nested(record) or ()))
     question = pick(asked.label, "label", questions, source) if asked.need == "annotations" else ""
-    fields = [_fields(record) for record in records]
+    fields = [_fields(record, row, source) for row, record in enumerate(records, 1)]
     named = named_fields(asked, {name for shown in fields for name in shown}, source)
     texts = list(
         dict.fromkeys(
             name
-            for record in records
-            for name, value in (record.get("fields") or record).items()
+            for row, record in enumerate(records, 1)
+            for name, value in (object_in(record, "fields", row, source) or record).items()
             if isinstance(value, str) and name not in OF_RECORD
         )
     )
     text = pick(asked.text, "text", texts, source, usual=("text",))
     for row, (record, shown) in enumerate(zip(records, fields, strict=True), 1):
         collector.item(row, **_shown(record, shown, text, named, row, source))
-        for response in (_nested(record) or {}).get(question) or ():
-            collector.annotation(response["user_id"], _value(response["value"], question, row, source))
+        for response in objects_in(object_in(record, "responses", row, source), question, row, source):
+            collector.annotation(response.get("user_id"), _value(response.get("value"), question, row, source))
 
 
-def _fields(record: dict[str, Any]) -> dict[str, Any]:
+def _fields(record: dict[str, Any], row: int, source: str) -> dict[str, Any]:
     """What the record shows and what is known of it, in one."""
-    parts = [record.get("metadata"), record.get("fields", record)]
-    return {name: value for part in parts if isinstance(part, dict) for name, value in part.items()}
+    return {**object_in(record, "metadata", row, source), **(object_in(record, "fields", row, source) or record)}
 
 
 def _shown(
     record: dict[str, Any], fields: dict[str, Any], text: str, named: dict[str, str], row: int, source: str
 ) -> dict[str, Any]:
-    shown = {"item": record.get("id"), "text": plain(fields.get(text), text, row, source)}
+    shown = {"item": record.get("id"), "text": value_in(fields, text, row, source)}
     return shown | {role: fields.get(field) for role, field in named.items()}
 
 

@@ -178,10 +178,3 @@ def refuse_annotator(asked: Asked, where: str, source: str) -> None:
 
 def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:30]) + (", ..." if len(names) > 30 else "") if names else "none"
-
-
-def plain(value: Any, name: str, row: int, source: str) -> Any:
-    """A value that is one value: a list or an object in its place is an error."""
-    if isinstance(value, dict | list):
-        raise RealmError(f"{source}, row {row}: the field '{name}' holds a {type(value).__name__}, not one value.")
-    return value

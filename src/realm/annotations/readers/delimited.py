@@ -20,6 +20,7 @@ Bytes = npt.NDArray[np.uint8]
 
 def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
     """The table with every column as text. `data` must have lost its byte order mark."""
+    check_utf8(data, source)
     header = _header(data)
     delimiter = "\t" if kind == "tsv" else _delimiter(header)
     _check_quotes(data, delimiter, source)
@@ -38,6 +39,12 @@ def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
 
 def check_utf8(data: bytes | pa.Buffer, source: str) -> None:
     """Refuse bytes that are not UTF-8, naming the first of them."""
+    whole = pa.py_buffer(np.array([0, len(data)], dtype=np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, whole, pa.py_buffer(data)).validate(full=True)
+        return
+    except pa.ArrowInvalid:
+        pass
     try:
         str(data, "utf-8")
     except UnicodeDecodeError as error:
@@ -79,8 +86,7 @@ def _names(header: bytes, delimiter: str, source: str) -> list[str]:
             pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         )
         return list(head.column_names)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        check_utf8(header, source)
+    except pa.ArrowException as error:
         raise RealmError(f"{source}: the header cannot be read ({error}).") from None
 
 
@@ -98,12 +104,13 @@ def _parse(
             pa.BufferReader(data),
             pa_csv.ReadOptions(block_size=block, use_threads=threads),
             pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note),
-            pa_csv.ConvertOptions(column_types={name: pa.large_string() for name in names}, strings_can_be_null=False),
+            pa_csv.ConvertOptions(
+                column_types={name: pa.large_string() for name in names}, strings_can_be_null=False, check_utf8=False
+            ),
         )
     except pa.ArrowException as error:
         if "straddling" in str(error) and block <= len(data):
             return _parse(data, delimiter, names, source, threads=threads, block=min(len(data) + 1, (1 << 31) - 1))
-        check_utf8(data, source)
         if "Empty CSV file" in str(error):
             raise RealmError(f"{source}: a header and no rows.") from None
         raise RealmError(f"{source}: cannot be read as a table ({error}).") from None
@@ -114,7 +121,6 @@ def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> None:
     """Refuse quotes that would make rows run together. Well-formed quoting is told by counting alone."""
     if _well_quoted(np.frombuffer(data, dtype=np.uint8), ord(delimiter)):
         return
-    check_utf8(data, source)
     limit = csv.field_size_limit(len(data) + 1)
     reader = csv.reader(io.StringIO(str(data, "utf-8"), newline=""), delimiter=delimiter, strict=True)
     row = -1

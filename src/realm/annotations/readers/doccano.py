@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, plain, refuse_annotator
+from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, refuse_annotator
 from realm.annotations.readers.files import Opened, open_bytes, open_file
+from realm.annotations.readers.shapes import objects_in, value_in
 from realm.errors import RealmError
 
 UNLABELLED = "example not labelled by this annotator"
@@ -88,10 +89,13 @@ def _read(files: list[tuple[str, Opened]], source: str, asked: Asked) -> Long:
         if name == "all" and not old and asked.need == "annotations":
             raise RealmError(COLLABORATIVE.format(opened.source))
         for row, record in enumerate(records, shift + 1):
-            shown = {"item": record.get("id"), "text": plain(record.get(text), text, row, opened.source)}
+            shown = {
+                "item": value_in(record, "id", row, opened.source),
+                "text": value_in(record, text, row, opened.source),
+            }
             collector.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
             if old:
-                for annotation in record.get("annotations") or ():
+                for annotation in objects_in(record, "annotations", row, opened.source):
                     collector.annotation(annotation.get("user"), annotation.get("label"))
                 continue
             labels = _labels(record, asked.label or "label", row, opened.source)

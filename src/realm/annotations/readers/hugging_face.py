@@ -10,6 +10,7 @@ from typing import Any
 
 from realm.annotations.readers.collect import Asked, Collector, Long, listed, named_fields, pick
 from realm.annotations.readers.files import Opened
+from realm.annotations.readers.shapes import list_in, objects_in
 from realm.errors import RealmError
 
 PEOPLE = ("annotator_id", "annotator", "worker_id", "rater_id", "user_id")
@@ -68,18 +69,20 @@ def read(opened: Opened, asked: Asked) -> Long:
     for row, record in enumerate(records, 1):
         shown = {"item": record.get(item) if item else None, "text": _text(record.get(text))}
         collector.item(row, **{**shown, **{role: record.get(name) for role, name in named.items()}})
-        for annotator, label in _pairs(record.get(field), person, answer, row, source):
+        for annotator, label in _pairs(record, field, person, answer, row, source):
             collector.annotation(annotator, label)
     return collector.finish()
 
 
-def _pairs(value: Any, person: str, answer: str, row: int, source: str) -> list[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        people, answers = value.get(person) or [], value.get(answer) or []
+def _pairs(
+    record: dict[str, Any], field: str, person: str, answer: str, row: int, source: str
+) -> list[tuple[Any, Any]]:
+    if isinstance(value := record.get(field), dict):
+        people, answers = list_in(value, person, row, source), list_in(value, answer, row, source)
         if len(people) != len(answers):
             raise RealmError(f"{source}, row {row}: {len(people)} annotators and {len(answers)} labels.")
         return list(zip(people, answers, strict=True))
-    return [(one.get(person), one.get(answer)) for one in value or () if isinstance(one, dict)]
+    return [(one.get(person), one.get(answer)) for one in objects_in(record, field, row, source)]
 
 
 def _is_tokens(value: Any) -> bool:

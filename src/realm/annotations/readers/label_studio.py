@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, plain, refuse_annotator
+from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, refuse_annotator
 from realm.annotations.readers.files import Opened
+from realm.annotations.readers.shapes import list_in, object_in, objects_in, value_in
 
 CANCELLED = "cancelled annotation (was_cancelled or skipped)"
 GROUND_TRUTH = "ground truth: read as gold, not as an annotation"
-NO_CHOICE = "annotation without an answer to the question"
 NO_TRUTH = (
     "JSON-MIN and CSV do not say which annotations are ground truth: they count as annotations. "
     "Export as JSON to have them read as gold."
@@ -37,80 +37,78 @@ def matches_min(opened: Opened) -> bool:
 def read(opened: Opened, asked: Asked) -> Long:
     """Read the full JSON export; row n is task n of the list."""
     tasks, source = opened.records(), opened.source
-    controls, fields = _controls_and_fields(tasks)
+    datas = [object_in(task, "data", row, source) for row, task in enumerate(tasks, 1)]
+    histories = [_in_order(task, row, source) for row, task in enumerate(tasks, 1)]
     refuse_annotator(asked, "completed_by", source)
-    named = named_fields(asked, {name for task in tasks for name in task.get("data") or ()}, source)
+    named = named_fields(asked, {name for data in datas for name in data}, source)
+    controls = _controls(histories, source)
     control = pick(asked.label, "label", controls, source) if asked.need == "annotations" or controls else ""
+    fields = list(dict.fromkeys(name for data in datas for name, value in data.items() if isinstance(value, str)))
     text = pick(asked.text, "text", fields, source, usual=("text",))
     collector = Collector(asked, source)
-    for row, task in enumerate(tasks, 1):
-        data = task.get("data") or {}
-        annotations = _in_order(task)
-        truths = [a for a in annotations if a.get("ground_truth") is True and not _cancelled(a)]
-        shown = {"item": task.get("id"), "text": plain(data.get(text), text, row, source)}
+    for row, (task, data, history) in enumerate(zip(tasks, datas, histories, strict=True), 1):
+        shown = {"item": value_in(task, "id", row, source), "text": value_in(data, text, row, source)}
         shown |= {role: data.get(field) for role, field in named.items()}
-        for truth in truths:
-            answers = _answers(truth, control)
-            shown["gold"] = answers[0] if len(answers) == 1 else shown.get("gold")
+        for truth in history:
+            if _is_truth(truth) and len(answers := _answers(truth, control, row, source)) == 1:
+                shown["gold"] = answers[0]
         collector.item(row, **shown)
-        for annotation in annotations:
+        for annotation in history:
             if _cancelled(annotation):
                 collector.drop(CANCELLED)
-            elif annotation.get("ground_truth") is True:
+            elif _is_truth(annotation):
                 collector.drop(GROUND_TRUTH)
             else:
-                collector.annotation(_person(annotation.get("completed_by")), _answers(annotation, control))
+                collector.annotation(
+                    _person(annotation.get("completed_by")), _answers(annotation, control, row, source)
+                )
     return collector.finish()
 
 
-def _annotations(task: dict[str, Any]) -> list[dict[str, Any]]:
-    found = task.get("annotations", task.get("completions"))
-    return [annotation for annotation in found if isinstance(annotation, dict)] if isinstance(found, list) else []
-
-
-def _in_order(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """Oldest first, so that the last of one person's annotations is their latest."""
-    found = _annotations(task)
+def _in_order(task: dict[str, Any], row: int, source: str) -> list[dict[str, Any]]:
+    """A task's annotations, oldest first, so that the last of one person's annotations is their latest."""
+    found = objects_in(task, "annotations" if "annotations" in task else "completions", row, source)
     times = [annotation.get("updated_at") or annotation.get("created_at") for annotation in found]
     if len(found) < 2 or not all(isinstance(time, str) for time in times):
         return found
     return [found[index] for index in sorted(range(len(found)), key=lambda index: str(times[index]))]
 
 
-def _controls_and_fields(tasks: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """The questions that were answered by a choice, and the data fields that hold text."""
-    controls: dict[str, None] = {}
-    fields: dict[str, None] = {}
-    for task in tasks:
-        for annotation in _annotations(task):
-            for result in annotation.get("result") or ():
-                if isinstance(result, dict) and _values(result) is not None:
-                    controls[str(result.get("from_name"))] = None
-        data = task.get("data")
-        if isinstance(data, dict):
-            fields.update((name, None) for name, value in data.items() if isinstance(value, str))
-    return list(controls), list(fields)
+def _controls(histories: list[list[dict[str, Any]]], source: str) -> list[str]:
+    """The questions that were answered by a choice."""
+    found: dict[str, None] = {}
+    for row, history in enumerate(histories, 1):
+        for annotation in history:
+            for result in objects_in(annotation, "result", row, source):
+                if _values(result, row, source) is not None:
+                    found[str(result.get("from_name"))] = None
+    return list(found)
 
 
-def _values(result: dict[str, Any]) -> list[Any] | None:
+def _values(result: dict[str, Any], row: int, source: str) -> list[Any] | None:
+    """The choices or the rating of a result; None for a result of another kind, such as a region."""
     value = result.get("value")
     if not isinstance(value, dict):
         return None
-    if isinstance(value.get("choices"), list):
-        return list(value["choices"])
+    if "choices" in value:
+        return list_in(value, "choices", row, source)
     return [value["rating"]] if isinstance(value.get("rating"), int) else None
 
 
-def _answers(annotation: dict[str, Any], control: str) -> list[Any]:
+def _answers(annotation: dict[str, Any], control: str, row: int, source: str) -> list[Any]:
     answers: list[Any] = []
-    for result in annotation.get("result") or ():
-        if isinstance(result, dict) and str(result.get("from_name")) == control:
-            answers.extend(_values(result) or ())
+    for result in objects_in(annotation, "result", row, source):
+        if str(result.get("from_name")) == control:
+            answers.extend(_values(result, row, source) or ())
     return answers
 
 
 def _cancelled(annotation: dict[str, Any]) -> bool:
     return bool(annotation.get("was_cancelled") or annotation.get("skipped"))
+
+
+def _is_truth(annotation: dict[str, Any]) -> bool:
+    return annotation.get("ground_truth") is True and not _cancelled(annotation)
 
 
 def _person(completed_by: Any) -> Any:
@@ -134,7 +132,7 @@ def read_min(opened: Opened, asked: Asked) -> Long:
     if asked.need == "annotations":
         collector.ledger.warn(NO_TRUTH)
     for row, record in _by_time(records):
-        shown = {"item": record.get("id"), "text": plain(record.get(text), text, row, source)}
+        shown = {"item": value_in(record, "id", row, source), "text": value_in(record, text, row, source)}
         collector.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
         annotator = _decoded(record.get(asked.annotator or "annotator"))
         if annotator in (None, "") and record.get("annotation_id") in (None, ""):

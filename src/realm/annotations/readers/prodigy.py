@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, plain
+from realm.annotations.readers.collect import Asked, Collector, Long, named_fields
 from realm.annotations.readers.files import Opened
+from realm.annotations.readers.shapes import list_in, objects_in, value_in
 from realm.errors import RealmError
 
 IGNORED = "ignored by the annotator"
@@ -37,26 +38,25 @@ def read(opened: Opened, asked: Asked) -> Long:
     field = asked.text or "text"
     if records and not any(field in record for record in records):
         raise RealmError(f"{source}: there is no field '{field}'. Name the field with the text with --text.")
-    binary = list(dict.fromkeys(str(r["label"]) for r in records if r.get("label") is not None and "accept" not in r))
-    choices = _Choices.of(records)
+    questions = _Questions(records, source)
     named = named_fields(asked, {name for record in records for name in _told(record)}, source)
     collector = Collector(asked, source)
     sittings: dict[str, None] = {}
     for row, record in enumerate(records, 1):
         told = _told(record)
-        shown = {"item": told.get("_input_hash"), "text": plain(told.get(field), field, row, source)}
+        shown = {"item": value_in(told, "_input_hash", row, source), "text": value_in(told, field, row, source)}
         shown |= {role: told.get(name) for role, name in named.items()}
-        if choices.differ:
-            shown["options"] = [str(option.get("text", option.get("id"))) for option in _options(record)] or None
+        if questions.differ:
+            shown["options"] = questions.texts(row) or None
         collector.item(row, **shown)
         person = record.get(asked.annotator) if asked.annotator else _person(record)
         if isinstance(person, str) and _TIMESTAMP.match(person):
             sittings[person] = None
-        _annotate(collector, record, person, binary, choices)
+        _annotate(collector, row, record, person, questions)
     if sittings and asked.need == "annotations":
         collector.ledger.warn(SITTING.format(", ".join(list(sittings)[:3])))
-    inventory = None if binary else choices.labels
-    return collector.finish(labels=inventory, label_form="text" if choices.differ else "auto")
+    inventory = None if questions.binary else questions.labels
+    return collector.finish(labels=inventory, label_form="text" if questions.differ else "auto")
 
 
 def _told(record: dict[str, Any]) -> dict[str, Any]:
@@ -69,48 +69,49 @@ def _person(record: dict[str, Any]) -> Any:
     return record.get("_annotator_id") or record.get("_session_id")
 
 
-def _annotate(collector: Collector, record: dict[str, Any], person: Any, binary: list[str], choices: _Choices) -> None:
-    answer = record.get("answer", "accept")
+def _annotate(collector: Collector, row: int, record: dict[str, Any], person: Any, questions: _Questions) -> None:
+    answer, source = record.get("answer", "accept"), collector.source
+    if answer not in ("accept", "reject", "ignore"):
+        raise RealmError(f"{source}, row {row}: the answer must be accept, reject or ignore, not {answer!r}.")
     if answer == "ignore":
         collector.drop(IGNORED)
-    elif isinstance(record.get("accept"), list):
+    elif "accept" in record:
         if answer == "reject":
             collector.drop(REJECTED)
         else:
-            collector.annotation(person, [choices.name(record, chosen) for chosen in record["accept"]])
+            chosen = list_in(record, "accept", row, source)
+            collector.annotation(person, [questions.name(row, option) for option in chosen])
     elif record.get("label") is not None:
-        label = str(record["label"])
+        label = str(value_in(record, "label", row, source))
         if answer == "accept":
             collector.annotation(person, label)
-        elif len(binary) > 2:
+        elif len(questions.binary) > 2:
             collector.drop(NOT_THIS)
         else:
-            collector.annotation(person, next((other for other in binary if other != label), f"not {label}"))
+            other = next((other for other in questions.binary if other != label), f"not {label}")
+            collector.annotation(person, other)
     else:
         collector.drop(NEITHER)
 
 
-def _options(record: dict[str, Any]) -> list[dict[str, Any]]:
-    found = record.get("options")
-    return [option for option in found if isinstance(option, dict)] if isinstance(found, list) else []
+class _Questions:
+    """What was asked: options, the same for every record (then their ids are the labels) or each its own; or yes/no
+    on one label at a time, the `binary` ones."""
 
-
-class _Choices:
-    """Whether every item lists the same options (then their ids are the labels), or each its own."""
-
-    def __init__(self, lists: list[tuple[str, ...]]) -> None:
-        distinct = list(dict.fromkeys(lists))
+    def __init__(self, records: list[dict[str, Any]], source: str) -> None:
+        self._of_row = {
+            row: [(str(option.get("id")), str(option.get("text", option.get("id")))) for option in options]
+            for row, record in enumerate(records, 1)
+            if (options := objects_in(record, "options", row, source))
+        }
+        distinct = list(dict.fromkeys(tuple(name for name, _ in options) for options in self._of_row.values()))
         self.differ = len(distinct) > 1
         self.labels = distinct[0] if len(distinct) == 1 else None
+        given = (record["label"] for record in records if record.get("label") is not None and "accept" not in record)
+        self.binary = list(dict.fromkeys(str(label) for label in given))
 
-    @classmethod
-    def of(cls, records: list[dict[str, Any]]) -> _Choices:
-        lists = [tuple(str(option.get("id")) for option in _options(record)) for record in records]
-        return cls([ids for ids in lists if ids])
+    def texts(self, row: int) -> list[str]:
+        return [text for _, text in self._of_row.get(row, [])]
 
-    def name(self, record: dict[str, Any], chosen: Any) -> str:
-        if self.differ:
-            for option in _options(record):
-                if option.get("id") == chosen:
-                    return str(option.get("text", chosen))
-        return str(chosen)
+    def name(self, row: int, chosen: Any) -> str:
+        return dict(self._of_row.get(row, [])).get(str(chosen), str(chosen)) if self.differ else str(chosen)
