@@ -1,0 +1,236 @@
+"""How often the 95% intervals of accuracy hold the truth, averaged over annotators drawn from a pool.
+
+    python -m benchmarks.coverage
+
+(a) P known: the coverage must lie between 93% and 97% in every row, and partial pooling must have a lower mean squared
+error than the raw maximum-likelihood estimate for annotators with under 20 labels. (b) P out of fold from a trained
+model, several labels per item; (c) the same with one label per item: reported as measured, with the bias. `tempered`
+is P out of fold at the temperature that the annotations bear out (`realm.inference.calibration`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy.optimize import minimize
+
+from realm.annotations import Annotations, Task
+from realm.inference.calibration import temperature, tempered
+from realm.inference.expertise import Estimate, estimate
+from realm.inference.joint import Joint
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+POOLS = [(8.0, 2.0), (4.0, 2.0), (16.0, 4.0)]
+PER_ITEM = [1, 3, 5]
+SIZES = [(5, 30), (10, 10), (10, 100), (50, 10), (50, 30), (20, 1000), (200, 10)]
+"""(annotators, labels of each): 10 to 1,000 labels, pools of 5 to 200."""
+DRAWN = 2700
+"""Annotators drawn for each row of (a)."""
+
+
+def annotate(
+    rng: np.random.Generator, truth: Ints, accuracy: Floats, per_item: int, options: int
+) -> tuple[Annotations, Ints]:
+    """Labels by annotators of these accuracies, errors uniform; `per_item` different ones for each item."""
+    n, people = len(truth), len(accuracy)
+    item = np.repeat(np.arange(n), per_item)
+    annotator = rng.random((n, people)).argsort(axis=1)[:, :per_item].ravel()
+    wrong = (truth[item] + rng.integers(1, options, len(item))) % options
+    label = np.where(rng.random(len(item)) < accuracy[annotator], truth[item], wrong)
+    names = pa.array([str(i) for i in range(n)], pa.large_string())
+    table = Annotations(
+        item_ids=names,
+        texts=names,
+        contexts=None,
+        options=None,
+        item_tasks=np.zeros(n, np.int32),
+        tasks=(Task("simulated", tuple("abcde"[:options])),),
+        annotators=tuple(str(a) for a in range(people)),
+        item=item.astype(np.int32),
+        annotator=annotator.astype(np.int32),
+        label=label.astype(np.int32),
+    )
+    return table, np.bincount(annotator, minlength=people)
+
+
+def draw(rng: np.random.Generator, probs: Floats) -> Ints:
+    """A true label from each row of P."""
+    return np.minimum((probs.cumsum(axis=1) < rng.random(len(probs))[:, None]).sum(axis=1), probs.shape[1] - 1)
+
+
+@dataclass
+class Tally:
+    """What was measured over pools: one entry per pool, and squared errors of annotators with under 20 labels."""
+
+    coverage: list[float] = field(default_factory=list)
+    bias: list[float] = field(default_factory=list)
+    width: list[float] = field(default_factory=list)
+    cleaned: list[float] = field(default_factory=list)
+    pooled: list[float] = field(default_factory=list)
+    raw: list[float] = field(default_factory=list)
+
+    def add(self, found: Estimate, accuracy: Floats, truth: Ints) -> None:
+        seen = found.n[:, 0] > 0
+        low, high, mean = found.low[seen, 0], found.high[seen, 0], found.accuracy[seen, 0]
+        self.coverage.append(float(np.mean((low <= accuracy[seen]) & (accuracy[seen] <= high))))
+        self.bias.append(float(np.mean(mean - accuracy[seen])))
+        self.width.append(float(np.mean(high - low)))
+        self.cleaned.append(float(np.mean(found.posterior.argmax(axis=1) == truth)))
+
+    def add_errors(self, found: Estimate, plain: Floats, accuracy: Floats) -> None:
+        few = (found.n[:, 0] > 0) & (found.n[:, 0] < 20)
+        self.pooled.extend((found.accuracy[few, 0] - accuracy[few]) ** 2)
+        self.raw.extend((plain[few] - accuracy[few]) ** 2)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the coverage, pools being the independent draws."""
+        return float(np.std(self.coverage) / len(self.coverage) ** 0.5)
+
+
+# -------------------------------------------------------------------- (a) P known
+
+
+def known_p(options: int, annotators: int, labels: int, seed: int = 0, drawn: int = DRAWN) -> Tally:
+    """P is the distribution the truth is drawn from; pools, labels per item and seeds in turn."""
+    tally = Tally()
+    kinds = itertools.cycle(itertools.product(POOLS, PER_ITEM))
+    rng = np.random.default_rng([seed, options, annotators, labels])
+    for _ in range(max(drawn // annotators, 27) if labels < 1000 else 18):
+        pool, per_item = next(kinds)
+        per_item = min(per_item, annotators)
+        accuracy = rng.beta(*pool, annotators)
+        probs = rng.dirichlet(np.full(options, 0.5), max(annotators * labels // per_item, 1))
+        truth = draw(rng, probs)
+        table, _ = annotate(rng, truth, accuracy, per_item, options)
+        log_probs = np.log(np.maximum(probs, 1e-300))
+        found = estimate(table, log_probs)
+        tally.add(found, accuracy, truth)
+        joint = Joint(table, log_probs)
+        if (found.n[:, 0] < 20).any():
+            tally.add_errors(found, joint.climb(np.full(joint.n_cells, 0.7)), accuracy)
+    return tally
+
+
+# -------------------------------------------------------------------- (b), (c) P from a trained model
+
+
+def train(features: Floats, table: Annotations, options: int, decay: float) -> Floats:
+    """Softmax regression and expertise by the paper's loss, jointly. Returns weights (features, options)."""
+    n, width = features.shape
+    people = table.n_annotators
+    hot = np.eye(options)[table.label]
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        weights, omega = parameters[: width * options].reshape(width, options), parameters[width * options :]
+        logits = features @ weights
+        probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probs /= probs.sum(axis=1, keepdims=True)
+        beta = 1 / (1 + np.exp(-omega[table.annotator]))
+        p = probs[table.item, table.label]
+        likelihood = beta * p + (1 - beta) / options
+        known = beta * p / likelihood
+        pull = np.zeros_like(probs)
+        for k in range(options):
+            step = known * (hot[:, k] - probs[table.item, k])
+            pull[:, k] = np.bincount(table.item, step, minlength=n)
+        slope = np.bincount(table.annotator, beta * (1 - beta) * (p - 1 / options) / likelihood, minlength=people)
+        count = table.n_annotations
+        value = -np.log(likelihood).sum() / count + decay / 2 * (weights**2).sum()
+        return value, np.concatenate([(-(features.T @ pull) / count + decay * weights).ravel(), -slope / count])
+
+    found = minimize(loss, np.zeros(width * options + people), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    weights: Floats = found.x[: width * options].reshape(width, options)
+    return weights
+
+
+def log_softmax(logits: Floats) -> Floats:
+    top = logits - logits.max(axis=1, keepdims=True)
+    out: Floats = top - np.log(np.exp(top).sum(axis=1, keepdims=True))
+    return out
+
+
+@dataclass(frozen=True)
+class Model:
+    """How well a model can do: how many features it sees, how many items there are, and its weight decay."""
+
+    name: str
+    features: int
+    items: int
+    decay: float
+
+
+MODELS = [
+    Model("well trained", features=10, items=1500, decay=1e-3),
+    Model("decayed too much (underconfident)", features=10, items=1500, decay=5e-2),
+    Model("overfitted (overconfident)", features=60, items=600, decay=1e-5),
+]
+SOURCES = ["known", "out of fold", "out of fold, tempered", "in-sample"]
+
+
+def trained_p(model: Model, per_item: int, *, options: int = 3, pools: int = 30, seed: int = 0) -> dict[str, Tally]:
+    """Coverage with the true P, P out of fold (5 folds, as it is and tempered) and P in-sample; 30 annotators."""
+    tallies = {source: Tally() for source in SOURCES}
+    rng = np.random.default_rng([seed, per_item, model.features])
+    for _ in range(pools):
+        features = rng.normal(size=(model.items, model.features))
+        truth_logits = features @ rng.normal(size=(model.features, options)) * (2.5 / model.features**0.5)
+        truth = draw(rng, np.exp(log_softmax(truth_logits)))
+        accuracy = rng.beta(8, 3, 30)
+        table, _ = annotate(rng, truth, accuracy, per_item, options)
+        log_probs = {"known": log_softmax(truth_logits)}
+        log_probs["in-sample"] = log_softmax(features @ train(features, table, options, model.decay))
+        apart = np.empty_like(truth_logits)
+        fold = rng.permutation(model.items) % 5
+        for f in range(5):
+            inside, outside = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+            weights = train(features[inside], table.take_items(inside), options, model.decay)
+            apart[outside] = log_softmax(features[outside] @ weights)
+        log_probs["out of fold"] = apart
+        log_probs["out of fold, tempered"] = tempered(apart, temperature(table, apart))
+        for source in SOURCES:
+            tallies[source].add(estimate(table, log_probs[source]), accuracy, truth)
+    return tallies
+
+
+def main() -> None:
+    print("(a) P known: coverage of the 95% interval, pools and labels per item in turn\n")
+    print("| K | annotators | labels each | drawn | coverage | mean width | MSE pooled / raw (under 20 labels) |")
+    print("|---|---|---|---|---|---|---|")
+    everything = []
+    for options in (2, 3, 4, 5):
+        for annotators, labels in SIZES:
+            tally = known_p(options, annotators, labels)
+            coverage = float(np.mean(tally.coverage))
+            everything.append(coverage)
+            squares = "" if not tally.pooled else f"{np.mean(tally.pooled):.4f} / {np.mean(tally.raw):.4f}"
+            print(
+                f"| {options} | {annotators} | {labels} | {annotators * len(tally.coverage)} | "
+                f"{coverage:.1%} ± {tally.error:.1%} | {np.mean(tally.width):.3f} | {squares} |",
+                flush=True,
+            )
+            assert 0.93 <= coverage <= 0.97, f"K={options}, {annotators} annotators, {labels} labels: {coverage:.1%}"
+            if len(tally.pooled) > 100:
+                assert np.mean(tally.pooled) < np.mean(tally.raw), "partial pooling must beat the raw estimate"
+    print(f"\nall rows: {np.mean(everything):.1%}\n")
+    print("(b), (c) P from a trained model: 30 annotators, K=3, 30 pools, as measured\n")
+    print("| cell | model | P | coverage | bias of accuracy | mean width | cleaned labels right |")
+    print("|---|---|---|---|---|---|---|")
+    for cell, per_item in (("(b) three labels per item", 3), ("(c) one label per item", 1)):
+        for model in MODELS:
+            for source, tally in trained_p(model, per_item).items():
+                print(
+                    f"| {cell} | {model.name} | {source} | {np.mean(tally.coverage):.1%} ± {tally.error:.1%} | "
+                    f"{np.mean(tally.bias):+.3f} | {np.mean(tally.width):.3f} | {np.mean(tally.cleaned):.3f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
