@@ -65,7 +65,9 @@ def _parameters_of(group: type) -> list[inspect.Parameter]:
     hints = get_type_hints(group)
     made = []
     for field in dataclasses.fields(group):
-        option = typer.Option(*field.metadata["names"], help=field.metadata["help"], rich_help_panel=field.metadata["panel"])
+        option = typer.Option(
+            *field.metadata["names"], help=field.metadata["help"], rich_help_panel=field.metadata["panel"]
+        )
         annotation = Annotated[hints[field.name], option]
         made.append(
             inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from realm import __version__
-from realm.cli import info, models
+from realm.cli import aggregate, check, compare, evaluate, import_, info, models, predict, train
 from realm.errors import RealmError
 
 app = typer.Typer(
@@ -41,6 +41,13 @@ def _root(
         os.environ["REALM_OFFLINE"] = "1"
 
 
+app.command()(check.check)
+app.command("import")(import_.import_)
+app.command()(train.train)
+app.command()(evaluate.evaluate)
+app.command()(predict.predict)
+app.command()(compare.compare)
+app.command()(aggregate.aggregate)
 app.add_typer(models.app, name="models")
 app.command()(info.info)
 

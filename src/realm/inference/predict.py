@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from realm.annotations import Annotations
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, batches_by_tokens
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = npt.NDArray[np.float64]
 BATCH_TOKENS = 8192
@@ -31,11 +35,11 @@ class Scores:
     @property
     def labels(self) -> npt.NDArray[np.int64]:
         """The most probable option of each item. (items,)"""
-        return self.log_probs.argmax(1)
+        return np.asarray(self.log_probs.argmax(1))
 
     @property
     def confidence(self) -> Floats:
-        return np.exp(self.log_probs.max(1))
+        return np.asarray(np.exp(self.log_probs.max(1)))
 
 
 @torch.no_grad()
@@ -72,3 +76,25 @@ def score(
     scorer.train(training)
     known = answer_mass and len(encoded) > 0 and not np.isnan(mass).any()
     return Scores(log_probs, mass if known else None)
+
+
+def predictions_table(table: Annotations, scores: Scores) -> pd.DataFrame:
+    """One row per item: item, task, label, confidence, and the probability of each option as JSON."""
+    import json
+
+    import pandas as pd
+
+    labels, confidence = scores.labels, scores.confidence
+    rows = []
+    for index, (item, _, _, options) in enumerate(table.iter_items()):
+        shares = np.exp(scores.log_probs[index, : len(options)])
+        rows.append(
+            {
+                "item": item,
+                "task": table.tasks[table.item_tasks[index]].name,
+                "label": options[labels[index]],
+                "confidence": round(float(confidence[index]), 6),
+                "probabilities": json.dumps(dict(zip(options, shares.round(6).tolist(), strict=True)), ensure_ascii=False),
+            }
+        )
+    return pd.DataFrame(rows)

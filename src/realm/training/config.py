@@ -80,6 +80,7 @@ class RealmConfig(TrainingArguments):
     save_strategy: str = field(default="epoch")
     save_total_limit: int | None = field(default=2)
     logging_steps: float = field(default=10)
+    logging_first_step: bool = field(default=True)
     report_to: Any = field(default="none")
     remove_unused_columns: bool | None = field(default=False)
 
@@ -103,7 +104,23 @@ class RealmConfig(TrainingArguments):
         """The settings that decide what a run computes, as plain values for `config.yaml`."""
         ours = {f.name for f in fields(RealmConfig)} - {f.name for f in fields(TrainingArguments)}
         ours -= {"overwrite", "write_run", "cache_gb"}
-        shared = ["seed", "learning_rate", "weight_decay", "num_train_epochs", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "lr_scheduler_type", "warmup_steps", "max_grad_norm", "bf16", "gradient_checkpointing", "adam_beta1", "adam_beta2", "adam_epsilon"]
+        shared = [
+            "seed",
+            "learning_rate",
+            "weight_decay",
+            "num_train_epochs",
+            "max_steps",
+            "per_device_train_batch_size",
+            "gradient_accumulation_steps",
+            "lr_scheduler_type",
+            "warmup_steps",
+            "max_grad_norm",
+            "bf16",
+            "gradient_checkpointing",
+            "adam_beta1",
+            "adam_beta2",
+            "adam_epsilon",
+        ]
         chosen = {name: getattr(self, name) for name in sorted(ours) + shared}
         return {name: getattr(value, "value", value) for name, value in chosen.items()}
 

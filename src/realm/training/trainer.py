@@ -98,7 +98,7 @@ class RealmTrainer(Trainer):
         self.encoded_test = None if test is None else scorer.encode(test)
         if test is not None:
             gold_items(test)
-        self._cache: TrunkCache | None = None
+        self._caches: dict[str, TrunkCache | None] = {}
         self._scores: Scores | None = None
         self._trajectory: list[tuple[int, npt.NDArray[np.float32]]] = []
         self._saving_to: Path | None = None
@@ -128,8 +128,6 @@ class RealmTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         args = self.args
-        if args.train_layers and args.cache_gb and self._cache is None:
-            self._cache = TrunkCache(self.scorer, self.encoded, args.cache_gb, progress=not args.disable_tqdm)
         sampler = EffectiveBatchSampler(
             self.labels.annotations,
             self.encoded.lengths,
@@ -141,8 +139,17 @@ class RealmTrainer(Trainer):
             seed=args.seed,
             length_grouping=args.length_grouping,
         )
-        collator = Collator(self.scorer, self.encoded, self.labels.annotations, self._cache)
+        collator = Collator(self.scorer, self.encoded, self.labels.annotations, self._cache("train"))
         return _Batches(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
+
+    def _cache(self, table: str) -> TrunkCache | None:
+        """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
+        if table not in self._caches:
+            encoded = self.encoded if table == "train" else self.encoded_test
+            wanted = encoded is not None and self.args.train_layers and self.args.cache_gb
+            bar = not self.args.disable_tqdm
+            self._caches[table] = TrunkCache(self.scorer, encoded, self.args.cache_gb, bar) if wanted else None
+        return self._caches[table]
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
         """The annotations of the effective batch, over micro-batches and processes."""
@@ -214,9 +221,9 @@ class RealmTrainer(Trainer):
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Accuracy and its kin on the test table."""
-        if self.test is None or self.encoded_test is None:
-            raise RealmError("there is no test table to evaluate on: pass `test=` or --test.")
-        figures = evaluate(self.test, score(self.scorer, self.encoded_test))
+        scores = self.test_scores()
+        assert self.test is not None
+        figures = evaluate(self.test, scores)
         logged = {f"{metric_key_prefix}_{k}": v for k, v in figures.items() if isinstance(v, float)}
         self.log(dict(logged))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
@@ -298,9 +305,16 @@ class RealmTrainer(Trainer):
     def scores(self) -> Scores:
         """What the model says of the training items. In-sample: it was trained on their annotations."""
         if self._scores is None:
-            prepare = None if self._cache is None else self._cache.add_to
-            self._scores = score(self.scorer, self.encoded, prepare=prepare)
+            cache = self._cache("train")
+            self._scores = score(self.scorer, self.encoded, prepare=None if cache is None else cache.add_to)
         return self._scores
+
+    def test_scores(self) -> Scores:
+        """What the model says of the test items."""
+        if self.encoded_test is None:
+            raise RealmError("there is no test table to evaluate on: pass `test=` or --test.")
+        cache = self._cache("test")
+        return score(self.scorer, self.encoded_test, prepare=None if cache is None else cache.add_to)
 
     def estimate(self) -> Estimate:
         """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""

@@ -1,0 +1,46 @@
+"""What commands show: tables and notes in a terminal, plain text in a pipe; text from data is never markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def console(stderr: bool = False) -> Any:
+    """A rich console; it respects NO_COLOR and non-terminals."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table; the first column is text, the others are figures."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), box=SIMPLE, title_justify="left")
+    for index, column in enumerate(columns):
+        table.add_column(Text(column), justify="left" if index == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(show_value(value)) for value in row))
+    console().print(table)
+
+
+def show_value(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def note(message: str) -> None:
+    """A remark on standard error, so that it never mixes with output a script reads."""
+    from rich.text import Text
+
+    console(stderr=True).print(Text(message))
+
+
+def interactive() -> bool:
+    """Whether a person is watching, so that progress is worth showing."""
+    return sys.stderr.isatty()
