@@ -7,22 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.annotations.choices import LabelForm, option_keys, read_options
-from realm.annotations.columns import (
-    Mask,
-    Rows,
-    as_text,
-    encode,
-    missing,
-    name_rows,
-    resolve,
-    take_column,
-    whole_numbers,
-)
+from realm.annotations.choices import LabelForm, read_options
+from realm.annotations.coded import Coded, Codes, encode
+from realm.annotations.columns import Mask, Rows, name_rows, resolve, take_column
+from realm.annotations.identity import identify
 from realm.annotations.inventory import read_tasks
 from realm.annotations.ledger import Ledger
 from realm.annotations.table import UNKNOWN, Annotations, Ints, Task
@@ -90,7 +81,7 @@ def build(
     number = np.arange(1, len(table) + 1, dtype=np.int64) if rows is None else rows
     read = _Rows.of(table, chosen, number, need, source, Ledger() if ledger is None else ledger.merged(Ledger()))
     read.drop_missing(missing)
-    read.tidy_labels([*(labels or ()), *(name for known in tasks or () for name in known.labels or ())])
+    read.tidy([*(labels or ()), *(name for known in tasks or () for name in known.labels or ())])
     return read.table(labels, tasks, label_form, keep_rows)
 
 
@@ -107,9 +98,9 @@ def _check_words(**words: str) -> None:
 
 @dataclass
 class _Rows:
-    """The columns of the source as text, one entry per row, on their way into the table."""
+    """The columns of the source, one entry per row, on their way into the table."""
 
-    columns: dict[str, pa.LargeStringArray]
+    columns: dict[str, Coded]
     options: pa.LargeListArray | None
     number: Rows
     annotated: Mask
@@ -122,48 +113,52 @@ class _Rows:
         wanted = [role for role in chosen if role != "options"]
         unread = {"annotations": (), "gold": ("annotator", "label"), "items": ("annotator", "label", "gold")}
         wanted = [role for role in wanted if role not in unread[need]]
-        columns = {role: as_text(take_column(table, chosen[role], source), chosen[role], source) for role in wanted}
+        columns = {role: Coded.of(take_column(table, chosen[role], source), chosen[role], source) for role in wanted}
         options = read_options(table, chosen["options"], number, source) if "options" in chosen else None
+        if options is not None and options.null_count == len(options):
+            options = None
         annotated = np.full(len(table), need == "annotations")
         return cls(columns, options, number, annotated, need, source, ledger)
 
     def keep(self, kept: Mask) -> None:
-        chosen = pa.array(kept)
-        self.columns = {role: column.filter(chosen) for role, column in self.columns.items()}
-        self.options = None if self.options is None else self.options.filter(chosen)
+        self.columns = {role: column.keep(kept) for role, column in self.columns.items()}
+        self.options = None if self.options is None else self.options.filter(pa.array(kept))
         self.number, self.annotated = self.number[kept], self.annotated[kept]
 
     def drop_missing(self, how: str) -> None:
         """Every row must have a text, and a task and an id where there are such columns; labels may be dropped."""
         if self.need == "annotations":
-            nobody = missing(self.columns["annotator"])
-            nothing = missing(self.columns["label"], nan_words=True)
+            nobody = self.columns["annotator"].missing()
+            nothing = self.columns["label"].missing(nan_words=True)
             self.annotated = ~(nobody & nothing)
             self.ledger.add(NO_ANNOTATION, self.number[~self.annotated][:100], int((~self.annotated).sum()))
             self._refuse(nobody & ~nothing, "annotator", "Every label needs its annotator.")
             unlabelled = nothing & ~nobody
             if how == "drop":
                 self.ledger.add(NO_LABEL, self.number[unlabelled][:100], int(unlabelled.sum()))
-                self.keep(~unlabelled)
+                if unlabelled.any():
+                    self.keep(~unlabelled)
             else:
                 self._refuse(unlabelled, "label", "Leave such rows out with --missing drop.")
             if not self.annotated.any():
                 raise RealmError(f"{self.source}: there is not one annotation in it: every label is missing.")
         for role in ("text", "task", "item"):
             if role in self.columns:
-                self._refuse(missing(self.columns[role]), role, f"Fill in the {role} or take the row out.")
+                self._refuse(self.columns[role].missing(), role, f"Fill in the {role} or take the row out.")
 
     def _refuse(self, absent: Mask, role: str, remedy: str) -> None:
         if absent.any():
             at = name_rows(self.number[absent])
             raise RealmError(f"{self.source}, {at}: no {role} ({int(absent.sum()):,} in all). {remedy}")
 
-    def tidy_labels(self, known: Sequence[str]) -> None:
+    def tidy(self, known: Sequence[str]) -> None:
+        """Null for labels, gold and contexts that say nothing, and 1 for 1.0."""
+        if "context" in self.columns:
+            self.columns["context"] = self.columns["context"].without_blanks()
         for role in ("label", "gold"):
             if role in self.columns:
-                absent = pa.array(missing(self.columns[role], nan_words=True))
-                column = pc.if_else(absent, pa.scalar(None, pa.large_string()), self.columns[role])
-                self.columns[role], changed = whole_numbers(column, known)
+                column = self.columns[role].without_blanks(nan_words=True)
+                self.columns[role], changed = column.whole_numbers(known)
                 reason = POINT_ZERO if role == "label" else POINT_ZERO.replace("label", "gold")
                 self.ledger.add(reason, self.number[changed][:100], int(changed.sum()))
 
@@ -173,39 +168,33 @@ class _Rows:
         self, labels: Sequence[str] | None, tasks: Sequence[Task] | None, form: LabelForm, keep_rows: bool
     ) -> Annotations:
         task_of_row, task_names = self._tasks(tasks)
-        item_of_row, first = self._items(task_of_row)
-        n_items = len(first)
-        annotated = np.flatnonzero(self.annotated)
-        told = np.zeros(len(self.number), dtype=bool)
-        told[annotated] = True
+        identity = identify(self.columns, self.options, task_of_row, self.number, self.source)
         read = read_tasks(
             self.columns, self.options, self.number, task_of_row, task_names,
-            annotated=told, labels=labels, tasks=tasks, form=form, need=self.need, source=self.source,
+            annotated=self.annotated, labels=labels, tasks=tasks, form=form, need=self.need, source=self.source,
         )  # fmt: skip
-        people, names = self._annotators(annotated)
-        kept = self._last_of_each(item_of_row[annotated], people, read.label[annotated], len(names))
-        kept = kept[np.argsort(item_of_row[annotated][kept], kind="stable")]
-        index = pa.array(first)
-        item_ids = self.columns["item"].take(index) if "item" in self.columns else self._ids(first)
+        rows = np.flatnonzero(self.annotated)
+        people, names = self._annotators(rows)
+        item = identity.item_of_row[rows]
+        kept = self._last_of_each(item, people, read.label[rows], rows, len(names))
+        kept = kept[np.argsort(item[kept], kind="stable")]
         return Annotations(
-            item_ids=item_ids,
-            texts=self.columns["text"].take(index),
-            contexts=self.columns["context"].take(index) if "context" in self.columns else None,
-            options=None
-            if self.options is None or self.options.null_count == len(self.options)
-            else self.options.take(index),
-            item_tasks=task_of_row[first].astype(np.int32),
+            item_ids=identity.ids,
+            texts=self.columns["text"].take(identity.first),
+            contexts=self.columns["context"].take(identity.first) if "context" in self.columns else None,
+            options=None if self.options is None else self.options.take(pa.array(identity.first)),
+            item_tasks=task_of_row[identity.first].astype(np.int32),
             tasks=read.tasks,
             annotators=names,
-            item=item_of_row[annotated][kept].astype(np.int32),
+            item=item[kept].astype(np.int32),
             annotator=people[kept].astype(np.int32),
-            label=read.label[annotated][kept].astype(np.int32),
-            gold=self._gold(read.gold, item_of_row, n_items),
+            label=read.label[rows[kept]].astype(np.int32),
+            gold=self._gold(read.gold, identity.item_of_row, len(identity.first)),
             ledger=self.ledger,
-            source_rows=self.number[annotated][kept].astype(np.int32) if keep_rows else None,
+            source_rows=self.number[rows[kept]].astype(np.int32) if keep_rows else None,
         )
 
-    def _tasks(self, known: Sequence[Task] | None) -> tuple[npt.NDArray[np.int64], list[str]]:
+    def _tasks(self, known: Sequence[Task] | None) -> tuple[Codes, list[str]]:
         """The task of every row, and the tasks' names: those of the run where there is one."""
         names = [] if known is None else [task.name for task in known]
         if "task" not in self.columns:
@@ -215,86 +204,43 @@ class _Rows:
                     "task column. Name it with --task."
                 )
             return np.zeros(len(self.number), dtype=np.int64), names or [DEFAULT_TASK]
-        codes, values = encode(self.columns["task"])
+        column = self.columns["task"]
         if known is None:
-            return codes, values.to_pylist()
-        renumber = pc.index_in(values, value_set=pa.array(names, pa.large_string())).fill_null(UNKNOWN)
-        codes = renumber.to_numpy(zero_copy_only=False).astype(np.int64)[codes]
+            codes, used = encode(pa.array(column.codes))
+            return codes, column.values.take(used).to_pylist()
+        renumber = pc.index_in(column.values, value_set=pa.array(names, pa.large_string())).fill_null(UNKNOWN)
+        codes = renumber.to_numpy(zero_copy_only=False).astype(np.int64)[column.codes]
         if (at := np.flatnonzero(codes == UNKNOWN)).size:
-            value = self.columns["task"][int(at[0])].as_py()
             raise RealmError(
-                f"{self.source}, {name_rows(self.number[at])}: the task '{value}' is not one of the run's: "
+                f"{self.source}, {name_rows(self.number[at])}: the task '{column.at(at[0])}' is not one of the run's: "
                 f"{', '.join(names[:20])}."
             )
         return codes, names
 
-    def _items(self, task_of_row: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The item of every row, and the row on which each item is first met. Shapes (rows,), (items,)."""
-        parts: dict[str, pa.Array] = {"text": self.columns["text"]}
-        if "context" in self.columns:
-            parts["context"] = self.columns["context"]
-        if self.options is not None:
-            parts["options"] = option_keys(self.options)
-        codes = {name: encode(part)[0] for name, part in parts.items()}
-        if "item" in self.columns:
-            item_of_row, first = _combine([task_of_row, encode(self.columns["item"])[0]])
-            for name, code in codes.items():
-                if (at := np.flatnonzero(code != code[first][item_of_row])).size:
-                    row, before = int(at[0]), int(first[item_of_row[at[0]]])
-                    raise RealmError(
-                        f"{self.source}, rows {self.number[before]} and {self.number[row]}: the item "
-                        f"'{self.columns['item'][row].as_py()}' has two different {name}s. An id must mean one item."
-                        + (
-                            " If it means one item per task, name the task column with --task."
-                            if name == "text"
-                            else ""
-                        )
-                    )
-            return item_of_row, first
-        return _combine([task_of_row, *codes.values()])
-
-    def _ids(self, first: npt.NDArray[np.int64]) -> pa.LargeStringArray:
-        """Ids of items that came without: a hash of what is shown, so that the same item has it in every table."""
-        import pandas as pd
-
-        index = pa.array(first)
-        key = pd.util.hash_array(self.columns["text"].take(index).to_numpy(zero_copy_only=False), categorize=False)
-        if "context" in self.columns:
-            more = self.columns["context"].take(index).fill_null("")
-            key = key * np.uint64(31) + pd.util.hash_array(more.to_numpy(zero_copy_only=False), categorize=False)
-        if self.options is not None:
-            more = option_keys(self.options.take(index)).fill_null("")
-            key = key * np.uint64(31) + pd.util.hash_array(more.to_numpy(zero_copy_only=False), categorize=False)
-        hexed = key.astype(">u8").tobytes().hex().encode()
-        offsets = np.arange(len(first) + 1, dtype=np.int64) * 16
-        return pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(offsets), pa.py_buffer(hexed))
-
-    def _annotators(self, annotated: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    def _annotators(self, rows: Codes) -> tuple[Codes, tuple[str, ...]]:
+        """The annotator of each of these rows, and the names in order of first appearance."""
         if self.need != "annotations":
             return np.zeros(0, dtype=np.int64), ()
-        codes, names = encode(self.columns["annotator"].take(pa.array(annotated)))
-        return codes, tuple(names.to_pylist())
+        column = self.columns["annotator"]
+        codes, used = encode(pa.array(column.codes[rows]))
+        return codes, tuple(column.values.take(used).to_pylist())
 
-    def _last_of_each(
-        self, item: npt.NDArray[np.int64], person: npt.NDArray[np.int64], label: npt.NDArray[np.int64], n_people: int
-    ) -> npt.NDArray[np.int64]:
+    def _last_of_each(self, item: Codes, person: Codes, label: Codes, rows: Codes, n_people: int) -> Codes:
         """Of several annotations of one item by one annotator, the last; the others go to the ledger."""
         pair = item * max(n_people, 1) + person
         order = np.argsort(pair, kind="stable")
-        ends = np.append(pair[order][1:] != pair[order][:-1], True) if len(order) else np.zeros(0, dtype=bool)
+        ordered = pair[order]
+        ends = np.append(ordered[1:] != ordered[:-1], True) if len(order) else np.zeros(0, dtype=bool)
         if ends.all():
             return np.arange(len(pair))
         last = order[ends][np.cumsum(ends) - ends]
         earlier, final = order[~ends], last[~ends]
         same = label[earlier] == label[final]
-        number = self.number[self.annotated]
         for reason, which in ((REPEATED, earlier[same]), (CONTRADICTED, earlier[~same])):
-            self.ledger.add(reason, np.sort(number[which])[:100], len(which))
+            self.ledger.add(reason, np.sort(self.number[rows[which]])[:100], len(which))
         return np.sort(order[ends])
 
-    def _gold(
-        self, gold: npt.NDArray[np.int64] | None, item_of_row: npt.NDArray[np.int64], n_items: int
-    ) -> Ints | None:
+    def _gold(self, gold: Codes | None, item_of_row: Codes, n_items: int) -> Ints | None:
         if gold is None:
             return None
         known = np.flatnonzero(gold != UNKNOWN)
@@ -303,15 +249,3 @@ class _Rows:
         changed = known[of_item[item_of_row[known]] != gold[known]]
         self.ledger.add(GOLD_CHANGED, self.number[changed][:100], len(changed))
         return of_item
-
-
-def _combine(codes: Sequence[npt.NDArray[np.int64]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """One code per distinct combination, in order of first appearance, and the row of each's first appearance."""
-    combined = codes[0]
-    for code in codes[1:]:
-        combined = combined * (int(code.max(initial=0)) + 2) + code + 1
-        combined = encode(pa.array(combined))[0]
-    combined = encode(pa.array(combined))[0]
-    first = np.empty(int(combined.max(initial=-1)) + 1, dtype=np.int64)
-    first[combined[::-1]] = np.arange(len(combined) - 1, -1, -1)
-    return combined, first

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.annotations.columns import Mask, Rows, as_text, name_rows, take_column
+from realm.annotations.columns import Mask, Rows, as_text, in_one, name_rows, take_column
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read_options(table: pd.DataFrame | pa.Table, named: str, rows: Rows, source:
     if named not in names:
         options = _from_columns(table, [part if part in names else part.strip() for part in named.split(",")], source)
     else:
-        column = take_column(table, named, source)
+        column = in_one(take_column(table, named, source))
         if (
             pa.types.is_list(column.type)
             or pa.types.is_large_list(column.type)

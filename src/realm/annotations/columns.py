@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 ROLES = ("item", "text", "annotator", "label", "task", "gold", "options", "context")
 ROWS_NAMED = 5
-_WHOLE = r"^-?[0-9]+(\.0+)?$"
 
 
 def resolve(
@@ -53,23 +51,23 @@ def _there_are(names: Sequence[str]) -> str:
     return f"The columns are: {shown}." if len(names) else "It has no columns."
 
 
-def take_column(table: pd.DataFrame | pa.Table, name: str, source: str) -> pa.Array:
-    """One column as a single Arrow array; a DataFrame column of mixed types becomes text."""
+def take_column(table: pd.DataFrame | pa.Table, name: str, source: str) -> pa.Array | pa.ChunkedArray:
+    """One column in Arrow; a DataFrame column of mixed types becomes text."""
     try:
         if isinstance(table, pa.Table):
-            column = table.column(name)
-            return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            return table.column(name)
         series = table[name]
         try:
-            return _one(pa.array(series, from_pandas=True))
+            return pa.array(series, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return pa.array([_cell(value) for value in series], pa.large_string())
     except UnicodeEncodeError as error:
         raise RealmError(f"{source}: column '{name}' has text that is not valid Unicode: {error.reason}.") from None
 
 
-def _one(array: Any) -> pa.Array:
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+def in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as a single array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _cell(value: Any) -> str | None:
@@ -81,8 +79,9 @@ def _cell(value: Any) -> str | None:
     return value if isinstance(value, str) else str(value)
 
 
-def as_text(column: pa.Array, name: str, source: str) -> pa.LargeStringArray:
+def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: str) -> pa.LargeStringArray:
     """A column as text: 1.0 of a float column reads "1", True reads "True", NaN is null."""
+    column = in_one(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
         return as_text(column.dictionary_decode(), name, source)
@@ -109,28 +108,12 @@ def as_text(column: pa.Array, name: str, source: str) -> pa.LargeStringArray:
     return column.cast(pa.large_string())
 
 
-def missing(column: pa.LargeStringArray, *, nan_words: bool = False) -> Mask:
+def blank(column: pa.LargeStringArray, *, nan_words: bool = False) -> Mask:
     """Where a text column says nothing: null, or blank; with `nan_words` also "nan" and "NaN". Shape (rows,)."""
-    blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
+    empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
     if nan_words:
-        blank = pc.or_(blank, pc.is_in(column, value_set=pa.array(["nan", "NaN"], pa.large_string())))
-    return np.asarray(pc.fill_null(blank, True).to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def whole_numbers(column: pa.LargeStringArray, known: Sequence[str] = ()) -> tuple[pa.LargeStringArray, Mask]:
-    """Where every cell is a whole number, "1.0" becomes "1". Returns the column and which rows changed.
-
-    A spreadsheet or a column with gaps turns 1 into 1.0; as labels they are one. A column in which any cell is
-    something else ("1.5", "v1.0") is left alone, and so are spellings in `known`.
-    """
-    distinct = column.dictionary_encode().dictionary
-    spelled = [value for value in distinct.to_pylist() if value is not None and value not in known]
-    pointed = [value for value in spelled if "." in value]
-    if not pointed or not all(re.match(_WHOLE, value) for value in spelled):
-        return column, np.zeros(len(column), dtype=bool)
-    changed = pc.fill_null(pc.is_in(column, value_set=pa.array(pointed, pa.large_string())), False)
-    bare = pc.replace_substring_regex(column, pattern=r"\.0+$", replacement="")
-    return pc.if_else(changed, bare, column), np.asarray(changed.to_numpy(zero_copy_only=False), dtype=bool)
+        empty = pc.or_(empty, pc.is_in(column, value_set=pa.array(["nan", "NaN"], pa.large_string())))
+    return np.asarray(pc.fill_null(empty, True).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def name_rows(rows: Rows) -> str:
@@ -140,9 +123,3 @@ def name_rows(rows: Rows) -> str:
     if len(rows) == 1:
         return f"row {shown[0]}"
     return f"rows {', '.join(shown)}" + (f" and {more:,} more" if more else "")
-
-
-def encode(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Codes in order of first appearance (null is -1) and the distinct values. Shapes (rows,), (values,)."""
-    encoded = column.dictionary_encode()
-    return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from realm.annotations.choices import LabelForm, read_labels
-from realm.annotations.columns import Mask, Rows, encode, name_rows
+from realm.annotations.coded import Coded, Codes
+from realm.annotations.columns import Mask, Rows, name_rows
 from realm.annotations.table import UNKNOWN, Task
 from realm.errors import RealmError
-
-Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class ReadTasks:
 
 
 def read_tasks(
-    columns: Mapping[str, pa.LargeStringArray],
+    columns: Mapping[str, Coded],
     options: pa.LargeListArray | None,
     number: Rows,
     task_of_row: Codes,
@@ -48,11 +46,13 @@ def read_tasks(
     own_task = _tasks_with_own_options(own, task_of_row, task_names, tasks, number, source)
     given = {"label": annotated}
     if "gold" in columns:
-        given["gold"] = columns["gold"].is_valid().to_numpy(zero_copy_only=False)
+        given["gold"] = columns["gold"].given()
     read = {role: np.full(n_rows, UNKNOWN, dtype=np.int64) for role in given}
     for role, is_given in given.items():
         if (is_given & own).any():
-            found = read_labels(columns[role], is_given & own, options, number, form=form, role=role, source=source)
+            found = read_labels(
+                columns[role].text(), is_given & own, options, number, form=form, role=role, source=source
+            )
             read[role][own] = found[own]
     inventories = _inventories(columns, given, own, own_task, task_of_row, task_names, labels, tasks, need, source)
     for role, is_given in given.items():
@@ -87,7 +87,7 @@ def _tasks_with_own_options(
 
 
 def _inventories(
-    columns: Mapping[str, pa.LargeStringArray],
+    columns: Mapping[str, Coded],
     given: Mapping[str, Mask],
     own: Mask,
     own_task: Mask,
@@ -107,23 +107,22 @@ def _inventories(
     role = "gold" if need == "gold" else "label"
     asked = given.get(role, np.zeros(len(own), dtype=bool)) & ~own
     made: list[tuple[str, ...] | None] = []
-    codes, values = (
-        encode(columns[role]) if asked.any() else (np.zeros(0, dtype=np.int64), pa.array([], pa.large_string()))
-    )
-    texts = values.to_pylist()
+    texts = columns[role].values.to_pylist() if role in columns else []
     width = max(len(texts), 1)
-    pairs = np.unique(task_of_row[asked] * width + codes[asked]) if asked.any() else np.zeros(0, dtype=np.int64)
+    met = np.zeros(len(names) * width, dtype=bool)
+    if role in columns:
+        met[task_of_row[asked] * width + columns[role].codes[asked]] = True
     for task, name in enumerate(names):
         if own_task[task]:
             made.append(None)
             continue
-        met = in_order([texts[pair % width] for pair in pairs[pairs // width == task]])
-        if len(met) == 1 and need == "annotations":
+        found = in_order([texts[code] for code in np.flatnonzero(met[task * width : (task + 1) * width])])
+        if len(found) == 1 and need == "annotations":
             raise RealmError(
-                f"{source}: {'' if len(names) == 1 else f'task {name!r}: '}every label is '{met[0]}'. There is nothing "
-                "to learn from a single class. If there are others, list them all with --labels."
+                f"{source}: {'' if len(names) == 1 else f'task {name!r}: '}every label is '{found[0]}'. There is "
+                "nothing to learn from a single class. If there are others, list them all with --labels."
             )
-        made.append(met)
+        made.append(found)
     return made
 
 
@@ -143,7 +142,7 @@ def in_order(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _number(
-    column: pa.LargeStringArray,
+    column: Coded,
     asked: Mask,
     inventories: Sequence[tuple[str, ...] | None],
     task_of_row: Codes,
@@ -152,8 +151,7 @@ def _number(
     role: str,
     source: str,
 ) -> Codes:
-    codes, values = encode(column)
-    texts = values.to_pylist()
+    codes, texts = column.codes, column.values.to_pylist()
     lookup = np.full((len(names), max(len(texts), 1)), UNKNOWN, dtype=np.int64)
     for task, inventory in enumerate(inventories):
         place = {label: index for index, label in enumerate(inventory or ())}
@@ -166,7 +164,7 @@ def _number(
         of_task = "" if len(names) == 1 else f" of task '{names[task_of_row[row]]}'"
         same = at[codes[at] == codes[row]]
         raise RealmError(
-            f"{source}, {name_rows(number[same])}: the {role} '{column[row].as_py()}' is not among the labels"
+            f"{source}, {name_rows(number[same])}: the {role} '{column.at(row)}' is not among the labels"
             f"{of_task}: {shown}."
         )
     return found

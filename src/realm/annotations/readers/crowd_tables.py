@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.annotations.columns import Mask, as_text, take_column
+from realm.annotations.columns import Mask, as_text, in_one, take_column
 from realm.annotations.ledger import Ledger
 from realm.annotations.readers.collect import Asked, Long
 from realm.errors import RealmError
@@ -25,7 +25,7 @@ def column(table: pa.Table, name: str, role: str, source: str) -> pa.Array:
         raise RealmError(
             f"{source}: --{role} {name}: there is no such column. There are: {', '.join(table.column_names)}."
         )
-    return take_column(table, name, source)
+    return in_one(take_column(table, name, source))
 
 
 def status_dropped(table: pa.Table, name: str, reasons: Mapping[str, str], ledger: Ledger, source: str) -> Mask:

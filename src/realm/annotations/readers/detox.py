@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.annotations.columns import as_text, missing, whole_numbers
+from realm.annotations.coded import Coded
+from realm.annotations.columns import as_text, blank
 from realm.annotations.ledger import Ledger
 from realm.annotations.readers.collect import NO_ANSWER, Asked, Long, pick
 from realm.annotations.readers.crowd_tables import column
@@ -30,28 +31,31 @@ def read(opened: Opened, asked: Asked) -> Long:
     source, ledger = annotations.source, Ledger()
     table, texts = annotations.table(), comments.table()
     if asked.need != "annotations":
-        shown = {"item": _rev_id(texts, comments.source), "text": _comment(texts, asked, comments.source)}
+        shown = {
+            "item": _numbers(texts, "rev_id", "item", comments.source),
+            "text": _comment(texts, asked, comments.source),
+        }
         if asked.gold:
             shown["gold"] = column(texts, asked.gold, "gold", comments.source)
         return Long(pa.table(shown), np.arange(1, len(texts) + 1), ledger)
     candidates = [name for name in table.column_names if name not in ("rev_id", "worker_id")]
     named = pick(asked.label, "label", candidates, source, usual=QUESTIONS)
     label = as_text(column(table, named, "label", source), named, source)
-    rev_id = _rev_id(table, source)
-    found = pc.index_in(rev_id, value_set=_rev_id(texts, comments.source))
+    rev_id = _numbers(table, "rev_id", "item", source)
+    found = pc.index_in(rev_id, value_set=_numbers(texts, "rev_id", "item", comments.source))
     orphan = found.is_null().to_numpy(zero_copy_only=False)
-    unanswered = missing(label) & ~orphan
+    unanswered = blank(label) & ~orphan
     ledger.add(NO_COMMENT, np.flatnonzero(orphan) + 1)
     ledger.add(NO_ANSWER, np.flatnonzero(unanswered) + 1)
     kept = np.flatnonzero(~orphan & ~unanswered)
     if not len(kept):
         raise RealmError(f"{source}: none of its rev_id is among those of {comments.source}.")
     index = pa.array(kept)
-    worker = as_text(column(table, asked.annotator or "worker_id", "annotator", source), "worker_id", source)
+    worker = asked.annotator or "worker_id"
     made = {
         "item": rev_id.take(index),
         "text": _comment(texts, asked, comments.source).take(found.take(index)),
-        "annotator": whole_numbers(worker)[0].take(index),
+        "annotator": _numbers(table, worker, "annotator", source).take(index),
         "label": label.take(index),
     }
     return Long(pa.table(made), kept + 1, ledger)
@@ -73,9 +77,9 @@ def _pair(opened: Opened, path: Path) -> tuple[Opened, Opened]:
     return (opened, second) if is_annotations else (second, opened)
 
 
-def _rev_id(table: pa.Table, source: str) -> pa.LargeStringArray:
+def _numbers(table: pa.Table, name: str, role: str, source: str) -> pa.LargeStringArray:
     """Some of the published files write 2232.0 for 2232."""
-    return whole_numbers(as_text(column(table, "rev_id", "item", source), "rev_id", source))[0]
+    return Coded.of(column(table, name, role, source), name, source).whole_numbers()[0].text()
 
 
 def _comment(table: pa.Table, asked: Asked, source: str) -> pa.LargeStringArray:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.annotations.columns import ROLES, as_text, missing, resolve, take_column
+from realm.annotations.columns import ROLES, as_text, blank, in_one, resolve, take_column
 from realm.annotations.ledger import Ledger
 from realm.annotations.readers.collect import NO_ANNOTATIONS, Asked, Long, settle_several
 from realm.annotations.readers.files import Opened
@@ -26,7 +26,7 @@ def read_long(opened: Opened, asked: Asked) -> Long:
     rows = np.arange(1, len(table) + 1, dtype=np.int64)
     label = chosen.get("label")
     if label is not None and asked.need == "annotations" and len(table):
-        column = take_column(table, label, source)
+        column = in_one(take_column(table, label, source))
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
             settle_several(rows[counts > 1], asked.multi, ledger, source)
@@ -66,7 +66,7 @@ def read_wide(opened: Opened, asked: Asked, wide: Sequence[str]) -> Long:
     cells = pa.concat_arrays([as_text(take_column(table, name, source), name, source) for name in wide])
     row_by_row = pa.array(np.arange(n_rows * n_people).reshape(n_people, n_rows).T.ravel())
     labels = cells.take(row_by_row)
-    given_label = ~missing(labels, nan_words=True)
+    given_label = ~blank(labels, nan_words=True)
     kept = np.flatnonzero(given_label)
     row = kept // max(n_people, 1)
     bare = np.flatnonzero(~given_label.reshape(n_rows, n_people).any(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from realm.annotations.columns import as_text, missing
+from realm.annotations.columns import as_text, blank
 from realm.annotations.ledger import Ledger
 from realm.annotations.readers.collect import NO_ANSWER, Asked, Long, pick
 from realm.annotations.readers.crowd_tables import column, long_table, status_dropped, with_prefix
@@ -32,7 +32,7 @@ def read(opened: Opened, asked: Asked) -> Long:
         names |= {"annotator": asked.annotator or WORKER, "label": label}
         reasons = {**UNFINISHED, **({"REJECTED": REJECTED} if asked.rejected == "drop" else {})}
         dropped = status_dropped(table, STATUS, reasons, ledger, source)
-        unanswered = missing(as_text(column(table, label, "label", source), label, source)) & ~dropped
+        unanswered = blank(as_text(column(table, label, "label", source), label, source)) & ~dropped
         ledger.add(NO_ANSWER, np.flatnonzero(unanswered) + 1)
         dropped |= unanswered
     if asked.gold is None:
