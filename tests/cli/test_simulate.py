@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from realm.annotations import Annotations
+from realm.cli.main import app
+from realm.errors import RealmError
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.csv"
+    lines = [f"question {i},{['no', 'yes', 'maybe'][i % 3]},{'ab'[i % 2]}" for i in range(120)]
+    path.write_text("\n".join(["text,gold,task", *lines]))
+    return path
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["simulate", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_written_table_is_read_back(questions: Path, tmp_path: Path) -> None:
+    output = tmp_path / "labels.csv"
+    shown = json.loads(run(questions, "--pool", "D3", "--seed", 1, "--output", output, "--json"))
+    assert [entry["accuracy"] for entry in shown["annotators"]] == [0.9, 0.5, 0.1] * 2
+    assert shown["annotators"][0]["implied expertise"] == pytest.approx(0.85)
+    table = Annotations.read(output)
+    assert table.n_annotations == table.n_items == shown["annotations"] == 120
+    assert set(table.annotators) == {"a1", "a2", "a3"}
+    assert table.gold is not None
+
+
+def test_a_matrix_has_an_annotator_per_task(questions: Path, tmp_path: Path) -> None:
+    shown = run(questions, "--matrix", "D2", "--regime", "shared", "--output", tmp_path / "labels.parquet")
+    assert "realised" in shown and "a2" in shown
+    assert Annotations.read(tmp_path / "labels.parquet").n_annotations == 240
+
+
+def test_an_existing_file_is_not_replaced_unasked(questions: Path, tmp_path: Path) -> None:
+    output = tmp_path / "labels.csv"
+    output.write_text("mine")
+    with pytest.raises(RealmError, match="--overwrite"):
+        run(questions, "--output", output)
+    assert output.read_text() == "mine"
+    run(questions, "--output", output, "--overwrite")
+    assert output.read_text() != "mine"
