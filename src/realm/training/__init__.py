@@ -1,8 +1,29 @@
 """Training: a scorer and a channel, batches of annotations, and the run folder."""
 
-from realm.training.config import METHODS, RealmConfig
-from realm.training.model import RealmModel
-from realm.training.run_folder import Run
-from realm.training.trainer import RealmTrainer
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from realm.training.config import METHODS, RealmConfig
+    from realm.training.model import RealmModel
+    from realm.training.run_folder import Run
+    from realm.training.trainer import RealmTrainer
+
+_HOME = {
+    "METHODS": "realm.training.config",
+    "RealmConfig": "realm.training.config",
+    "RealmModel": "realm.training.model",
+    "RealmTrainer": "realm.training.trainer",
+    "Run": "realm.training.run_folder",
+}
 
 __all__ = ["METHODS", "RealmConfig", "RealmModel", "RealmTrainer", "Run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first asked for: reading a run folder needs no torch."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'realm.training' has no attribute {name!r}")
