@@ -66,7 +66,9 @@ def take_column(table: pd.DataFrame | pa.Table, name: str, source: str) -> pa.Ar
 
 
 def in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as a single array."""
+    """A column as a single array; text of any size fits."""
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 

@@ -23,11 +23,11 @@ def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
     check_utf8(data, source)
     header = _header(data)
     delimiter = "\t" if kind == "tsv" else _delimiter(header)
-    _check_quotes(data, delimiter, source)
+    quoted = _check_quotes(data, delimiter, source)
     names = _names(header, delimiter, source)
-    table, ragged = _parse(data, delimiter, names, source, threads=True)
+    table, ragged = _parse(data, delimiter, quoted, names, source, threads=True)
     if ragged:
-        _, ragged = _parse(data, delimiter, names, source, threads=False)
+        _, ragged = _parse(data, delimiter, quoted, names, source, threads=False)
         row = ragged[0]
         more = f" ({len(ragged):,} such rows)" if len(ragged) > 1 else ""
         raise RealmError(
@@ -91,7 +91,7 @@ def _names(header: bytes, delimiter: str, source: str) -> list[str]:
 
 
 def _parse(
-    data: pa.Buffer, delimiter: str, names: list[str], source: str, *, threads: bool, block: int = BLOCK
+    data: pa.Buffer, delimiter: str, quoted: bool, names: list[str], source: str, *, threads: bool, block: int = BLOCK
 ) -> tuple[pa.Table, list[Any]]:
     ragged: list[Any] = []
 
@@ -103,24 +103,30 @@ def _parse(
         table = pa_csv.read_csv(
             pa.BufferReader(data),
             pa_csv.ReadOptions(block_size=block, use_threads=threads),
-            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note),
+            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=quoted, invalid_row_handler=note),
             pa_csv.ConvertOptions(
-                column_types={name: pa.large_string() for name in names}, strings_can_be_null=False, check_utf8=False
+                column_types={name: pa.string() for name in names}, strings_can_be_null=False, check_utf8=False
             ),
         )
     except pa.ArrowException as error:
         if "straddling" in str(error) and block <= len(data):
-            return _parse(data, delimiter, names, source, threads=threads, block=min(len(data) + 1, (1 << 31) - 1))
+            return _parse(
+                data, delimiter, quoted, names, source, threads=threads, block=min(len(data) + 1, (1 << 31) - 1)
+            )
         if "Empty CSV file" in str(error):
             raise RealmError(f"{source}: a header and no rows.") from None
         raise RealmError(f"{source}: cannot be read as a table ({error}).") from None
     return table, ragged
 
 
-def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> None:
-    """Refuse quotes that would make rows run together. Well-formed quoting is told by counting alone."""
-    if _well_quoted(np.frombuffer(data, dtype=np.uint8), ord(delimiter)):
-        return
+def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> bool:
+    """Whether there are quotes; ones that would make rows run together are refused.
+
+    Well-formed quoting is told by counting alone.
+    """
+    count = _count_quotes(np.frombuffer(data, dtype=np.uint8), ord(delimiter))
+    if count is not None:
+        return count > 0
     limit = csv.field_size_limit(len(data) + 1)
     reader = csv.reader(io.StringIO(str(data, "utf-8"), newline=""), delimiter=delimiter, strict=True)
     row = -1
@@ -134,10 +140,12 @@ def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> None:
         ) from None
     finally:
         csv.field_size_limit(limit)
+    return True
 
 
-def _well_quoted(data: Bytes, delimiter: int) -> bool:
-    """Whether every odd quote opens a cell, or follows a quote, and every even one closes a cell, or precedes one."""
+def _count_quotes(data: Bytes, delimiter: int) -> int | None:
+    """How many quotes there are; None unless every odd one opens a cell or follows a quote, and every even one closes
+    a cell or precedes one."""
     ends = np.zeros(256, dtype=bool)
     ends[[QUOTE, delimiter, NEWLINE, RETURN]] = True
     count = 0
@@ -147,6 +155,6 @@ def _well_quoted(data: Bytes, delimiter: int) -> bool:
         closing = at[1 - count % 2 :: 2]
         before, after = opening[opening > 0] - 1, closing[closing < len(data) - 1] + 1
         if not (ends[data[before]].all() and ends[data[after]].all()):
-            return False
+            return None
         count += len(at)
-    return count % 2 == 0
+    return count if count % 2 == 0 else None
