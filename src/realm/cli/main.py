@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from realm import __version__
-from realm.cli import aggregate, check, compare, evaluate, import_, info, models, predict, simulate, train
+from realm.cli import aggregate, check, compare, evaluate, import_, info, models, predict, relabel, simulate, train
 from realm.errors import RealmError
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.command()(evaluate.evaluate)
 app.command()(predict.predict)
 app.command()(compare.compare)
 app.command()(aggregate.aggregate)
+app.command()(relabel.relabel)
 app.command()(simulate.simulate)
 app.add_typer(models.app, name="models")
 app.command()(info.info)

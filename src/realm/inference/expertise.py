@@ -362,3 +362,42 @@ def table(annotations: Annotations, estimate: Estimate, trained: npt.ArrayLike |
     }
     order = np.lexsort((person, -estimate.accuracy[person, task], task))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def from_table(
+    annotations: Annotations,
+    log_probs: npt.ArrayLike,
+    frame: pd.DataFrame,
+    gold: npt.NDArray[np.integer] | None = None,
+) -> Estimate:
+    """The estimate that an expertise table was written from, with the posterior that follows from it.
+
+    `frame` has the columns of `table`; annotators and tasks are found by name. Cells it does not name have n = 0.
+    """
+    joint = Joint(annotations, _with_gold(annotations, check_log_probs(annotations, log_probs), gold))
+    shape = (annotations.n_annotators, len(annotations.tasks))
+    people = {name: i for i, name in enumerate(annotations.annotators)}
+    tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
+    cells = [
+        people[str(person)] * len(tasks) + tasks[str(task)] if str(person) in people and str(task) in tasks else UNKNOWN
+        for person, task in zip(frame["annotator"], frame["task"], strict=True)
+    ]
+    rows = np.flatnonzero(np.array(cells, dtype=np.int64) != UNKNOWN)
+    where = np.array(cells, dtype=np.int64)[rows]
+
+    def column(name: str) -> Floats:
+        values = np.full(joint.n_cells, np.nan)
+        values[where] = frame[name].to_numpy(np.float64)[rows]
+        return values.reshape(shape)
+
+    beta = column("expertise")
+    return Estimate(
+        beta=beta,
+        accuracy=column("accuracy"),
+        low=column("low"),
+        high=column("high"),
+        chance=joint.chance.reshape(shape),
+        n=np.nan_to_num(column("annotations")).astype(np.int64),
+        posterior=posterior(annotations, joint.log_probs, np.nan_to_num(beta)),
+        relative_tasks=_relative(annotations, gold),
+    )

@@ -1,0 +1,176 @@
+"""`realm relabel`: what to have labelled again, by whom, and which items look broken."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from realm.cli.screen import note, show_table
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from realm.annotations import Annotations
+
+SHOWN = 15
+TEXT_WIDTH = 40
+
+
+def relabel(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    budget: Annotated[
+        float, typer.Option(help="How many annotations to ask for; with --costs, how much they may cost.")
+    ] = 100,
+    costs: Annotated[
+        Path | None,
+        typer.Option(help="CSV with columns annotator and cost (of one annotation); only those named are asked."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; likely broken items go to NAME.contradictions.csv."),
+    ] = None,
+    format: Annotated[
+        Literal["csv", "label-studio"], typer.Option(help="`csv`, or tasks to import into Label Studio.")
+    ] = "csv",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
+) -> None:
+    """The items that one more annotation would tell most about, whom to ask, and items that look broken."""
+    from realm.inference.queue import contradictions, relabel_queue
+    from realm.report.spreadsheet import guarded, write_csv
+    from realm.training.run_folder import Run
+
+    opened = Run.open(run)
+    annotations, log_probs = opened.annotations(), opened.log_probs()
+    estimate = _estimate(opened, annotations, log_probs)
+    queue = relabel_queue(annotations, log_probs, estimate, budget, _costs(costs))
+    broken = contradictions(annotations, log_probs, estimate)
+    probabilities = str(opened.metrics.get("probabilities", "in-sample"))
+    for remark in _remarks(queue, probabilities, estimate.relative):
+        note(f"note: {remark}")
+
+    if output is not None:
+        beside = output.with_name(f"{output.stem}.contradictions.csv")
+        if format == "csv":
+            write_csv(queue, output, raw=raw)
+        else:
+            _write_text(output, _label_studio(annotations, queue))
+        write_csv(broken, beside, raw=raw)
+        note(f"{len(queue):,} items to label again in {output}, {len(broken):,} that look broken in {beside}")
+    if as_json:
+        found = {"probabilities": probabilities, "queue": _records(queue), "contradictions": _records(broken)}
+        typer.echo(json.dumps(found, ensure_ascii=False, default=str))
+    elif sys.stdout.isatty() or output is not None:
+        _show(queue, broken)
+    elif format == "label-studio":
+        typer.echo(_label_studio(annotations, queue))
+    else:
+        typer.echo((queue if raw else guarded(queue)).to_csv(index=False), nl=False)
+
+
+def _estimate(opened: Any, annotations: Annotations, log_probs: Any) -> Any:
+    """The run's own estimate of expertise, as its expertise.csv has it."""
+    import pandas as pd
+
+    from realm.inference.expertise import from_table
+    from realm.report.spreadsheet import unguarded
+
+    path = opened.folder / "expertise.csv"
+    frame = unguarded(pd.read_csv(path, dtype={"annotator": str, "task": str}, keep_default_na=False))
+    gold = annotations.gold if opened.config.get("gold") != "not read" else None
+    return from_table(annotations, log_probs, frame, gold=gold)
+
+
+def _costs(path: Path | None) -> dict[str, float] | None:
+    """Cost of one annotation by annotator."""
+    if path is None:
+        return None
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise RealmError(f"--costs: {path} cannot be read: {error}.") from None
+    if missing := [name for name in ("annotator", "cost") if name not in frame.columns]:
+        raise RealmError(f"--costs: {path} lacks {' and '.join(missing)}; it needs the columns annotator and cost.")
+    prices = pd.to_numeric(frame["cost"], errors="coerce")
+    if prices.isna().any():
+        row = int(prices.isna().to_numpy().argmax())
+        raise RealmError(f"--costs: {path}, row {row + 1}: the cost {frame['cost'].iloc[row]!r} is not a number.")
+    return dict(zip(frame["annotator"], prices.astype(float).tolist(), strict=True))
+
+
+def _remarks(queue: pd.DataFrame, probabilities: str, relative: bool) -> list[str]:
+    remarks = []
+    if probabilities == "in-sample":
+        remarks.append(
+            "the model's probabilities are in-sample: it was trained on these labels and may know them by heart. "
+            "`realm train --cross-fit` gives a better queue."
+        )
+    if relative:
+        remarks.append("one label per item: accuracies are relative, they hang on how sure the model is of itself.")
+    if queue.empty:
+        remarks.append("nothing to ask: no annotator who is better than chance has an item left to label.")
+    return remarks
+
+
+def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
+    """Tasks for Label Studio's JSON import. Nothing is filled in: a second opinion must not know the first."""
+    row_of = {
+        (task, item): row
+        for row, (task, item) in enumerate(
+            zip(annotations.item_tasks.tolist(), annotations.item_ids.to_pylist(), strict=True)
+        )
+    }
+    index_of = {task.name: index for index, task in enumerate(annotations.tasks)}
+    tasks = []
+    for line in queue.to_dict("records"):
+        row = row_of[index_of[line["task"]], line["item"]]
+        data = {name: line[name] for name in ("item", "task", "text")} | {"options": annotations.options_of(row)}
+        if annotations.contexts is not None and annotations.contexts[row].is_valid:
+            data["context"] = annotations.contexts[row].as_py()
+        meta = {name: line[name] for name in ("ask", "or_else", "gain_bits")}
+        tasks.append({"data": data, "meta": meta})
+    return json.dumps(tasks, ensure_ascii=False, indent=1)
+
+
+def _write_text(path: Path, text: str) -> None:
+    from realm.training.files import write_text
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    except OSError as error:
+        raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
+
+
+def _show(queue: pd.DataFrame, broken: pd.DataFrame) -> None:
+    for title, frame, columns in (
+        ("To label again", queue, ["text", "label", "confidence", "votes", "gain_bits", "ask", "or_else"]),
+        (
+            "Likely broken: model and reliable annotators contradict each other",
+            broken,
+            ["text", "model", "model_confidence", "annotators_say", "annotators_confidence", "votes"],
+        ),
+    ):
+        if len(frame):
+            first = frame[columns].head(SHOWN)
+            first = first.assign(text=[_shortened(text) for text in first["text"]])
+            more = f" (the first {SHOWN} of {len(frame):,})" if len(frame) > SHOWN else ""
+            show_table(title + more, columns, first.itertuples(index=False, name=None))
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
+
+
+def _records(frame: pd.DataFrame) -> list[Any]:
+    return list(frame.astype(object).where(frame.notna(), None).to_dict("records"))

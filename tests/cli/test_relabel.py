@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from realm.annotations import Annotations, Task
+from realm.cli.main import main
+from realm.inference import expertise
+from realm.report.spreadsheet import write_csv
+from realm.training.files import write_json, write_manifest, write_yaml
+
+Run = Callable[..., tuple[int, str, str]]
+TASKS = (Task("mood", ("bad", "good")),)
+PEOPLE = ["=CY()", "Ann", "Bob", "Guess"]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`realm relabel ...` in this process: exit code, standard output, standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["realm", "relabel", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        shown = capsys.readouterr()
+        return int(ended.value.code or 0), shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished run with what `relabel` reads. Item i0 looks broken: the model is sure, all annotators against it."""
+    path = tmp_path / "run"
+    path.mkdir()
+    rng = np.random.default_rng(0)
+    rows = []
+    truth = rng.integers(0, 2, 120)
+    for item in range(120):
+        for person in rng.permutation(4)[:3] if item else [0, 1, 2]:
+            right = rng.random() < (0.5 if person == 3 else 0.95) if item else True
+            said = truth[item] if right else 1 - truth[item]
+            rows.append((f"i{item}", "mood", f"=text {item}", PEOPLE[person], TASKS[0].labels[said]))
+    frame = pd.DataFrame(rows, columns=["item", "task", "text", "annotator", "label"])
+    frame.to_csv(path / "annotations.csv", index=False)
+    annotations = Annotations.read(path / "annotations.csv", tasks=TASKS, missing="drop")
+    sure = np.where(rng.random(120) < 0.7, truth, 1 - truth)
+    shares = np.where(np.arange(2) == sure[:, None], 0.7, 0.3)
+    shares[0] = [0.999, 0.001] if truth[0] == 1 else [0.001, 0.999]
+    order = [int(name[1:]) for name in annotations.item_ids.to_pylist()]
+    log_probs = np.log(shares[order]).astype(np.float32)
+    save_file({"log_probs": log_probs}, path / "predictions.safetensors")
+    found = expertise.estimate(annotations, log_probs)
+    write_csv(expertise.table(annotations, found), path / "expertise.csv")
+    write_yaml(path / "config.yaml", {"gold": "not read"})
+    write_json(path / "metrics.json", {"probabilities": "in-sample"})
+    write_json(path / "scorer.json", {"tasks": [{"name": "mood", "labels": ["bad", "good"]}]})
+    write_manifest(path)
+    return path
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_the_queue_goes_to_a_pipe_as_csv(run: Run, folder: Path) -> None:
+    code, out, err = run(folder, "--budget", 10)
+    assert code == 0
+    found = rows(out)
+    assert len(found) == 10
+    assert "in-sample" in err
+    gains = [float(row["gain_bits"]) for row in found]
+    assert gains == sorted(gains, reverse=True) and gains[0] > 0.3
+    labelled = {(row["item"], row["annotator"]) for row in rows((folder / "annotations.csv").read_text())}
+    for row in found:
+        assert row["text"].startswith("'=text")
+        assert (row["item"], row["ask"].removeprefix("'")) not in labelled
+        assert row["ask"] != "Guess"
+
+
+def test_files_hold_the_queue_and_what_looks_broken(run: Run, folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "new" / "again.csv"
+    code, out, err = run(folder, "--output", output)
+    assert code == 0 and "again.contradictions.csv" in err
+    assert "To label again" in out and "contradict each other" in out
+    broken = rows((tmp_path / "new" / "again.contradictions.csv").read_text())
+    assert broken[0]["item"] == "i0"
+    assert float(broken[0]["model_confidence"]) == pytest.approx(0.999, abs=1e-4)
+
+
+def test_label_studio_gets_tasks_with_no_answer_filled_in(run: Run, folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "again.json"
+    code, _, _ = run(folder, "--budget", 3, "--format", "label-studio", "--output", output)
+    assert code == 0
+    tasks = json.loads(output.read_text())
+    assert len(tasks) == 3
+    assert set(tasks[0]) == {"data", "meta"}
+    assert tasks[0]["data"]["text"].startswith("=text")
+    assert tasks[0]["data"]["options"] == ["bad", "good"]
+    assert tasks[0]["meta"]["ask"] in PEOPLE
+
+
+def test_json_for_a_script(run: Run, folder: Path) -> None:
+    code, out, _ = run(folder, "--budget", 2, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["probabilities"] == "in-sample"
+    assert len(found["queue"]) == 2 and found["contradictions"][0]["item"] == "i0"
+
+
+def test_costs_decide_whom_to_ask(run: Run, folder: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("annotator,cost\nBob,0.5\n")
+    code, out, _ = run(folder, "--budget", 4, "--costs", costs)
+    assert code == 0
+    found = rows(out)
+    assert len(found) == 8 and {row["ask"] for row in found} == {"Bob"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("annotator,price\nBob,1\n", "lacks cost"),
+        ("annotator,cost\nBob,1\nAnn,cheap\n", "row 2: the cost 'cheap' is not a number"),
+        ("annotator,cost\nBob,-1\n", "more than 0"),
+        ("annotator,cost\nZoe,1\n", "names none of the annotators"),
+    ],
+)
+def test_unusable_costs_end_with_a_message(run: Run, folder: Path, tmp_path: Path, text: str, says: str) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text(text)
+    code, _, err = run(folder, "--costs", costs)
+    assert code == 2 and says in err and "Traceback" not in err
+
+
+def test_a_folder_that_is_no_run_and_a_missing_cost_file_are_refused(run: Run, folder: Path, tmp_path: Path) -> None:
+    code, _, err = run(tmp_path)
+    assert code == 2 and "not a run folder" in err
+    code, _, err = run(folder, "--costs", tmp_path / "none.csv")
+    assert code == 2 and "none.csv cannot be read" in err
+    code, _, err = run(folder, "--budget", 0)
+    assert code == 2 and "--budget" in err
