@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from realm.aggregation import DawidSkene, Glad, MajorityVote, OneCoin, WeightedMajority
 from realm.aggregation.base import Aggregator
-from realm.aggregation.votes import most_probable
+from realm.aggregation.votes import _order, most_probable
 from realm.errors import RealmError
 
 from .pools import simulate
@@ -121,3 +123,16 @@ def test_equal_up_to_rounding_is_a_tie_and_more_is_not() -> None:
 
 def test_booleans_are_labels() -> None:
     assert MajorityVote().fit([0, 0, 0], [0, 1, 2], [True, True, False]).labels_.tolist() == [1]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
+def test_counting_orders_as_a_stable_sort_does(items: list[int]) -> None:
+    np.testing.assert_array_equal(_order(np.array(items), 10), np.argsort(items, kind="stable"))
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks.aggregation import main
+
+    main(scale=0.005)
+    assert "| one-coin | 5,000 | 5 |" in capsys.readouterr().out
