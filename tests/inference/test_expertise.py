@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.inference import expertise
 from realm.inference.expertise import Estimate, estimate, verdicts
@@ -241,8 +242,29 @@ def test_what_cannot_be_used_is_refused_in_words():
         estimate(crowd.annotations, crowd.log_probs, gold=np.zeros(3, np.int64))
 
 
+@pytest.mark.shared
+def test_sentpolarity_without_a_model_is_cleaned_better_than_by_majority(shared_data):
+    made = Annotations.read(shared_data / "sentpolarity" / "annotations.csv")
+    found = estimate(made.without_gold(), np.zeros((made.n_items, 2)))
+    assert np.mean(found.posterior.argmax(axis=1) == made.gold) > 0.91, "majority vote with random ties: 0.886"
+    frame = expertise.table(made, found)
+    worst = frame[frame["verdict"] == "no better than chance"]["annotator"].tolist()
+    index = [made.annotators.index(name) for name in worst]
+    right = [np.mean(made.label[made.annotator == i] == made.gold[made.item[made.annotator == i]]) for i in index]
+    assert len(worst) >= 3 and max(right) < 0.6
+
+
 def test_a_table_without_annotations_gives_an_empty_table_and_the_models_word():
     made = table([], [], [], n_items=2, n_annotators=1, options=2)
     found = estimate(made, np.log([[0.3, 0.7], [0.5, 0.5]]))
     assert len(expertise.table(made, found)) == 0
     np.testing.assert_allclose(found.posterior, [[0.3, 0.7], [0.5, 0.5]])
+
+
+def test_an_estimate_is_read_back_from_its_table():
+    crowd = simulate(2, annotators=8, labels_each=60, per_item=2)
+    found = estimate(crowd.annotations, crowd.log_probs)
+    back = expertise.from_table(crowd.annotations, crowd.log_probs, expertise.table(crowd.annotations, found))
+    for name in ("beta", "accuracy", "low", "high", "chance", "n", "posterior"):
+        np.testing.assert_allclose(getattr(back, name), getattr(found, name), err_msg=name)
+    assert back.relative == found.relative

@@ -112,7 +112,7 @@ def test_intervals_cover_and_pooling_beats_the_raw_estimate():
     """The small version of benchmarks/coverage.py: P known, averaged over annotators drawn from the pool."""
     covered, pooled, raw = [], [], []
     for row, setting in enumerate(SETTINGS):
-        for seed in range(1800 // setting["annotators"]):
+        for seed in range(700 // setting["annotators"]):
             crowd = simulate(1000 * row + seed, **setting)
             found = expertise.estimate(crowd.annotations, crowd.log_probs)
             seen = found.n[:, 0] > 0
@@ -124,6 +124,6 @@ def test_intervals_cover_and_pooling_beats_the_raw_estimate():
             pooled.extend((found.accuracy[few, 0] - crowd.accuracy[few]) ** 2)
             raw.extend((plain[few] - crowd.accuracy[few]) ** 2)
     error = np.std(covered) / len(covered) ** 0.5
-    assert error < 0.008
+    assert error < 0.01
     assert 0.93 <= np.mean(covered) <= 0.97
     assert np.mean(pooled) < 0.8 * np.mean(raw)

@@ -148,7 +148,7 @@ class _Spread:
     def settle(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, low and high skill of each cell, NaN where it has none. Shapes (cells,)."""
         behind = skill[self.joint.cell]
-        grid = Grid.fine_enough(self.most, spacing=1.0, largest=256)
+        grid = Grid.fine_enough(self.most, spacing=1.0, largest=256, cells=len(self.free))
         for sweep in range(SWEEPS):
             mass, evidence = self.posteriors(grid, behind)
             elsewhere = intervals.without_own(grid, evidence, self.row, mass)
@@ -158,7 +158,7 @@ class _Spread:
             behind[self.order] += pace * (elsewhere - behind[self.order])
             if moved < 1e-4:
                 break
-        grid = Grid.fine_enough(self.most, spacing=0.5, largest=1024)
+        grid = Grid.fine_enough(self.most, spacing=0.5, largest=1024, cells=len(self.free))
         mass, _ = self.posteriors(grid, behind)
         tail = (1 - intervals.COVERAGE) / 2
         found = np.full((3, self.joint.n_cells), np.nan)

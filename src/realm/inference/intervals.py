@@ -23,6 +23,7 @@ COVERAGE = 0.95
 POOL_WEIGHTS = (2.0, 64.0)
 """The pool's prior is worth two labels or more (two: uniform) and never over 64, however alike the annotators look."""
 POOL_MEANS, POOL_STEPS = 40, 20
+CELLS_TIMES_POINTS = 20_000_000
 CHUNK = 4_000_000
 """Numbers held at once when annotations meet the grid."""
 
@@ -34,8 +35,12 @@ class Grid:
     size: int
 
     @classmethod
-    def fine_enough(cls, labels: int, spacing: float, largest: int) -> Grid:
-        """A grid whose points lie `spacing` posterior spreads apart for an annotator with so many labels."""
+    def fine_enough(cls, labels: int, spacing: float, largest: int, cells: int = 1) -> Grid:
+        """A grid whose points lie `spacing` posterior spreads apart for an annotator with so many labels.
+
+        With very many cells it is coarser, so that cells x points stays within a few hundred megabytes.
+        """
+        largest = int(np.clip(CELLS_TIMES_POINTS // max(cells, 1), 64, largest))
         return cls(int(np.clip(np.pi * np.sqrt(max(labels, 1)) / spacing, 64, largest)))
 
     @cached_property
