@@ -31,7 +31,7 @@ def resolve(
         parts = [named] if named is None or role != "options" or named in names else named.split(",")
         for part in parts:
             if part is not None and part.strip() not in names and part not in names:
-                raise RealmError(f"{source}: --{role} {part}: there is no such column. {_there_are(names)}")
+                raise RealmError(f"{source}: --{role} {part.strip()}: there is no such column. {_there_are(names)}")
         if named is not None:
             chosen[role] = named
         elif role in names:

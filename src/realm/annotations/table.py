@@ -247,11 +247,15 @@ class Annotations:
 
     def folds(self, k: int, seed: int = 0) -> Ints:
         """A fold in 0..k-1 for each item, equal texts together. Shape (items,)."""
-        codes = self.texts.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        n_texts = int(codes.max()) + 1 if len(codes) else 0
+        codes, n_texts = self._text_codes()
         fold_of_text = np.arange(n_texts, dtype=np.int32) % k
         np.random.default_rng(seed).shuffle(fold_of_text)
         return np.asarray(fold_of_text[codes], dtype=np.int32)
+
+    def _text_codes(self) -> tuple[npt.NDArray[np.int64], int]:
+        """A number for each item's text, equal texts sharing one, and how many there are."""
+        codes = self.texts.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return codes, int(codes.max(initial=-1)) + 1
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
         """Split the items in two, about `fraction` of the texts in the second; equal texts stay together.
@@ -260,8 +264,8 @@ class Annotations:
         """
         if not 0 < fraction < 1:
             raise RealmError(f"split: the fraction must lie between 0 and 1, not {fraction}.")
-        buckets = 1000
-        second = self.folds(buckets, seed) < round(fraction * buckets)
+        codes, n_texts = self._text_codes()
+        second = np.random.default_rng(seed).permutation(n_texts)[codes] < round(fraction * n_texts)
         return self.take_items(np.flatnonzero(~second)), self.take_items(np.flatnonzero(second))
 
     def with_labels(self, labels: Ints) -> Annotations:

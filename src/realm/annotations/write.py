@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,8 @@ def write_table(annotations: Annotations, path: str | Path) -> None:
     except OSError as error:
         raise RealmError(f"--output {path}: cannot be written ({error.strerror or error}).") from None
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:

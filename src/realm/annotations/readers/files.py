@@ -122,7 +122,7 @@ def read_bytes(path: Path) -> bytes | pa.Buffer:
         raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
     except OSError as error:
         raise RealmError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    if not bytes(data[:4096]).strip() and not bytes(data).removeprefix(BOM).strip():
+    if not bytes(data[:4096]).removeprefix(BOM).strip() and not bytes(data).removeprefix(BOM).strip():
         raise RealmError(f"{path}: the file is empty.")
     return data
 

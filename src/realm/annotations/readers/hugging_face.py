@@ -14,6 +14,7 @@ from realm.annotations.readers.shapes import list_in, objects_in
 from realm.errors import RealmError
 
 PEOPLE = ("annotator_id", "annotator", "worker_id", "rater_id", "user_id")
+IDS = ("item", "id", "item_id")
 ANSWERS = ("label", "labels", "value", "answer")
 
 
@@ -53,18 +54,17 @@ def read(opened: Opened, asked: Asked) -> Long:
     keys = sorted(set().union(*(_keys(record.get(field)) for record in records)))
     person = pick(asked.annotator, "annotator", keys, source, usual=PEOPLE)
     answer = pick(asked.label, "label", keys, source, usual=ANSWERS)
+    named = named_fields(asked, opened.names, source)
     texts = list(
         dict.fromkeys(
             name
             for record in records
             for name, value in record.items()
-            if name != field and (isinstance(value, str) or _is_tokens(value))
+            if name not in (field, *IDS, *named.values()) and (isinstance(value, str) or _is_tokens(value))
         )
     )
     text = pick(asked.text, "text", texts, source, usual=("text",))
-    names = opened.names
-    named = named_fields(asked, names, source)
-    item = next((name for name in ("item", "id", "item_id") if name in names and name != text), None)
+    item = next((name for name in IDS if name in opened.names and name != text), None)
     collector = Collector(asked, source)
     for row, record in enumerate(records, 1):
         shown = {"item": record.get(item) if item else None, "text": _text(record.get(text))}
