@@ -217,6 +217,14 @@ def test_at_two_options_a_prior_decides_which_of_two_camps_tells_the_truth():
     assert np.mean(estimate(made, log_probs, prior=flipped).posterior.argmax(axis=1) == truth) < 0.1
 
 
+def test_a_handful_of_labels_and_no_model_still_follow_the_votes():
+    made = table([0, 0, 1, 1, 2, 2], [0, 1, 0, 2, 1, 2], [1, 1, 0, 1, 0, 1], n_items=3, n_annotators=3, options=2)
+    found = estimate(made, np.zeros((3, 2)))
+    assert found.posterior[0, 1] > 0.7, "two of two votes"
+    assert found.accuracy[0, 0] > found.accuracy[2, 0], "the third agrees with nobody"
+    assert (verdicts(found) == "uncertain").all()
+
+
 def test_a_prior_weighs_as_much_as_its_interval_says():
     crowd = simulate(7, annotators=np.array([0.7, 0.7, 0.7]), labels_each=30, per_item=3, options=2)
     bare = estimate(crowd.annotations, crowd.log_probs)

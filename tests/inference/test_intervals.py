@@ -63,9 +63,9 @@ def test_the_pooled_posterior_averages_over_pools():
     grid = Grid(200)
     evidence = Evidence(*(np.concatenate([getattr(counted(*c), f) for c in counts]) for f in ("at_worst", "at_best")))
     logs = intervals.log_likelihood(grid, evidence, np.array([0] * 10 + [1] * 6), 2)
-    mass = intervals.pooled(grid, logs)
+    mass = intervals.pooled(grid, logs, 0.25)
     weight = np.linspace(2**-0.5, 64**-0.5, intervals.POOL_STEPS) ** -2
-    mean = (np.arange(intervals.POOL_MEANS) + 0.5) / intervals.POOL_MEANS
+    mean = 0.25 + 0.75 * (np.arange(intervals.POOL_MEANS) + 0.5) / intervals.POOL_MEANS
     expected, total = np.zeros(2), 0.0
     for w in weight:
         for m in mean:
@@ -85,7 +85,7 @@ def test_a_wide_and_a_narrow_pool_pull_differently():
             *(np.concatenate([getattr(counted(*c), f) for c in counts]) for f in ("at_worst", "at_best"))
         )
         cell = np.repeat(np.arange(len(counts)), [r + w for r, w in counts])
-        mass = intervals.pooled(grid, intervals.log_likelihood(grid, evidence, cell, len(counts)))
+        mass = intervals.pooled(grid, intervals.log_likelihood(grid, evidence, cell, len(counts)), 0.5)
         return float((mass @ grid.points)[-1])
 
     assert third_of_three([(90, 10)] * 20) > 0.8, "twenty alike annotators say what the next is like"

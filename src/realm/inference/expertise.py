@@ -188,7 +188,8 @@ class _Spread:
         mass = np.empty_like(logs)
         for task in np.unique(self.task):
             rows = np.flatnonzero(self.task == task)
-            mass[rows] = intervals.pooled(grid, logs[rows])
+            lowest = float(self.joint.lowest[self.free[rows[0]]])
+            mass[rows] = intervals.pooled(grid, logs[rows], chance=-lowest / (1 - lowest))
         known = np.flatnonzero(self.carried.known[self.free])
         cells = self.free[known]
         mass[known] = intervals.with_prior(grid, logs[known], self.carried.right[cells], self.carried.wrong[cells])

@@ -68,10 +68,14 @@ class Grid:
         return skill
 
 
-@lru_cache(maxsize=4)
-def _pools(size: int) -> Floats:
-    """Every pool considered, as the probability of each grid interval. Shape (pools, size)."""
-    mean = (np.arange(POOL_MEANS) + 0.5) / POOL_MEANS
+@lru_cache(maxsize=8)
+def _pools(size: int, chance: float) -> Floats:
+    """Every pool considered, as the probability of each grid interval. Shape (pools, size).
+
+    Its mean lies above chance: at two options a pool that is mostly wrong explains the labels as well as its mirror
+    image that is mostly right. Any single annotator may still be found to be worse than chance.
+    """
+    mean = chance + (1 - chance) * (np.arange(POOL_MEANS) + 0.5) / POOL_MEANS
     # Even in 1/sqrt(weight), which goes as the spread of the pool: the usual weak prior for the rates of a group.
     weight = np.linspace(POOL_WEIGHTS[0] ** -0.5, POOL_WEIGHTS[1] ** -0.5, POOL_STEPS) ** -2
     means, weights = (axis.ravel() for axis in np.meshgrid(mean, weight))
@@ -101,9 +105,12 @@ def without_own(grid: Grid, evidence: Evidence, cell: Indices, mass: Floats) -> 
     return out
 
 
-def pooled(grid: Grid, log_likelihoods: Floats) -> Floats:
-    """The posterior of the skills of one task's annotators under a pool fitted to all of them. (cells, size)"""
-    pools = _pools(grid.size)
+def pooled(grid: Grid, log_likelihoods: Floats, chance: float) -> Floats:
+    """The posterior of the skills of one task's annotators under a pool fitted to all of them. (cells, size)
+
+    `chance` is the skill of a guesser.
+    """
+    pools = _pools(grid.size, chance)
     likelihoods = _scaled(log_likelihoods)
     blocks = [slice(start, start + 4096) for start in range(0, len(likelihoods), 4096)]
     fits = np.zeros(len(pools))
