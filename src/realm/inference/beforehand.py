@@ -1,0 +1,135 @@
+"""What is known before expertise is estimated: gold, experts, and the estimate of an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.annotations import Annotations
+from realm.annotations.table import UNKNOWN
+from realm.errors import RealmError
+from realm.inference.joint import Joint
+from realm.inference.posterior import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Bools = npt.NDArray[np.bool_]
+
+CLIMB_PRIOR = (2.0, 2.0)
+"""One label right and one wrong: keeps EM's starting point for the grid off 0 and 1."""
+
+
+def with_gold(annotations: Annotations, log_probs: Floats, gold: npt.NDArray[np.integer] | None) -> Floats:
+    """The model's P with gold in its place where it is known."""
+    if gold is None:
+        return log_probs
+    if len(gold) != annotations.n_items or (np.asarray(gold) >= annotations.option_counts).any():
+        raise RealmError(
+            f"gold must hold one label for each of the {annotations.n_items} items: an index of its options, or -1."
+        )
+    known = np.flatnonzero(np.asarray(gold) != UNKNOWN)
+    certain = log_probs.copy()
+    certain[known] = -np.inf
+    certain[known, np.asarray(gold)[known]] = 0.0
+    return certain
+
+
+def pinned_cells(annotations: Annotations, fixed: Sequence[str] | None) -> Bools:
+    """The cells of annotators named as experts. Shape (cells,)."""
+    index = {name: i for i, name in enumerate(annotations.annotators)}
+    if missing := [name for name in fixed or () if name not in index]:
+        raise RealmError(
+            f"no such annotator to pin as an expert: {', '.join(missing)}. "
+            f"There are: {', '.join(annotations.annotators[:20])}."
+        )
+    pinned = np.zeros((annotations.n_annotators, len(annotations.tasks)), dtype=bool)
+    pinned[[index[name] for name in fixed or ()]] = True
+    return pinned.reshape(-1)
+
+
+def anchored_annotations(joint: Joint, pinned: Bools, gold: npt.NDArray[np.integer] | None) -> Bools:
+    """The annotations of items whose truth is known: gold, or the word of a pinned expert. Shape (annotations,)."""
+    table = joint.annotations
+    known = np.zeros(table.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
+    known[table.item[pinned[joint.cell]]] = True
+    anchored: Bools = known[table.item]
+    return anchored
+
+
+def from_anchors(joint: Joint, skill: Floats, pinned: Bools, carried: Carried, anchored: Bools) -> Floats:
+    """A start from the items whose truth is known alone. Shape (cells,).
+
+    Annotators who agree on the same wrong labels outvote everyone from the first step if all items count at once.
+    """
+    items = np.unique(joint.annotations.item[anchored])
+    part = Joint(joint.annotations.take_items(items), joint.log_probs[items])
+    found = part.climb(part.skill(joint.beta(skill)), prior=carried.or_else(CLIMB_PRIOR), fixed=pinned)
+    return joint.skill(part.beta(found))
+
+
+def relative_tasks(annotations: Annotations, gold: npt.NDArray[np.integer] | None) -> Bools:
+    """The tasks in which nothing but the model's calibration fixes the scale of expertise. Shape (tasks,)."""
+    anchored = annotations.annotations_per_item > 1
+    if gold is not None:
+        anchored |= (np.asarray(gold) != UNKNOWN) & (annotations.annotations_per_item > 0)
+    relative: Bools = np.bincount(annotations.item_tasks[anchored], minlength=len(annotations.tasks)) == 0
+    return relative
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """An earlier estimate as a Beta of its own for each cell; NaN where there is none. Shapes (cells,)."""
+
+    right: Floats
+    wrong: Floats
+
+    @property
+    def known(self) -> Bools:
+        return np.isfinite(self.right)
+
+    def into(self, skill: Floats) -> Floats:
+        """Skills with the mean of the earlier estimate where there is one."""
+        return np.where(self.known, self.right / (self.right + self.wrong), skill)
+
+    def or_else(self, prior: tuple[float, float]) -> tuple[Floats, Floats]:
+        """The Beta of each cell, `prior` where there is none."""
+        return np.where(self.known, self.right, prior[0]), np.where(self.known, self.wrong, prior[1])
+
+    @classmethod
+    def read(cls, annotations: Annotations, joint: Joint, table: pd.DataFrame | None) -> Carried:
+        right, wrong = np.full(joint.n_cells, np.nan), np.full(joint.n_cells, np.nan)
+        if table is None:
+            return cls(right, wrong)
+        needed = ["annotator", "task", "expertise", "accuracy", "low", "high"]
+        if missing := [name for name in needed if name not in table.columns]:
+            raise RealmError(
+                f"--prior: the table lacks {', '.join(missing)}; give the expertise.csv of an earlier run "
+                f"(columns {', '.join(needed)})."
+            )
+        people = {name: i for i, name in enumerate(annotations.annotators)}
+        tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
+        try:
+            numbers = table[needed[2:]].to_numpy(np.float64)
+        except ValueError as error:
+            raise RealmError(f"--prior: {', '.join(needed[2:])} must be numbers: {error}.") from None
+        for row, (name, task_name) in enumerate(zip(table["annotator"], table["task"], strict=True)):
+            person, task = people.get(str(name)), tasks.get(str(task_name))
+            if person is not None and task is not None and np.isfinite(numbers[row]).all():
+                cell = person * len(tasks) + task
+                right[cell], wrong[cell] = _beta_of(float(joint.lowest[cell]), *numbers[row].tolist())
+        return cls(right, wrong)
+
+
+def _beta_of(lowest: float, expertise: float, accuracy: float, low: float, high: float) -> tuple[float, float]:
+    """The Beta on skill with the mean and (by its width) the spread of an earlier estimate."""
+    mean = float(np.clip((expertise - lowest) / (1 - lowest), 1e-3, 1 - 1e-3))
+    # Accuracy and skill are both straight lines in expertise through (1, 1): a ratio turns one width into the other.
+    stretch = (1 - mean) / (1 - accuracy) if accuracy < 1 - 1e-9 else 1.0
+    spread = max((high - low) * stretch / (2 * 1.96), 1e-3)
+    weight = max(mean * (1 - mean) / spread**2 - 1, 1.0)
+    return mean * weight, (1 - mean) * weight
