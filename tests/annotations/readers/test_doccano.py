@@ -53,8 +53,8 @@ def test_a_folder_json_and_csv(tmp_path: Path) -> None:
 
 
 def test_the_file_of_one_annotator(tmp_path: Path) -> None:
-    (tmp_path / "ada.jsonl").write_text(lines(ADA))
-    assert Annotations.read(tmp_path / "ada.jsonl").annotators == ("ada",)
+    (tmp_path / "ada.king.jsonl").write_text(lines(ADA))
+    assert Annotations.read(tmp_path / "ada.king.jsonl").annotators == ("ada.king",)
 
 
 @pytest.mark.parametrize("name", ["all.jsonl", "all.json"])

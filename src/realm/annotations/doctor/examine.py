@@ -94,7 +94,7 @@ WORDS = {
     "constant": ("always gives the same answer", "Leave them out, or ask them; the labels carry no information."),
     "alternating": ("gives answers in turn", "Leave them out, or ask them; the labels carry no information."),
     "chance": (
-        "agrees with the others hardly better than chance",
+        "agrees little with the others",
         "Look at some of their labels; leave them out if they guess.",
     ),
     "below chance": (

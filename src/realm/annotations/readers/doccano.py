@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, refuse_annotator
-from realm.annotations.readers.files import Opened, open_bytes, open_file
+from realm.annotations.readers.files import SUFFIXES, Opened, open_bytes, open_file
 from realm.annotations.readers.shapes import objects_in, value_in
 from realm.errors import RealmError
 
@@ -74,7 +74,8 @@ def read_zip(path: Path, asked: Asked) -> Long:
 
 def read(opened: Opened, asked: Asked) -> Long:
     """Read the file of one annotator, or an old export that names its users by number."""
-    return _read([(opened.path.name.split(".")[0], opened)], opened.source, asked)
+    name = Path(opened.path.name.removesuffix(".gz"))
+    return _read([(name.stem if name.suffix in SUFFIXES else name.name, opened)], opened.source, asked)
 
 
 def _read(files: list[tuple[str, Opened]], source: str, asked: Asked) -> Long:
