@@ -35,6 +35,10 @@ class Source:
     wide: str | None = flag(None, "Columns of annotators, comma separated, for one row per item.", panel=PANEL)
     multi: str | None = flag(None, "Several answers in one annotation: `first` keeps one, `drop` none.", panel=PANEL)
     missing: str | None = flag(None, "Rows without a label: `drop` leaves them out (default: an error).", panel=PANEL)
+    rejected: str | None = flag(None, "Rejected assignments (MTurk, Toloka): `keep` reads them too.", panel=PANEL)
+    label_form: str | None = flag(
+        None, "How labels point at an item's own options: `index` from 0, `letter` or `text`.", panel=PANEL
+    )
 
     def read(
         self, path: Path, *, need: Literal["annotations", "gold", "items"] = "annotations", **more: Any
