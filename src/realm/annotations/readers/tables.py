@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from realm.annotations.build import REQUIRED
 from realm.annotations.columns import ROLES, as_text, blank, in_one, resolve, take_column
 from realm.annotations.ledger import Ledger
 from realm.annotations.readers.collect import NO_ANNOTATIONS, Asked, Long, settle_several
@@ -22,7 +23,7 @@ def read_long(opened: Opened, asked: Asked) -> Long:
     """One row per annotation. A label that is a list of one is that one; of several, as --multi says."""
     table, source, ledger = opened.table(), opened.source, Ledger()
     given = {role: getattr(asked, role) for role in ROLES}
-    chosen = resolve(given, (), table.column_names, source)
+    chosen = resolve(given, REQUIRED[asked.need], table.column_names, source)
     rows = np.arange(1, len(table) + 1, dtype=np.int64)
     label = chosen.get("label")
     if label is not None and asked.need == "annotations" and len(table):
