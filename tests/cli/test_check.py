@@ -59,7 +59,7 @@ def test_a_pipe_gets_one_fact_per_line_and_no_colour(typed: Typed) -> None:
     assert "cancelled annotation (was_cancelled or skipped): 1 (rows 1)" in out.splitlines()
     assert "\x1b" not in out
     assert "─" not in out
-    assert "note: 1 annotators are named by their e-mail address." in out
+    assert "note: 1 annotator is named by e-mail address." in out
 
 
 def test_a_terminal_gets_tables(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

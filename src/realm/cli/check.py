@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from realm.cli.flags import takes
-from realm.cli.screen import console, show_table
+from realm.cli.screen import console
 from realm.cli.source import Source
 from realm.errors import RealmError
 
@@ -59,7 +60,7 @@ def lines(examination: Examination) -> list[str]:
     told = [f"{name}: {value}" for name, value in _facts(examination)]
     for task, shares in examination.balance.items():
         told += [f"label ({task}): {_clean(label)} {count}" for label, count in shares.items()]
-    told += [f"{reason}: {count}{_rows(rows, count)}" for reason, count, rows in _ledger(examination)]
+    told += [f"{reason}: {count} (rows {_rows(rows, count)})" for reason, count, rows in _ledger(examination)]
     told += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
     for finding in examination.findings:
         told.append(f"{finding.level}: {_clean(finding.message)} {finding.remedy}".rstrip())
@@ -67,32 +68,44 @@ def lines(examination: Examination) -> list[str]:
 
 
 def _show(examination: Examination, file: Path) -> None:
+    """The examination for a terminal."""
     from rich.text import Text
 
-    show_table(_clean(str(file)), ("", ""), _facts(examination))
+    screen = console()
+    _grid(_clean(str(file)), (), "lr", _facts(examination))
     for task, shares in examination.balance.items():
         total = max(sum(shares.values()), 1)
         rows = [(_clean(label), f"{count:,}", f"{count / total:.1%}") for label, count in shares.items()]
-        show_table(
-            "Labels" if len(examination.balance) == 1 else f"Labels of {_clean(task)}",
-            ("label", "given", "share"),
-            rows,
-        )
+        title = "Labels" if len(examination.balance) == 1 else f"Labels of {_clean(task)}"
+        _grid(title, ("label", "given", "share"), "lrr", rows)
     if ledger := _ledger(examination):
-        show_table(
-            "Dropped or changed on reading",
-            ("reason", "count", "rows"),
-            [(r, f"{n:,}", _rows(rows, n)) for r, n, rows in ledger],
-        )
-    show_table("Methods", ("method", "applies", "why"), [(m.name, m.applies, m.why) for m in examination.methods])
-    screen = console()
+        rows = [(reason, f"{count:,}", _rows(rows, count)) for reason, count, rows in ledger]
+        _grid("Dropped or changed on reading", ("reason", "count", "rows"), "lrl", rows)
+    verdicts = [(method.name, method.applies, method.why) for method in examination.methods]
+    _grid("Methods", ("method", "applies", "why"), "lll", verdicts)
+    screen.print(Text("Findings", style="bold"))
     for finding in examination.findings:
-        mark = Text("! ", style="bold yellow") if finding.level == "warning" else Text("· ", style="dim")
-        screen.print(
-            mark + Text(_clean(finding.message)) + Text(f" {finding.remedy}" if finding.remedy else "", style="dim")
-        )
+        warns = finding.level == "warning"
+        mark = ("! ", "bold yellow") if warns else ("- ", "dim")
+        screen.print(Text.assemble(mark, _clean(finding.message), (f" {finding.remedy}".rstrip(), "dim")))
     if not examination.findings:
         screen.print(Text("Nothing stands out.", style="green"))
+
+
+def _grid(title: str, header: Sequence[str], sides: str, rows: Iterable[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    screen = console()
+    table = Table(box=None, show_header=bool(header), header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
+    for index, side in enumerate(sides):
+        justify: Literal["left", "right"] = "right" if side == "r" else "left"
+        table.add_column(header[index] if header else "", justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    screen.print(Text(title, style="bold"))
+    screen.print(table)
+    screen.print()
 
 
 def _facts(examination: Examination) -> list[tuple[str, str]]:
@@ -122,9 +135,7 @@ def _ledger(examination: Examination) -> list[tuple[str, int, list[int]]]:
 
 
 def _rows(rows: list[int], count: int) -> str:
-    if not rows:
-        return ""
-    return f" (rows {', '.join(map(str, rows[:NAMED]))}{', ...' if count > NAMED else ''})"
+    return ", ".join(map(str, rows[:NAMED])) + (", ..." if count > NAMED else "")
 
 
 def _clean(text: str) -> str:

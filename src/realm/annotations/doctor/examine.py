@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -127,7 +128,7 @@ def _of_people(annotations: Annotations, suspects: list[Suspect]) -> list[Findin
             Finding(
                 "one annotator",
                 "warning",
-                "There is one annotator.",
+                "There is one annotator only.",
                 "Expertise cannot be learned; have a second one label a part.",
             )
         )
@@ -136,11 +137,15 @@ def _of_people(annotations: Annotations, suspects: list[Suspect]) -> list[Findin
             Finding(
                 "e-mail addresses",
                 "note",
-                f"{len(emails):,} annotators are named by their e-mail address.",
+                f"{_count(emails, 'annotator')} named by e-mail address.",
                 "Import with `realm import --pseudonymise` to leave the names behind.",
             )
         )
     return found
+
+
+def _count(things: Sized, noun: str) -> str:
+    return f"{len(things):,} {noun} is" if len(things) == 1 else f"{len(things):,} {noun}s are"
 
 
 def _of_structure(annotations: Annotations, separate: list[Part]) -> list[Finding]:
@@ -171,8 +176,8 @@ def _of_structure(annotations: Annotations, separate: list[Part]) -> list[Findin
             Finding(
                 "separate groups",
                 "warning",
-                f"The annotators fall into {len(separate):,} groups that share no item; {rest:,} annotators are "
-                f"outside the largest ({separate[0].annotators:,}).",
+                f"The annotators fall into {len(separate):,} groups that share no item; "
+                f"{_count(range(rest), 'annotator')} outside the largest ({separate[0].annotators:,}).",
                 "Have some items labelled by members of several groups, so that they can be compared.",
             )
         )
