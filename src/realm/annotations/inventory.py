@@ -55,11 +55,12 @@ def read_tasks(
             )
             read[role][own] = found[own]
     inventories = _inventories(columns, given, own, own_task, task_of_row, task_names, labels, tasks, need, source)
+    remedy = "" if tasks is not None else " If it is a label all the same, list them all with --labels."
     for role, is_given in given.items():
         if (is_given & ~own).any():
             asked = is_given & ~own
             read[role][asked] = _number(
-                columns[role], asked, inventories, task_of_row, task_names, number, role, source
+                columns[role], asked, inventories, task_of_row, task_names, number, role, source, remedy
             )
     made = tuple(Task(name, inventories[index]) for index, name in enumerate(task_names))
     return ReadTasks(made if tasks is None else tuple(tasks), read["label"], read.get("gold"))
@@ -150,6 +151,7 @@ def _number(
     number: Rows,
     role: str,
     source: str,
+    remedy: str,
 ) -> Codes:
     codes, texts = column.codes, column.values.to_pylist()
     lookup = np.full((len(names), max(len(texts), 1)), UNKNOWN, dtype=np.int64)
@@ -165,6 +167,6 @@ def _number(
         same = at[codes[at] == codes[row]]
         raise RealmError(
             f"{source}, {name_rows(number[same])}: the {role} '{column.at(row)}' is not among the labels"
-            f"{of_task}: {shown}."
+            f"{of_task}: {shown}.{remedy}"
         )
     return found

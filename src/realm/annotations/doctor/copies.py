@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from realm.annotations.doctor.consensus import Consensus, Floats, Index
 from realm.annotations.table import Annotations
 
 LEAST_SHARED = 10
-CROWDED = 300
 CHANCE = 1e-4
 RARER = 0.25
+MOST_COMPARISONS = 200_000_000
+MOST_PAIRS = 20_000_000
+MOST_LOOKS = 20_000
 
 
 @dataclass(frozen=True)
@@ -30,39 +34,54 @@ def find_copies(annotations: Annotations, consensus: Consensus) -> list[CopyPair
 
     What is expected is worked out item by item from the two accuracies and what everyone else says of the item. The
     chance of so many agreements is bounded by Hoeffding's inequality and must be under `CHANCE` over all pairs. Only
-    pairs that share items are ever stored; items with over `CROWDED` annotators are left out.
+    pairs that share items are ever stored.
     """
-    used = annotations.annotations_per_item[annotations.item] <= CROWDED
+    used = np.flatnonzero(comparable(annotations)[annotations.item])
     person, item = annotations.annotator[used].astype(np.int64), annotations.item[used].astype(np.int64)
-    cell = consensus.cell[used]
     n = annotations.n_annotators
     shared = _common(person, item, n, annotations.n_items)
-    same = _common(person, cell, n, len(consensus.posterior))
-    candidates = sp.triu(shared, k=1).tocoo()
-    enough = candidates.data >= LEAST_SHARED
-    first, second, count = candidates.row[enough], candidates.col[enough], candidates.data[enough].astype(np.int64)
+    same = _common(person, consensus.cell[used], n, len(consensus.posterior))
+    pairs = sp.triu(shared, k=1).tocoo()
+    enough = pairs.data >= LEAST_SHARED
+    first, second, count = pairs.row[enough], pairs.col[enough], pairs.data[enough].astype(np.int64)
     if not len(first):
         return []
-    agreed = np.asarray(same.tocsr()[first, second]).ravel().astype(np.int64)
-    # A pair is worth the closer look only if it disagrees seldom.
-    close = agreed >= 0.8 * count
+    agreed = np.asarray(same[first, second]).ravel().astype(np.int64)
     limit = np.log(CHANCE / len(first))
+    by_person = np.argsort(person, kind="stable")
+    starts = np.searchsorted(person[by_person], np.arange(n + 1))
     found = []
-    rows = np.argsort(person, kind="stable")
-    starts = np.searchsorted(person[rows], np.arange(n + 1))
-    for i, j, total, equal in zip(first[close], second[close], count[close], agreed[close], strict=True):
-        expected = _expected(
-            annotations,
-            consensus,
-            np.flatnonzero(used)[rows[starts[i] : starts[i + 1]]],
-            np.flatnonzero(used)[rows[starts[j] : starts[j + 1]]],
-        ).mean()
+    for pair in _closest(annotations, consensus, first, second, agreed / count, count):
+        i, j, total, equal = int(first[pair]), int(second[pair]), int(count[pair]), int(agreed[pair])
+        mine = used[by_person[starts[i] : starts[i + 1]]]
+        theirs = used[by_person[starts[j] : starts[j + 1]]]
+        expected = float(_expected(annotations, consensus, mine, theirs).mean())
         rate = equal / total
-        if 1 - rate <= RARER * (1 - expected) and -total * _divergence(rate, expected) < limit:
-            found.append(
-                CopyPair(annotations.annotators[i], annotations.annotators[j], int(total), int(equal), float(expected))
-            )
+        if 1 - rate <= RARER * (1 - expected) and -total * float(_divergence(rate, expected)) < limit:
+            found.append(CopyPair(annotations.annotators[i], annotations.annotators[j], total, equal, expected))
     return found
+
+
+def comparable(annotations: Annotations) -> npt.NDArray[np.bool_]:
+    """The items on which pairs are compared: all, unless some are so crowded that it would take too long. (items,)"""
+    most = MOST_COMPARISONS if annotations.n_annotators**2 <= MOST_PAIRS else MOST_PAIRS
+    cost = annotations.annotations_per_item.astype(np.float64) ** 2
+    order = np.argsort(cost, kind="stable")
+    kept = np.zeros(annotations.n_items, dtype=bool)
+    kept[order] = np.cumsum(cost[order]) <= most
+    return kept
+
+
+def _closest(
+    annotations: Annotations, consensus: Consensus, first: Index, second: Index, rate: Floats, count: Index
+) -> Index:
+    """The pairs worth a closer look, the likeliest first: those that disagree half as often as two strangers would."""
+    options = float(np.median(annotations.option_counts))
+    a, b = consensus.accuracy[first], consensus.accuracy[second]
+    strangers = a * b + (1 - a) * (1 - b) / max(options - 1, 1)
+    close = np.flatnonzero((1 - rate <= 0.5 * (1 - strangers)) | (rate >= 1))
+    evidence = count[close] * _divergence(rate[close], strangers[close])
+    return np.asarray(close[np.argsort(-evidence, kind="stable")][:MOST_LOOKS])
 
 
 def _common(person: Index, thing: Index, n_people: int, n_things: int) -> sp.csr_matrix:
@@ -88,10 +107,11 @@ def _expected(annotations: Annotations, consensus: Consensus, mine: Index, their
     return np.asarray(accuracy * right + (1 - accuracy) * (1 - right) / np.maximum(options - 1, 1))
 
 
-def _divergence(rate: float, expected: float) -> float:
-    """KL(rate || expected) of two coins."""
-    expected = min(max(expected, 1e-9), 1 - 1e-9)
-    if rate <= expected:
-        return 0.0
-    tail = 0.0 if rate >= 1 else (1 - rate) * np.log((1 - rate) / (1 - expected))
-    return float(rate * np.log(rate / expected) + tail)
+def _divergence(rate: Any, expected: Any) -> Any:
+    """KL(rate || expected) of two coins; 0 where the rate is below what is expected."""
+    expected = np.clip(expected, 1e-9, 1 - 1e-9)
+    rate = np.maximum(rate, expected)
+    rest = 1 - rate
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = np.where(rest > 0, rest * np.log(rest / (1 - expected)), 0.0)
+    return rate * np.log(rate / expected) + tail

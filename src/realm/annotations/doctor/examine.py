@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from realm.annotations.doctor.agreement import alpha_by_task
 from realm.annotations.doctor.consensus import fit_consensus
-from realm.annotations.doctor.copies import find_copies
+from realm.annotations.doctor.copies import comparable, find_copies
 from realm.annotations.doctor.graph import Part, parts
 from realm.annotations.doctor.labels import balance, look_alikes
 from realm.annotations.doctor.methods import Method, methods
@@ -77,6 +77,15 @@ def examine(annotations: Annotations, test: Annotations | None = None) -> Examin
         )
         for pair in find_copies(annotations, consensus)
     ]
+    if crowded := int((~comparable(annotations)).sum()):
+        findings.append(
+            Finding(
+                "crowded items",
+                "note",
+                f"{crowded:,} items with very many annotators were left out of the search for copies.",
+                "Copies are still found on the other items.",
+            )
+        )
     findings += _of_structure(annotations, separate) + _of_labels(annotations, alpha, shares)
     findings += _of_texts(annotations, test)
     below = any(suspect.kind == "below chance" for suspect in suspects)
