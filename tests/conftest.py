@@ -14,3 +14,58 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the real data sets are not beside this checkout (../shared/data)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory):
+    """`tiny_model(kind)` gives the path of a tiny checkpoint: seq2seq, causal, gpt2 or bert."""
+    from tests.tiny import save_tiny
+
+    made: dict[str, str] = {}
+
+    def of(kind: str) -> str:
+        if kind not in made:
+            made[kind] = save_tiny(tmp_path_factory.mktemp(kind) / "model", kind)
+        return made[kind]
+
+    return of
+
+
+@pytest.fixture(autouse=True, scope="session")
+def realm_home(tmp_path_factory: pytest.TempPathFactory):
+    """Tests keep their cached states out of the user's folder."""
+    import os
+
+    before = os.environ.get("REALM_HOME")
+    os.environ["REALM_HOME"] = str(tmp_path_factory.mktemp("realm-home"))
+    yield
+    if before is None:
+        del os.environ["REALM_HOME"]
+    else:
+        os.environ["REALM_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def realm_cli():
+    """`realm_cli("train", ...)` runs the command line in this process: (exit code, standard output, standard error)."""
+    import contextlib
+    import io
+    import sys
+
+    from realm.cli.main import main
+
+    def run(*words: object) -> tuple[int, str, str]:
+        out, error = io.StringIO(), io.StringIO()
+        before = sys.argv
+        sys.argv = ["realm", *map(str, words)]
+        code = 0
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+                main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            sys.argv = before
+        return code, out.getvalue(), error.getvalue()
+
+    return run

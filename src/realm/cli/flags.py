@@ -63,12 +63,13 @@ def takes(*groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _parameters_of(group: type) -> list[inspect.Parameter]:
     hints = get_type_hints(group)
+    annotated: Any = Annotated  # a type made at run time, which a type checker cannot follow
     made = []
     for field in dataclasses.fields(group):
         option = typer.Option(
             *field.metadata["names"], help=field.metadata["help"], rich_help_panel=field.metadata["panel"]
         )
-        annotation = Annotated[hints[field.name], option]
+        annotation = annotated[hints[field.name], option]
         made.append(
             inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
         )

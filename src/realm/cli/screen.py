@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+WIDE = 160
+
 
 def console(stderr: bool = False) -> Any:
     """A rich console; it respects NO_COLOR and non-terminals."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=not sys.stdout.isatty())
+    watched = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, width=None if watched else WIDE, soft_wrap=not watched)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

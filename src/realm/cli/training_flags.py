@@ -60,8 +60,7 @@ class Training:
             )
         if self.chat_template not in ("on", "off"):
             raise RealmError(f"--chat-template {self.chat_template}: must be on or off.")
-        return RealmConfig(
-            str(output),
+        settings = dict(
             scorer=self.scorer,
             answers=self.answers,
             instruction=self.instruction,
@@ -84,5 +83,5 @@ class Training:
             batch_unit=self.batch_unit,
             length_grouping=self.length_grouping,
             use_cpu=not (torch.cuda.is_available() or torch.backends.mps.is_available()),
-            **more,
         )
+        return RealmConfig(str(output), **{**settings, **more})

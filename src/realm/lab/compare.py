@@ -100,7 +100,7 @@ class Comparison:
             return dict(stored["figures"])
         trainer = self._train(table, config)
         scores = trainer.test_scores()
-        figures = {k: v for k, v in evaluate(self.test, scores).items() if isinstance(v, int | float)}
+        figures: dict[str, Any] = {k: v for k, v in evaluate(self.test, scores).items() if isinstance(v, int | float)}
         if trainer.channel is not None and self.annotations.gold is not None:
             figures["expertise_spearman"] = _spearman(table, trainer.channel.expertise().numpy())
         write_tensors(path.with_suffix(".safetensors"), log_probs=scores.log_probs.astype(np.float32))

@@ -78,7 +78,7 @@ class Scorer(nn.Module, ABC):
         self.train(self.training)
 
     def trunk_states(self, batch: Batch) -> Tensor:
-        """What the frozen part computes for a batch, to be put back as `batch["trunk_states"]`. (rows, tokens, width)"""
+        """What the frozen part computes, to be put back as `batch["trunk_states"]`. (rows, tokens, width)"""
         assert self.trunk is not None
         return self.trunk.capture(lambda: self.run_backbone({k: v for k, v in batch.items() if k != "trunk_states"}))
 

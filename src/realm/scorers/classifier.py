@@ -29,6 +29,7 @@ class ClassifierScorer(Scorer):
     def __init__(self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...]) -> None:
         super().__init__(backbone, tokenizer, style, tasks)
         starts = np.concatenate([[0], np.cumsum([len(task.labels or ()) for task in tasks])])
+        self.row_starts: Tensor
         self.register_buffer("row_starts", torch.from_numpy(starts[:-1].astype(np.int64)), persistent=False)
 
     def encode(self, annotations: Annotations) -> EncodedItems:

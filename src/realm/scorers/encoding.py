@@ -76,7 +76,7 @@ class EncodedItems:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Tokens the backbone reads for each item. Shape (items,)."""
         per_row = np.concatenate([[0], np.cumsum(self.rows.lengths)])
-        return per_row[self.row_starts[1:]] - per_row[self.row_starts[:-1]]
+        return np.asarray(per_row[self.row_starts[1:]] - per_row[self.row_starts[:-1]])
 
     def rows_of(self, items: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """Indices of all rows of these items, item by item."""

@@ -125,7 +125,7 @@ class LanguageScorer(Scorer):
         return (self.log_scale,) if self.style.answers == "cloze" else ()
 
     def extra_state(self) -> dict[str, Any]:
-        return {"cloze_scale": float(self.log_scale.exp())} if self.style.answers == "cloze" else {}
+        return {"cloze_scale": float(self.log_scale.detach().exp())} if self.style.answers == "cloze" else {}
 
     def check_options(self, annotations: Annotations) -> None:
         """Refuse items with more options than the scorer was made for."""

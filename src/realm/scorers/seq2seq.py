@@ -42,7 +42,9 @@ class Seq2SeqScorer(LanguageScorer):
 
     def encode(self, annotations: Annotations) -> EncodedItems:
         self.check_options(annotations)
-        rows, targets, target_starts = [], [], [0]
+        rows: list[list[int]] = []
+        targets: list[list[int]] = []
+        target_starts = [0]
         for _, text, context, options in annotations.iter_items():
             rows.append(encode_prompt(self.tokenizer, self.style, text, context, options))
             if self.style.answers == "cloze":

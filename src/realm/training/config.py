@@ -105,21 +105,9 @@ class RealmConfig(TrainingArguments):
         ours = {f.name for f in fields(RealmConfig)} - {f.name for f in fields(TrainingArguments)}
         ours -= {"overwrite", "write_run", "cache_gb"}
         shared = [
-            "seed",
-            "learning_rate",
-            "weight_decay",
-            "num_train_epochs",
-            "max_steps",
-            "per_device_train_batch_size",
-            "gradient_accumulation_steps",
-            "lr_scheduler_type",
-            "warmup_steps",
-            "max_grad_norm",
-            "bf16",
-            "gradient_checkpointing",
-            "adam_beta1",
-            "adam_beta2",
-            "adam_epsilon",
+            *("seed", "learning_rate", "weight_decay", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
+            *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_steps", "max_grad_norm", "bf16"),
+            *("gradient_checkpointing", "adam_beta1", "adam_beta2", "adam_epsilon"),
         ]
         chosen = {name: getattr(self, name) for name in sorted(ours) + shared}
         return {name: getattr(value, "value", value) for name, value in chosen.items()}

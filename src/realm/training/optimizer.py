@@ -25,7 +25,7 @@ class ExpertiseAdamW(torch.optim.AdamW):
         super().__init__([{"masked": False, **group} for group in groups], **defaults)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
         masked = [
             (group, parameter, parameter.grad)
             for group in self.param_groups
@@ -44,16 +44,17 @@ class ExpertiseAdamW(torch.optim.AdamW):
     def _step_masked(self, group: dict[str, Any], parameter: nn.Parameter, gradient: Tensor, touched: Tensor) -> None:
         state = self.state[parameter]
         if not state:
-            state["steps"] = torch.zeros_like(parameter)
+            state["step"] = torch.zeros_like(parameter)
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
         first, second = group["betas"]
         touched = touched.to(parameter.device)
         here, moving = gradient[touched], parameter[touched]
-        steps = state["steps"][touched] + 1
+        state["step"] = state["step"].to(parameter.device)
+        steps = state["step"][touched] + 1
         mean = first * state["exp_avg"][touched] + (1 - first) * here
         square = second * state["exp_avg_sq"][touched] + (1 - second) * here * here
-        state["steps"][touched], state["exp_avg"][touched], state["exp_avg_sq"][touched] = steps, mean, square
+        state["step"][touched], state["exp_avg"][touched], state["exp_avg_sq"][touched] = steps, mean, square
         corrected = (square / (1 - second**steps)).sqrt() + group["eps"]
         moving = moving * (1 - group["lr"] * group["weight_decay"])
         parameter[touched] = moving - group["lr"] * (mean / (1 - first**steps)) / corrected

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors.numpy import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, set_seed
@@ -65,6 +66,9 @@ class RealmTrainer(Trainer):
         >>> trainer.train()  # doctest: +SKIP
         >>> trainer.expertise()  # doctest: +SKIP
     """
+
+    optimizer: Any
+    control: Any
 
     def __init__(
         self,
@@ -146,9 +150,10 @@ class RealmTrainer(Trainer):
         """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
         if table not in self._caches:
             encoded = self.encoded if table == "train" else self.encoded_test
-            wanted = encoded is not None and self.args.train_layers and self.args.cache_gb
-            bar = not self.args.disable_tqdm
-            self._caches[table] = TrunkCache(self.scorer, encoded, self.args.cache_gb, bar) if wanted else None
+            self._caches[table] = None
+            if encoded is not None and self.args.train_layers and self.args.cache_gb:
+                bar = not self.args.disable_tqdm
+                self._caches[table] = TrunkCache(self.scorer, encoded, self.args.cache_gb, bar)
         return self._caches[table]
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
@@ -171,7 +176,7 @@ class RealmTrainer(Trainer):
 
     # ---------------------------------------------------------------- optimiser
 
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+    def create_optimizer(self, model: Any = None) -> Any:
         if self.optimizer is not None:
             return self.optimizer
         args, ours = self.args, self.model
@@ -266,7 +271,7 @@ class RealmTrainer(Trainer):
         checkpoints.load_trained(self.model, folder / checkpoints.TRAINED)
         self._trajectory = []
         if (folder / checkpoints.TRAJECTORY).exists():
-            stored = run_folder.load_file(folder / checkpoints.TRAJECTORY)
+            stored = load_file(folder / checkpoints.TRAJECTORY)
             self._trajectory = [(int(s), o) for s, o in zip(stored["steps"], stored["omega"], strict=True)]
 
     def _write_trajectory(self, folder: Path) -> None:

@@ -1,0 +1,88 @@
+"""`realm compare`: methods side by side, kept when finished."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from tests.tiny import crowd
+
+
+@pytest.fixture
+def common(tmp_path, tiny_model):
+    crowd(60, (0.9, 0.8, 0.4, 0.3)).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    test = crowd(30, seed=5).to_pandas()[["item", "text", "gold"]].drop_duplicates()
+    test.to_csv(tmp_path / "test.csv", index=False)
+    return [
+        "compare",
+        tmp_path / "labels.csv",
+        "--test",
+        tmp_path / "test.csv",
+        "--model",
+        tiny_model("bert"),
+        "--output",
+        tmp_path / "out",
+        "--steps",
+        "2",
+        "--seeds",
+        "2",
+    ]
+
+
+def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_path) -> None:
+    code, out, error = realm_cli(*common)
+    assert code == 0, error
+    results = pd.read_csv(tmp_path / "out" / "results.csv")
+    assert list(results["method"].unique()) == ["realm", "noisy", "majority", "dawid-skene", "oracle"]
+    assert len(results) == 10 and results["accuracy"].between(0, 1).all()
+    summary = json.loads((tmp_path / "out" / "results.json").read_text())
+    noisy = next(entry for entry in summary["methods"] if entry["method"] == "noisy")
+    mine = results[results["method"] == "noisy"]["accuracy"]
+    assert noisy["mean"] == pytest.approx(mine.mean()) and noisy["std"] == pytest.approx(mine.std(ddof=0))
+    assert {"p_seeds", "p_items", "interval_items"} <= set(noisy)
+    assert "dawid-skene" in out
+    kept = {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "cells").iterdir()}
+    (tmp_path / "out" / "cells" / "noisy-1.json").unlink()
+    code, _, error = realm_cli(*common)
+    assert code == 0 and "noisy, seed 1" in error and "seed 0" not in error
+    again = pd.read_csv(tmp_path / "out" / "results.csv")
+    pd.testing.assert_frame_equal(again, results)
+    untouched = [p for p in kept if "noisy-1" not in p.name]
+    assert all(p.stat().st_mtime_ns == kept[p] for p in untouched)
+    code, _, error = realm_cli(*common[:-4], "--steps", "3", "--seeds", "2")
+    assert code == 2 and "other data or settings" in error
+
+
+def test_sparse_leaves_aggregation_out(common, realm_cli, tmp_path) -> None:
+    code, _, error = realm_cli(*common, "--regime", "sparse", "--methods", "noisy,majority,oracle")
+    assert code == 0, error
+    assert set(pd.read_csv(tmp_path / "out" / "results.csv")["method"]) == {"noisy", "oracle"}
+    assert "majority: does not apply" in error
+
+
+def test_rates_are_chosen_by_held_out_annotations_in_equal_number(common, realm_cli, tmp_path) -> None:
+    code, _, error = realm_cli(
+        *common, "--methods", "realm,noisy", "--expertise-rates", "0.1,0.5", "--learning-rates", "1e-4,1e-3"
+    )
+    assert code == 0, error
+    results = pd.read_csv(tmp_path / "out" / "results.csv")
+    assert results[results["method"] == "realm"]["expertise_learning_rate"].isin([0.1, 0.5]).all()
+    assert len(list((tmp_path / "out" / "trials").iterdir())) == 4
+    code, _, error = realm_cli(*common, "--expertise-rates", "0.1,0.5", "--learning-rates", "1e-4", "--overwrite")
+    assert code == 2 and "same number of trials" in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--methods", "magic"], "magic"),
+        (["--regime", "dense"], "--regime"),
+        (["--contrast", "9"], "needs 18 annotators"),
+        (["--expertise-rates", "fast"], "numbers"),
+    ],
+)
+def test_flags_that_make_no_sense(flags, said, common, realm_cli) -> None:
+    code, _, error = realm_cli(*common, *flags)
+    assert code == 2 and said in error

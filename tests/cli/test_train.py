@@ -1,0 +1,159 @@
+"""`realm train`, `evaluate` and `predict`, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from tests.tiny import crowd
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    crowd(40).to_pandas().to_csv(folder / "labels.csv", index=False)
+    test = crowd(30, seed=5).to_pandas()[["item", "text", "gold"]].drop_duplicates()
+    test.to_csv(folder / "test.csv", index=False)
+    test[["item", "text"]].to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(files, tiny_model, tmp_path_factory, realm_cli) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "run"
+    code, _, error = realm_cli(
+        "train",
+        files / "labels.csv",
+        "--model",
+        tiny_model("causal"),
+        "--output",
+        folder,
+        "--steps",
+        "3",
+        "--test",
+        files / "test.csv",
+        "--eval-steps",
+        "2",
+        "--logging-steps",
+        "1",
+    )
+    assert code == 0, error
+    return folder
+
+
+def test_a_run_holds_what_the_charter_lists(run) -> None:
+    for name in ("expertise.csv", "labels.csv", "metrics.json", "config.yaml", "channel.safetensors", "manifest.json"):
+        assert (run / name).is_file(), name
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert [entry["step"] for entry in metrics["history"] if "eval_accuracy" in entry][0] == 2
+    assert 0 <= metrics["test"]["accuracy"] <= 1
+    assert yaml.safe_load((run / "config.yaml").read_text())["gold"] == "not read"
+    expertise = pd.read_csv(run / "expertise.csv")
+    assert {"annotator", "task", "expertise", "expertise_trained", "accuracy", "low", "high", "annotations"} <= set(
+        expertise
+    )
+    assert len(expertise) == 3 and (expertise["low"] <= expertise["accuracy"]).all()
+    labels = pd.read_csv(run / "labels.csv")
+    assert len(labels) == 40 and labels["confidence"].between(0, 1).all()
+
+
+def test_evaluate_reports_mass_and_generation_and_warns(run, files, realm_cli) -> None:
+    code, out, error = realm_cli("evaluate", run, files / "test.csv", "--json")
+    figures = json.loads(out)
+    assert code == 0
+    assert {"accuracy", "macro_f1", "calibration_error", "answer_mass", "generation_accuracy"} <= set(figures)
+    assert figures["answer_mass"] < 0.9 and "free generation" in error
+    code, out, _ = realm_cli("evaluate", run, files / "test.csv", "--no-generation")
+    assert code == 0 and "accuracy" in out
+
+
+def test_predict_writes_one_row_per_item(run, files, realm_cli, tmp_path) -> None:
+    code, _, error = realm_cli("predict", run, files / "new.csv", "--output", tmp_path / "answers.csv")
+    assert code == 0, error
+    answers = pd.read_csv(tmp_path / "answers.csv")
+    assert len(answers) == 30 and set(answers["label"]) <= {"red", "green", "blue", "white"}
+    code, out, _ = realm_cli("predict", run, files / "new.csv", "--json")
+    assert code == 0 and len([json.loads(line) for line in out.splitlines()]) == 30
+
+
+def test_flags_may_come_from_a_file_and_the_command_line_wins(files, tiny_model, realm_cli, tmp_path) -> None:
+    chosen = {"model": tiny_model("bert"), "steps": 2, "learning-rate": 0.01, "expertise_learning_rate": 0.3}
+    (tmp_path / "flags.yaml").write_text(yaml.safe_dump(chosen))
+    code, _, error = realm_cli(
+        "train", files / "labels.csv", "--config", tmp_path / "flags.yaml", "--output", tmp_path / "run", "--steps", "1"
+    )
+    assert code == 0, error
+    settings = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["settings"]
+    assert settings["max_steps"] == 1 and settings["learning_rate"] == 0.01
+    assert settings["expertise_learning_rate"] == 0.3
+    (tmp_path / "flags.yaml").write_text("speed: 3")
+    code, _, error = realm_cli("train", files / "labels.csv", "--config", tmp_path / "flags.yaml", "--output", "x")
+    assert code == 2 and "unknown flags: speed" in error
+
+
+GOOD = "item,text,annotator,label,gold\n1,red bird,w1,red,red\n2,blue boat,w1,blue,blue\n3,red tree,w2,blue,red\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "flags", "said"),
+    [
+        ("missing.csv", None, [], "missing.csv"),
+        ("empty.csv", b"", [], "empty.csv"),
+        ("columns.csv", b"item,text,label\n1,a,b\n", [], "annotator"),
+        ("gold.csv", GOOD.replace("w2,blue,red", "w2,blue,green").encode(), [], "green"),
+        ("single.csv", b"text,annotator,label\na,w,red\nb,w,red\n", [], "red"),
+        ("bytes.csv", GOOD.encode() + b"4,caf\xe9,w1,red,red\n", [], "UTF-8"),
+        ("nan.csv", (GOOD + "4,x,w1,NaN,red\n").encode(), [], "4"),
+        ("hole.csv", (GOOD + "4,x,w1,,red\n").encode(), [], "4"),
+        ("good.csv", GOOD.encode(), ["--model", "no/such folder"], "--model"),
+        ("good.csv", GOOD.encode(), ["--text", "review"], "review"),
+        ("good.csv", GOOD.encode(), ["--method", "magic"], "--method"),
+        ("good.csv", GOOD.encode(), ["--batch-size", "10", "--micro-batch-size", "4"], "--batch-size"),
+        ("good.csv", GOOD.encode(), ["--method", "majority"], "one"),
+    ],
+)
+def test_bad_input_says_what_and_where_and_writes_nothing(
+    name, content, flags, said, tiny_model, realm_cli, tmp_path
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    model = [] if "--model" in flags else ["--model", tiny_model("bert")]
+    code, out, error = realm_cli("train", tmp_path / name, "--output", tmp_path / "run", *model, *flags)
+    assert code == 2 and said in error, error
+    assert "Traceback" not in error + out and error.startswith("error:")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_label_given_twice_keeps_the_last(tiny_model, realm_cli, tmp_path) -> None:
+    (tmp_path / "labels.csv").write_text(GOOD + "3,red tree,w2,red,red\n")
+    code, _, error = realm_cli(
+        "train", tmp_path / "labels.csv", "--output", tmp_path / "run", "--model", tiny_model("bert"), "--steps", "1"
+    )
+    assert code == 0, error
+    kept = pd.read_csv(tmp_path / "run" / "annotations.csv")
+    assert list(kept[kept["item"] == 3]["label"]) == ["red"]
+
+
+def test_an_output_folder_with_another_run_or_other_things(run, files, tiny_model, realm_cli, tmp_path) -> None:
+    common = ("train", files / "labels.csv", "--model", tiny_model("bert"), "--steps", "1")
+    code, _, error = realm_cli(*common, "--output", run)
+    assert code == 2 and "--overwrite" in error
+    (tmp_path / "things").mkdir()
+    (tmp_path / "things" / "thesis.tex").write_text("precious")
+    code, _, error = realm_cli(*common, "--output", tmp_path / "things")
+    assert code == 2 and "holds no run" in error
+
+
+def test_runs_that_are_not_there_or_damaged(run, files, realm_cli, tmp_path) -> None:
+    import shutil
+
+    code, _, error = realm_cli("evaluate", tmp_path / "none", files / "test.csv")
+    assert code == 2 and "no such run folder" in error
+    shutil.copytree(run, tmp_path / "copy")
+    (tmp_path / "copy" / "scorer.json").write_text("{}")
+    code, _, error = realm_cli("evaluate", tmp_path / "copy", files / "test.csv")
+    assert code == 2 and "changed or damaged" in error

@@ -1,0 +1,136 @@
+"""Saved models are plain checkpoints, and what was separate or tied stays so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from realm.annotations import Annotations
+from realm.training import Run
+from tests.runs import trainer
+from tests.tiny import crowd, save_tiny
+
+SETTINGS = {"write_run": True, "max_steps": 2}
+
+
+def reload(path):
+    import transformers as t
+
+    from realm.scorers import scorer_kind
+
+    config = t.AutoConfig.from_pretrained(path)
+    loader = {
+        "seq2seq": t.AutoModelForSeq2SeqLM,
+        "causal": t.AutoModelForCausalLM,
+        "classifier": t.AutoModelForSequenceClassification,
+    }
+    return loader[scorer_kind(config)].from_pretrained(path)
+
+
+def test_an_output_layer_that_differs_from_the_embedding_survives(tmp_path) -> None:
+    """Flan-T5: transformers forces tied embeddings on T5 configs, while the checkpoint holds two matrices."""
+    from transformers import T5ForConditionalGeneration
+
+    path = save_tiny(tmp_path / "model", "seq2seq")
+    backbone = T5ForConditionalGeneration.from_pretrained(path)
+    torch.manual_seed(5)
+    backbone.lm_head.weight = torch.nn.Parameter(torch.randn_like(backbone.lm_head.weight))
+    backbone.save_pretrained(path)
+    loaded = T5ForConditionalGeneration.from_pretrained(path)
+    assert not torch.equal(loaded.lm_head.weight, loaded.shared.weight)
+    torch.testing.assert_close(loaded.lm_head.weight, backbone.lm_head.weight)
+    made = trainer(path, crowd(20), tmp_path / "run", **SETTINGS)
+    assert made.scorer.head.layer.weight is made.scorer.backbone.lm_head.weight
+    made.train()
+    again = reload(tmp_path / "run" / "model")
+    assert not torch.equal(again.lm_head.weight, again.shared.weight)
+    torch.testing.assert_close(again.lm_head.weight, made.scorer.backbone.lm_head.weight)
+    torch.testing.assert_close(again.shared.weight, made.scorer.backbone.shared.weight)
+    assert again.config.scale_decoder_outputs == backbone.config.scale_decoder_outputs
+
+
+def test_a_tied_decoder_saves_and_reloads(tiny_model, tmp_path) -> None:
+    made = trainer(tiny_model("causal"), crowd(20), tmp_path / "run", **SETTINGS)
+    made.train()
+    again = reload(tmp_path / "run" / "model")
+    assert again.lm_head.weight.data_ptr() == again.model.embed_tokens.weight.data_ptr()
+    torch.testing.assert_close(again.lm_head.weight, made.scorer.backbone.lm_head.weight)
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "causal", "bert"])
+@pytest.mark.parametrize("how", [{}, {"lora_rank": 4}, {"train_layers": 1}])
+def test_a_run_read_back_answers_the_same(kind, how, tiny_model, tmp_path) -> None:
+    table = crowd(20)
+    made = trainer(tiny_model(kind), table, tmp_path / "run", **SETTINGS, **how)
+    made.train()
+    scorer = Run.open(tmp_path / "run").scorer().eval()
+    with torch.no_grad():
+        again = scorer(scorer.collate(scorer.encode(table), np.arange(20)))
+    np.testing.assert_allclose(again, made.scores().log_probs, atol=1e-5)
+    assert not any("lora" in name for name, _ in scorer.backbone.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers"),
+    [
+        ("seq2seq", "letters"),
+        ("seq2seq", "names"),
+        ("seq2seq", "cloze"),
+        ("causal", "letters"),
+        ("causal", "names"),
+        ("causal", "cloze"),
+        ("bert", "auto"),
+    ],
+)
+def test_the_model_cards_snippet_gives_the_same_answers(kind, answers, tiny_model, tmp_path, monkeypatch) -> None:
+    table = crowd(16)
+    made = trainer(tiny_model(kind), table, tmp_path / "run", answers=answers, **SETTINGS)
+    with torch.no_grad():  # an untrained model says nearly the same of everything; make it opinionated
+        for name, parameter in made.scorer.backbone.named_parameters():
+            if "norm" not in name.lower():
+                parameter.mul_(4)
+    made.train()
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "red" in card
+    code = card.split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path / "run" / "model")
+    names: dict = {}
+    exec(compile(code, "README.md", "exec"), names)
+    expected = [table.label_name(i, k) for i, k in enumerate(made.scores().labels)]
+    assert [names["answer"](text.as_py()) for text in table.texts] == expected
+    assert len(set(expected)) > 1
+
+
+def test_the_snippet_of_items_with_their_own_options(tiny_model, tmp_path, monkeypatch) -> None:
+    rows = [
+        {
+            "text": f"bird {i}",
+            "options": ["red boat", "old tree", "house"][: 2 + i % 2],
+            "annotator": "w",
+            "label": i % 2,
+        }
+        for i in range(8)
+    ]
+    table = Annotations.from_pandas(pd.DataFrame(rows), label_form="index")
+    made = trainer(tiny_model("seq2seq"), table, tmp_path / "run", **SETTINGS)
+    made.train()
+    code = (tmp_path / "run" / "model" / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path / "run" / "model")
+    names: dict = {}
+    exec(compile(code, "README.md", "exec"), names)
+    for item, (_, text, _, options) in enumerate(table.iter_items()):
+        assert names["answer"](text, options) == options[made.scores().labels[item]]
+
+
+def test_gradient_checkpointing_and_bf16_train(tiny_model, tmp_path) -> None:
+    plain = trainer(tiny_model("causal"), crowd(20), tmp_path, max_steps=3)
+    plain.train()
+    saving = trainer(tiny_model("causal"), crowd(20), tmp_path, max_steps=3, gradient_checkpointing=True)
+    saving.train()
+    torch.testing.assert_close(plain.channel.omega, saving.channel.omega, atol=1e-5, rtol=0)
+    half = trainer(tiny_model("causal"), crowd(20), tmp_path, max_steps=3, bf16=True)
+    half.train()
+    assert half.channel.omega.dtype == torch.float32
+    torch.testing.assert_close(plain.channel.omega, half.channel.omega, atol=0.1, rtol=0)

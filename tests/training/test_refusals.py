@@ -1,0 +1,78 @@
+"""What training refuses, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from realm.annotations import Annotations
+from realm.errors import RealmError
+from realm.training import RealmConfig, RealmTrainer
+from realm.training.methods import training_labels
+from tests.runs import config, trainer
+from tests.tiny import crowd
+
+
+@pytest.mark.parametrize("method", ["majority", "dawid-skene"])
+def test_aggregation_of_single_labels_is_refused(method) -> None:
+    with pytest.raises(RealmError, match="one"):
+        training_labels(crowd(20, per_item=1), method)
+
+
+def test_aggregation_says_what_share_has_one_label() -> None:
+    table = crowd(20, per_item=2)
+    keep = ~((table.annotator == 0) & (table.item < 10))
+    assert any("%" in warning for warning in training_labels(table.keep_annotations(keep), "majority").warnings)
+
+
+def test_oracle_needs_gold() -> None:
+    with pytest.raises(RealmError, match="--gold"):
+        training_labels(crowd(5, gold=False), "oracle")
+
+
+def test_a_single_annotator_is_a_warning() -> None:
+    rows = [{"text": f"t{i}", "annotator": "w", "label": ["red", "blue"][i % 2]} for i in range(4)]
+    notes = training_labels(Annotations.from_pandas(pd.DataFrame(rows)), "realm").warnings
+    assert any("single annotator" in note for note in notes)
+
+
+def test_several_gpus_without_a_launcher_are_refused(tiny_model, tmp_path, monkeypatch) -> None:
+    chosen = config(tmp_path)
+    monkeypatch.setattr(RealmConfig, "n_gpu", property(lambda self: 2))
+    with pytest.raises(RealmError, match="torchrun"):
+        RealmTrainer(tiny_model("bert"), crowd(5), chosen)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"method": "magic"}, "--method magic"),
+        ({"batch_unit": "word"}, "--batch-unit word"),
+        ({"expertise_optimizer": "sgd"}, "--expertise-optimizer"),
+        ({"lora_rank": 2, "train_layers": 1}, "cannot be combined"),
+        ({"expertise_learning_rate": -1.0}, "--expertise-learning-rate"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, said, tmp_path) -> None:
+    with pytest.raises(RealmError, match=said):
+        config(tmp_path, **settings)
+
+
+@pytest.mark.parametrize("layers", [3, 7])
+def test_train_layers_must_leave_something_frozen(layers, tiny_model, tmp_path) -> None:
+    with pytest.raises(RealmError, match="--train-layers"):
+        trainer(tiny_model("bert"), crowd(5), tmp_path, train_layers=layers)
+
+
+def test_a_classifier_refuses_items_with_their_own_options(tiny_model, tmp_path) -> None:
+    rows = [{"text": "x", "options": ["p", "q"], "annotator": "w", "label": 0}]
+    table = Annotations.from_pandas(pd.DataFrame(rows), label_form="index")
+    with pytest.raises(RealmError, match="options of their own"):
+        trainer(tiny_model("bert"), table, tmp_path)
+
+
+def test_a_test_table_without_gold_is_refused(tiny_model, tmp_path) -> None:
+    with pytest.raises(RealmError, match="no gold"):
+        trainer(tiny_model("bert"), crowd(5), tmp_path, test=replace(crowd(5), gold=None))
