@@ -5,7 +5,7 @@ The grid is even in the angle asin(sqrt(t)), where the posterior of a proportion
 
 The pool of a task is a Beta distribution whose mean and weight are themselves unknown. Each (mean, weight) is weighed
 by how well it explains all annotators of the task, and an annotator's posterior averages over them: with few annotators
-a single best Beta is too sure of itself (measured: 60% coverage with 5 annotators where 95% was asked for).
+a single best Beta is far too sure of itself.
 """
 
 from __future__ import annotations
