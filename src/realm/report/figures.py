@@ -1,0 +1,201 @@
+"""What the report counts: verdicts, the annotators of a task, calibration without gold, label balance, curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.annotations import Annotations
+from realm.annotations.table import UNKNOWN
+from realm.inference.calibration import temperature
+from realm.inference.posterior import Floats, cells_of, posterior
+from realm.report.curves import Series
+from realm.report.people import Pool
+from realm.report.reading import VERDICTS, RunData
+
+BINS = 10
+FEWEST = 5
+"""A bin with fewer items says too little to be drawn."""
+LABELS = 12
+SAMPLED = 20_000
+"""The temperature is found on so many items at most: it has one degree of freedom."""
+
+
+def verdict_counts(data: RunData, task: int | None = None) -> tuple[list[int], list[int]]:
+    """How many annotators have each verdict (pairs of annotator and task, over all tasks), and their annotations."""
+    kinds = data.verdicts if task is None else data.verdicts[:, [task]]
+    n = data.estimate.n if task is None else data.estimate.n[:, [task]]
+    return (
+        [int((kinds == kind).sum()) for kind in range(len(VERDICTS))],
+        [int(n[kinds == kind].sum()) for kind in range(len(VERDICTS))],
+    )
+
+
+def pool(data: RunData, task: int) -> Pool:
+    """The annotators of a task, most accurate first."""
+    estimate = data.estimate
+    people = np.flatnonzero(estimate.n[:, task])
+    people = people[np.lexsort((people, -estimate.n[people, task], -estimate.accuracy[people, task]))]
+    column = estimate.chance[people, task]
+    return Pool(
+        task=data.task_names[task] if data.several_tasks else "",
+        names=[data.annotations.annotators[person] for person in people],
+        accuracy=estimate.accuracy[people, task],
+        low=estimate.low[people, task],
+        high=estimate.high[people, task],
+        n=estimate.n[people, task],
+        verdict=data.verdicts[people, task],
+        chance=float(np.average(column, weights=estimate.n[people, task])) if len(people) else 0.5,
+    )
+
+
+# -------------------------------------------------------------------- calibration
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How sure the model is and how often it is confirmed. Shapes (bins,). `judge` says by whom.
+
+    `agreed` is how often the label given is the model's favourite, `expected` how often it would be if model and
+    annotators were as good as they are said to be.
+    """
+
+    sure: Floats
+    confirmed: Floats
+    share: Floats
+    judge: str
+    temperature: float
+    agreed: float
+    expected: float
+
+    @property
+    def gap(self) -> float:
+        """Mean distance from the diagonal."""
+        return float((np.abs(self.sure - self.confirmed) * self.share).sum() / max(float(self.share.sum()), 1e-12))
+
+
+def calibration(data: RunData) -> Calibration | None:
+    """The model's confidence held against gold where the run used it, else against the annotators alone.
+
+    With several labels per item they are weighed by their expertise, the model having no say; with one label per item
+    the label as given is all there is, and its errors count against the model.
+    """
+    table = data.annotations
+    favourite = data.model_probs.argmax(axis=1)
+    sure = data.model_probs.max(axis=1)
+    if table.gold is not None and (table.gold != UNKNOWN).any():
+        items = np.flatnonzero(table.gold != UNKNOWN)
+        confirmed, judge = (table.gold[items] == favourite[items]).astype(np.float64), "gold"
+    elif not data.one_label_each:
+        items = np.flatnonzero(table.annotations_per_item > 1)
+        even = np.where(np.arange(data.log_probs.shape[1]) < table.option_counts[:, None], 0.0, -np.inf)
+        people = posterior(table, even, np.nan_to_num(data.estimate.beta))
+        confirmed, judge = people[items, favourite[items]], "annotators"
+    else:
+        items = np.flatnonzero(table.annotations_per_item == 1)
+        confirmed, judge = data.votes[items, favourite[items]].astype(np.float64), "labels"
+    if not len(items):
+        return None
+    bins = np.minimum((sure[items] * BINS).astype(int), BINS - 1)
+    counts = np.bincount(bins, minlength=BINS)
+    shown = counts >= min(FEWEST, len(items))
+    return Calibration(
+        sure=np.bincount(bins, sure[items], minlength=BINS)[shown] / counts[shown],
+        confirmed=np.bincount(bins, confirmed, minlength=BINS)[shown] / counts[shown],
+        share=counts[shown] / len(items),
+        judge=judge,
+        temperature=_temperature(table, data.log_probs),
+        agreed=float((table.label == favourite[table.item]).mean()),
+        expected=_expected(data, sure),
+    )
+
+
+def _expected(data: RunData, sure: Floats) -> float:
+    table = data.annotations
+    beta = np.nan_to_num(data.estimate.beta).reshape(-1)[cells_of(table)]
+    return float((beta * sure[table.item] + (1 - beta) / table.option_counts[table.item]).mean())
+
+
+def _temperature(table: Annotations, log_probs: Floats) -> float:
+    shared = np.flatnonzero(table.annotations_per_item > 1)
+    if not len(shared):
+        return 1.0
+    every = max(1, -(-len(shared) // SAMPLED))
+    chosen = shared[::every]
+    return temperature(table.take_items(chosen), log_probs[chosen])
+
+
+# -------------------------------------------------------------------- labels
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Shares of the labels of one task: among the annotations, by majority (ties divided), and cleaned."""
+
+    task: str
+    labels: list[str]
+    given: Floats
+    majority: Floats
+    cleaned: Floats
+
+
+def label_balance(data: RunData, task: int) -> Balance | None:
+    """Label balance of a task. Where every item lists its own options their places are counted instead."""
+    items = np.flatnonzero(data.annotations.item_tasks == task)
+    names = data.annotations.tasks[task].labels
+    width = len(names) if names is not None else int(data.annotations.option_counts[items].max(initial=0))
+    if not len(items) or not data.votes[items].any():
+        return None
+    labels = list(names) if names is not None else [f"option {k + 1}" for k in range(width)]
+    votes = data.votes[items, :width].astype(np.float64)
+    voted = votes[votes.sum(axis=1) > 0]
+    top = voted == voted.max(axis=1, keepdims=True)
+    cleaned = np.bincount(data.labels[items], minlength=width)[:width]
+    series = [votes.sum(axis=0), (top / top.sum(axis=1, keepdims=True)).sum(axis=0), cleaned.astype(np.float64)]
+    shares = [counts / counts.sum() for counts in series]
+    if width > LABELS:
+        kept = np.sort(np.argsort(-shares[2], kind="stable")[: LABELS - 1])
+        rest = np.setdiff1d(np.arange(width), kept)
+        labels = [labels[k] for k in kept] + [f"{len(rest)} others"]
+        shares = [np.append(share[kept], share[rest].sum()) for share in shares]
+    return Balance(data.task_names[task] if data.several_tasks else "", labels, *shares)
+
+
+def confidence_counts(data: RunData) -> tuple[npt.NDArray[np.int64], Floats]:
+    """How many labels are how sure: counts of bins of ten percent, and the bins' edges."""
+    edges = np.linspace(0, 1, BINS + 1)
+    counts, _ = np.histogram(np.clip(data.confidence, 0, 1), edges)
+    first = int(np.flatnonzero(counts)[0]) if counts.any() else 0
+    return counts[first:].astype(np.int64), edges[first:]
+
+
+# -------------------------------------------------------------------- training
+
+
+def history(metrics: dict[str, Any], figure: str, name: str) -> Series:
+    """A figure of the training log over its steps."""
+    entries = [entry for entry in metrics.get("history", []) if _is_number(entry.get(figure)) and "step" in entry]
+    return Series(
+        name,
+        np.array([float(entry["step"]) for entry in entries]),
+        np.array([float(entry[figure]) for entry in entries]),
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and bool(np.isfinite(value))
+
+
+def mean_trajectory(data: RunData) -> tuple[npt.NDArray[np.int64], Floats, npt.NDArray[np.int64]] | None:
+    """Steps, expertise (steps, annotators) averaged over an annotator's tasks, and the verdict of each (or -1)."""
+    if data.trajectory is None or len(data.trajectory.steps) < 2:
+        return None
+    expertise = data.trajectory.expertise
+    if not data.trajectory.known:
+        return data.trajectory.steps, expertise.mean(axis=2), np.full(expertise.shape[1], UNKNOWN)
+    weight = data.estimate.n / np.maximum(data.estimate.n.sum(axis=1, keepdims=True), 1)
+    main = data.verdicts[np.arange(len(weight)), data.estimate.n.argmax(axis=1)]
+    return data.trajectory.steps, np.einsum("sat,at->sa", expertise, weight), main

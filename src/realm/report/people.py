@@ -1,0 +1,210 @@
+"""Pictures of annotators: how many are what, each with an interval, and annotator by task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from realm.inference.expertise import NO_BETTER, RELIABLE
+from realm.inference.posterior import Floats
+from realm.report.reading import VERDICTS
+from realm.report.svg import Picture, Plot, number, percent, shortened
+
+LISTED, LISTED_BESIDE = 60, 15
+"""Up to so many annotators have a line with their name (where one pool is drawn, where several are); more, a curve."""
+DRAWN = 320
+"""Of a large pool so many annotators are drawn, evenly over the ranks."""
+HEAT_ROWS, HEAT_COLUMNS = 40, 16
+ROW = 22
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a picture of intervals. `kind` is the mark; `dots` are single values (one per seed)."""
+
+    name: str
+    middle: float
+    low: float
+    high: float
+    note: str
+    kind: int = 0
+    dots: Sequence[float] = field(default=())
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The annotators of one task, most accurate first. Shapes (annotators,); `chance` is a guesser's accuracy."""
+
+    task: str
+    names: list[str]
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    n: npt.NDArray[np.int64]
+    verdict: npt.NDArray[np.int64]
+    chance: float
+
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        """The accuracies below which one is no better than chance, and above which one is reliable."""
+        return self.chance + NO_BETTER * (1 - self.chance), self.chance + RELIABLE * (1 - self.chance)
+
+
+def verdict_bars(rows: Sequence[tuple[str, Sequence[int]]]) -> Markup:
+    """Stacked bars: how a total divides among the verdicts. Each row has a name and a count per verdict."""
+    said = "; ".join(
+        f"{name}: " + ", ".join(f"{n:,} {v}" for v, n in zip(VERDICTS, c, strict=True)) for name, c in rows
+    )
+    left, width, tall = 122.0, 480.0, 28.0
+    picture = Picture(left + width + 4, len(rows) * (tall + 9), "How the annotators divide among the verdicts", said)
+    for index, (name, counts) in enumerate(rows):
+        y, x, total = index * (tall + 9), left, max(sum(counts), 1)
+        picture.text(left - 12, y + tall / 2 + 5, shortened(name, 17), "name", "end", hint=name)
+        for kind, count in enumerate(counts):
+            span = width * count / total
+            if not count:
+                continue
+            hint = f"{VERDICTS[kind]}: {count:,} ({percent(count / total)})"
+            picture.add("rect", hint=hint, x=x, y=y, width=max(span - 2, 1), height=tall, rx=3, class_=f"bar v{kind}")
+            if span > 34:
+                picture.text(x + span / 2 - 1, y + tall / 2 + 5, percent(count / total), f"inside on{kind}", "middle")
+            x += span
+    return picture.markup("chart bars")
+
+
+def interval_rows(
+    title: str,
+    description: str,
+    rows: Sequence[Row],
+    *,
+    domain: tuple[float, float],
+    guides: Sequence[tuple[float, str]] = (),
+    zones: Sequence[tuple[float, float, str]] = (),
+    signed: bool = False,
+    beside: bool = False,
+) -> Markup:
+    """A line per row: a mark with its interval, what it says in figures, guides and shaded zones behind."""
+
+    def shown(value: float) -> str:
+        return f"{100 * value:+.0f}" if signed and value else percent(value)
+
+    margins = (30.0, 118.0, 42.0, 134.0) if beside else (30.0, 128.0, 42.0, 176.0)
+    tall = margins[0] + ROW * len(rows) + margins[2]
+    rows_shown = (0.0, float(max(len(rows), 1)))
+    plot = Plot(500 if beside else 760, tall, title, description, x=domain, y=rows_shown, margins=margins)
+    for low, high, class_ in zones:
+        first, last = plot.x(max(low, domain[0])), plot.x(min(high, domain[1]))
+        plot.add("rect", x=first, y=plot.top, width=max(last - first, 0), height=plot.bottom - plot.top, class_=class_)
+    plot.x_axis("", shown)
+    for value, name in guides:
+        plot.line(plot.x(value), plot.top - 4, plot.x(value), plot.bottom, "guide")
+        plot.text(plot.x(value), plot.top - 10, name, "axis", "middle")
+    for index, row in enumerate(rows):
+        y = plot.top + ROW * (index + 0.5)
+        low, high = (float(np.clip(value, *domain)) for value in (row.low, row.high))
+        plot.text(plot.left - 12, y + 4, shortened(row.name, 16 if beside else 22), "name", "end", hint=row.name)
+        plot.line(plot.x(low), y, plot.x(high), y, f"whisker v{row.kind}")
+        for value in row.dots:
+            plot.add("circle", cx=plot.x(value), cy=y, r=2.6, class_="dot")
+        plot.mark(plot.x(float(np.clip(row.middle, *domain))), y, row.kind, 4.5, hint=f"{row.name}: {row.note}")
+        plot.text(plot.right + 12, y + 4, row.note, "figure")
+    return plot.markup("chart half" if beside else "chart wide")
+
+
+def ranking(pool: Pool, *, beside: bool = False) -> Markup:
+    """The annotators of a task by accuracy: with names where they are few, as a curve where they are many.
+
+    `beside` makes the picture smaller, to stand beside those of other tasks.
+    """
+    counts = [int((pool.verdict == kind).sum()) for kind in range(len(VERDICTS))]
+    said = ", ".join(f"{count:,} {word}" for word, count in zip(VERDICTS, counts, strict=True))
+    title = f"Accuracy of {len(pool.names):,} annotators with 95% intervals" + (f", {pool.task}" if pool.task else "")
+    description = f"Ranked by accuracy: {said}. A guesser would be right {percent(pool.chance)} of the time."
+    weak, strong = pool.thresholds
+    zones = [(0.0, weak, "zone low"), (strong, 1.0, "zone high")]
+    if len(pool.names) <= (LISTED_BESIDE if beside else LISTED):
+        rows = [
+            Row(
+                pool.names[i],
+                float(pool.accuracy[i]),
+                float(pool.low[i]),
+                float(pool.high[i]),
+                f"{percent(pool.accuracy[i])}  ({percent(pool.low[i])[:-1]}–{percent(pool.high[i])})",
+                int(pool.verdict[i]),
+            )
+            for i in range(len(pool.names))
+        ]
+        guides = [(pool.chance, "guessing")]
+        return interval_rows(title, description, rows, domain=(0, 1), guides=guides, zones=zones, beside=beside)
+    return _curve(pool, title, description, zones, beside)
+
+
+def _curve(pool: Pool, title: str, description: str, zones: Sequence[tuple[float, float, str]], beside: bool) -> Markup:
+    plot = Plot(500 if beside else 1000, 280 if beside else 380, title, description, x=(1, len(pool.names)), y=(0, 1))
+    for low, high, class_ in zones:
+        plot.add("rect", x=plot.left, y=plot.y(high), width=plot.right - plot.left, height=plot.y(low) - plot.y(high),
+                 class_=class_)  # fmt: skip
+    plot.y_axis("accuracy", percent)
+    plot.x_axis("annotators, from the most to the least accurate")
+    most = DRAWN // 2 if beside else DRAWN
+    drawn = np.unique(np.linspace(0, len(pool.names) - 1, most).round().astype(int))
+    for i in drawn.tolist():
+        plot.line(plot.x(i + 1), plot.y(pool.low[i]), plot.x(i + 1), plot.y(pool.high[i]), f"hair v{pool.verdict[i]}")
+    plot.line(plot.left, plot.y(pool.chance), plot.right, plot.y(pool.chance), "guide")
+    plot.text(plot.left + 8, plot.y(pool.chance) - 5, "guessing", "axis")
+    for i in drawn.tolist():
+        hint = f"{pool.names[i]}: {percent(pool.accuracy[i])} ({percent(pool.low[i])} to {percent(pool.high[i])})"
+        plot.mark(plot.x(i + 1), plot.y(pool.accuracy[i]), int(pool.verdict[i]), 2.6, hint=hint)
+    return plot.markup("chart half" if beside else "chart full")
+
+
+def heat_map(
+    names: Sequence[str], tasks: Sequence[str], beta: Floats, accuracy: Floats, verdict: npt.NDArray[np.int64]
+) -> Markup:
+    """Annotator by task: the colour says how far above or below chance, the figure is the accuracy. (names, tasks)"""
+    left, top, wide, tall = 180.0, 70.0, min(max(620.0 / max(len(tasks), 1), 56.0), 130.0), 24.0
+    filled = int(np.isfinite(beta).sum())
+    picture = Picture(
+        left + wide * len(tasks) + 60,
+        top + tall * len(names) + 6,
+        "Accuracy by annotator and task",
+        f"{len(names)} annotators by {len(tasks)} tasks, {filled} cells with annotations. "
+        "Blue is better than guessing, orange-red worse; grey figures are uncertain.",
+    )
+    for column, task in enumerate(tasks):
+        x, y = left + wide * (column + 0.5) - 6, top - 10
+        picture.add("text", shortened(task, 16), hint=task, x=x, y=y, class_="name",
+                    transform=f"rotate(-32 {number(x)} {number(y)})")  # fmt: skip
+    for row, name in enumerate(names):
+        y = top + tall * row
+        picture.text(left - 12, y + tall / 2 + 4, shortened(name, 24), "name", "end", hint=name)
+        for column, task in enumerate(tasks):
+            x = left + wide * column
+            value = float(beta[row, column])
+            if not np.isfinite(value):
+                picture.add("rect", x=x, y=y, width=wide - 3, height=tall - 3, rx=3, class_="cell none")
+                continue
+            kind = int(verdict[row, column])
+            strength = min(abs(value) if value > 0 else 2 * abs(value), 1.0)
+            hint = f"{name}, {task}: accuracy {percent(accuracy[row, column])}, {VERDICTS[kind]}"
+            side = "above" if value > 0 else "below"
+            picture.add("rect", hint=hint, x=x, y=y, width=wide - 3, height=tall - 3, rx=3, class_=f"cell {side}",
+                        fill_opacity=f"{0.06 + 0.9 * strength:.2f}")  # fmt: skip
+            ink = "strong" if strength > 0.55 else "unsure" if kind == 1 else ""
+            picture.text(x + wide / 2 - 1.5, y + tall / 2 + 3, percent(accuracy[row, column]), f"heat {ink}", "middle")
+    return picture.markup("chart natural")
+
+
+def small_interval(accuracy: float, low: float, high: float, chance: float, kind: int) -> Markup:
+    """The interval bar in a row of the table; the page's script draws the same."""
+    said = f"{percent(accuracy)}, 95% interval {percent(low)} to {percent(high)}"
+    picture = Picture(140, 16, said, f"Guessing would be right {percent(chance)} of the time.")
+    picture.line(6, 8, 134, 8, "track")
+    picture.line(6 + 128 * chance, 3, 6 + 128 * chance, 13, "guide")
+    picture.line(6 + 128 * low, 8, 6 + 128 * high, 8, f"whisker v{kind}")
+    picture.mark(6 + 128 * accuracy, 8, kind, 3.6)
+    return picture.markup("inline")

@@ -1,0 +1,159 @@
+"""Pictures as inline SVG: elements, scales and axes. Colours are classes, so that the page's themes apply to them.
+
+Every value that goes into a picture is escaped here, and every picture has a title and a description for those who
+hear the page instead of seeing it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from realm.report.visible import visible
+
+Value = str | float | int
+
+MARKS = ("circle", "ring", "square", "cross")
+"""The shape of each verdict, so that it is never told by colour alone."""
+
+
+def number(value: float) -> str:
+    """A coordinate in as few characters as it needs."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
+
+
+def shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A straight line from values to coordinates."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        span = self.high - self.low
+        share = (value - self.low) / span if span else 0.5
+        return self.start + share * (self.stop - self.start)
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round values that cover low to high; about so many."""
+    span = high - low
+    if not math.isfinite(span) or span <= 0:
+        return [low]
+    rough = span / max(about, 1)
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def compact(value: float) -> str:
+    """A tick's label: 0.5, 20, 1,500."""
+    return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
+
+
+class Picture:
+    """An SVG picture of a given size, filled element by element."""
+
+    def __init__(self, width: float, height: float, title: str, description: str) -> None:
+        self.width, self.height = width, height
+        self._head = Markup("<title>{}</title><desc>{}</desc>").format(visible(title), visible(description))
+        self._parts: list[Markup] = []
+
+    def add(self, tag: str, text: str = "", *, hint: str = "", **attributes: Value) -> None:
+        """An element. `class_` is class, `stroke_width` is stroke-width; `hint` shows when pointed at."""
+        inner = Markup("<title>{}</title>").format(visible(hint)) if hint else Markup()
+        self._parts.append(element(tag, inner + escape(visible(text)), **attributes))
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+    def text(self, x: float, y: float, text: str, class_: str = "", anchor: str = "start", hint: str = "") -> None:
+        """Text from data is kept from turning its neighbours around by `unicode-bidi: isolate` in the style sheet."""
+        self.add("text", text, hint=hint, x=x, y=y, text_anchor=anchor, class_=class_)
+
+    def path(self, points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False, hint: str = "") -> None:
+        drawn = "L".join(f"{number(x)},{number(y)}" for x, y in points)
+        self.add("path", hint=hint, d=f"M{drawn}{'Z' if closed else ''}", class_=class_)
+
+    def mark(self, x: float, y: float, kind: int, size: float = 4.0, hint: str = "") -> None:
+        """The mark of a verdict."""
+        class_ = f"mark v{kind}"
+        if kind == 3:
+            d = f"M{number(x - size)},{number(y - size)}l{number(2 * size)},{number(2 * size)}m0,{number(-2 * size)}"
+            self.add("path", hint=hint, d=f"{d}l{number(-2 * size)},{number(2 * size)}", class_=f"{class_} cross")
+        elif kind == 2:
+            side = 1.8 * size
+            self.add("rect", hint=hint, x=x - side / 2, y=y - side / 2, width=side, height=side, class_=class_)
+        else:
+            ring = " ring" if kind == 1 else ""
+            self.add("circle", hint=hint, cx=x, cy=y, r=size, class_=class_ + ring)
+
+    def markup(self, class_: str = "chart") -> Markup:
+        """The whole picture. `class_` decides how it takes its place on the page."""
+        inner = self._head + Markup("").join(self._parts)
+        box = f"0 0 {number(self.width)} {number(self.height)}"
+        return element("svg", inner, viewBox=box, role="img", class_=class_, width=self.width, height=self.height)
+
+
+def element(tag: str, inner: Markup, **attributes: Value) -> Markup:
+    """One element; names of attributes as in `Picture.add`."""
+    said = Markup("").join(
+        Markup(' {}="{}"').format(
+            name.rstrip("_").replace("_", "-"), number(value) if isinstance(value, int | float) else value
+        )
+        for name, value in attributes.items()
+        if value != ""
+    )
+    name = Markup(tag)
+    return (
+        Markup("<{}{}/>").format(name, said) if not inner else Markup("<{}{}>{}</{}>").format(name, said, inner, name)
+    )
+
+
+class Plot(Picture):
+    """A picture with axes: `x` and `y` are its scales."""
+
+    def __init__(
+        self,
+        width: float,
+        height: float,
+        title: str,
+        description: str,
+        *,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        margins: tuple[float, float, float, float] = (34, 16, 42, 52),
+    ) -> None:
+        super().__init__(width, height, title, description)
+        top, right, bottom, left = margins
+        self.left, self.right, self.top, self.bottom = left, width - right, top, height - bottom
+        self.x = Scale(*x, self.left, self.right)
+        self.y = Scale(*y, self.bottom, self.top)
+
+    def x_axis(self, label: str, shown: Callable[[float], str] = compact, about: int = 6) -> None:
+        for value in ticks(self.x.low, self.x.high, about):
+            self.line(self.x(value), self.top, self.x(value), self.bottom, "grid")
+            self.text(self.x(value), self.bottom + 16, shown(value), "tick", "middle")
+        self.text((self.left + self.right) / 2, self.bottom + 33, label, "axis", "middle")
+
+    def y_axis(self, label: str, shown: Callable[[float], str] = compact, about: int = 5) -> None:
+        for value in ticks(self.y.low, self.y.high, about):
+            self.line(self.left, self.y(value), self.right, self.y(value), "grid")
+            self.text(self.left - 7, self.y(value) + 4, shown(value), "tick", "end")
+        # Upright above the axis: no head need be turned to read it.
+        self.text(self.left - 40, self.top - 16, label, "axis")

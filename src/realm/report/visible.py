@@ -1,0 +1,40 @@
+"""Text from data as it is, and seen to be as it is: characters that hide or turn text around are spelled out."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from markupsafe import Markup
+
+# Controls but tab and newline; marks that change the direction of what follows; invisible spaces and tags; line
+# separators that some scripts take for newlines; lone surrogates, which UTF-8 cannot hold.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """The same text with hidden characters written as their code: U+202E (right-to-left override) is ⟨U+202E⟩."""
+    return _HIDDEN.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text.replace("\r\n", "\n"))
+
+
+def isolated(text: str) -> Markup:
+    """The text in an element of its own, so that its direction does not spill over."""
+    return Markup("<bdi>{}</bdi>").format(visible(text))
+
+
+def clipped(text: str, width: int) -> str:
+    """At most `width` characters, on as many lines as it had."""
+    text = text.strip()
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def data_block(value: Any) -> Markup:
+    """JSON that can stand inside a <script> element whatever its strings hold."""
+    said = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        said = said.replace(character, f"\\u{ord(character):04x}")
+    return Markup(said)
