@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.annotations.choices import LabelForm, read_options
-from realm.annotations.coded import Coded, Codes, encode
+from realm.annotations.coded import Coded, Codes, renumber
 from realm.annotations.columns import Mask, Rows, name_rows, resolve, take_column
 from realm.annotations.identity import identify
 from realm.annotations.inventory import read_tasks
@@ -177,7 +177,8 @@ class _Rows:
         people, names = self._annotators(rows)
         item = identity.item_of_row[rows]
         kept = self._last_of_each(item, people, read.label[rows], rows, len(names))
-        kept = kept[np.argsort(item[kept], kind="stable")]
+        if (np.diff(item[kept]) < 0).any():
+            kept = kept[np.argsort(item[kept], kind="stable")]
         return Annotations(
             item_ids=identity.ids,
             texts=self.columns["text"].take(identity.first),
@@ -206,10 +207,10 @@ class _Rows:
             return np.zeros(len(self.number), dtype=np.int64), names or [DEFAULT_TASK]
         column = self.columns["task"]
         if known is None:
-            codes, used = encode(pa.array(column.codes))
-            return codes, column.values.take(used).to_pylist()
-        renumber = pc.index_in(column.values, value_set=pa.array(names, pa.large_string())).fill_null(UNKNOWN)
-        codes = renumber.to_numpy(zero_copy_only=False).astype(np.int64)[column.codes]
+            codes, used = renumber(column.codes)
+            return codes, column.values.take(pa.array(used)).to_pylist()
+        numbers = pc.index_in(column.values, value_set=pa.array(names, pa.large_string())).fill_null(UNKNOWN)
+        codes = numbers.to_numpy(zero_copy_only=False).astype(np.int64)[column.codes]
         if (at := np.flatnonzero(codes == UNKNOWN)).size:
             raise RealmError(
                 f"{self.source}, {name_rows(self.number[at])}: the task '{column.at(at[0])}' is not one of the run's: "
@@ -222,17 +223,16 @@ class _Rows:
         if self.need != "annotations":
             return np.zeros(0, dtype=np.int64), ()
         column = self.columns["annotator"]
-        codes, used = encode(pa.array(column.codes[rows]))
-        return codes, tuple(column.values.take(used).to_pylist())
+        codes, used = renumber(column.codes[rows])
+        return codes, tuple(column.values.take(pa.array(used)).to_pylist())
 
     def _last_of_each(self, item: Codes, person: Codes, label: Codes, rows: Codes, n_people: int) -> Codes:
         """Of several annotations of one item by one annotator, the last; the others go to the ledger."""
         pair = item * max(n_people, 1) + person
-        order = np.argsort(pair, kind="stable")
-        ordered = pair[order]
-        ends = np.append(ordered[1:] != ordered[:-1], True) if len(order) else np.zeros(0, dtype=bool)
-        if ends.all():
+        if (np.diff(np.sort(pair)) > 0).all():
             return np.arange(len(pair))
+        order = np.argsort(pair, kind="stable")
+        ends = np.append(np.diff(pair[order]) > 0, True)
         last = order[ends][np.cumsum(ends) - ends]
         earlier, final = order[~ends], last[~ends]
         same = label[earlier] == label[final]

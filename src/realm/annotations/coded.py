@@ -93,12 +93,21 @@ def encode(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
     return encoded.indices.fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
 
 
+def renumber(codes: Codes) -> tuple[Codes, Codes]:
+    """Codes without gaps, in order of first appearance, and the old code of each. Shapes (rows,), (distinct,)."""
+    met = np.maximum.accumulate(codes)
+    if len(codes) and codes[0] == 0 and codes.min() == 0 and (np.diff(met) <= 1).all():
+        return codes, np.arange(int(met[-1]) + 1)
+    dense, used = encode(pa.array(codes))
+    return dense, used.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
 def combine(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
     """One code per distinct combination, in order of first appearance, and the row of each's first appearance."""
     told_apart = [code for code in codes if code.any()] or [codes[0]]
-    combined = encode(pa.array(told_apart[0]))[0]
+    combined = renumber(told_apart[0])[0]
     for code in told_apart[1:]:
-        combined = encode(pa.array(combined * (int(code.max(initial=0)) + 2) + code + 1))[0]
+        combined = renumber(combined * (int(code.max(initial=0)) + 2) + code + 1)[0]
     first = np.empty(int(combined.max(initial=-1)) + 1, dtype=np.int64)
     first[combined[::-1]] = np.arange(len(combined) - 1, -1, -1)
     return combined, first

@@ -70,6 +70,8 @@ def _tasks_with_own_options(
     own: Mask, task_of_row: Codes, names: Sequence[str], tasks: Sequence[Task] | None, number: Rows, source: str
 ) -> Mask:
     """Which tasks' items list their own options: all items of a task do, or none. Shape (tasks,)."""
+    if not own.any() and (tasks is None or all(task.labels is not None for task in tasks)):
+        return np.zeros(len(names), dtype=bool)
     with_options = np.bincount(task_of_row, own, minlength=len(names)) > 0
     without = np.bincount(task_of_row, ~own, minlength=len(names)) > 0
     expected = with_options if tasks is None else np.array([task.labels is None for task in tasks])
