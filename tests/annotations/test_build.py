@@ -159,6 +159,12 @@ def test_gold_written_as_1_0_meets_label_1() -> None:
     assert table.gold.tolist() == [1, -1]
 
 
+def test_gold_is_spelled_as_labels_that_are_not_whole() -> None:
+    table = build(frame(text=list("ab"), annotator=["w"] * 2, label=["1.0", "1.5"], gold=["1.0", "1.0"]))
+    assert table.gold is not None
+    assert table.gold.tolist() == [0, 0]
+
+
 def test_the_inventory_never_comes_from_gold() -> None:
     with pytest.raises(RealmError, match=r"row 2: the gold 'other' is not among the labels: neg, pos"):
         build(small(gold=["pos", "other", "neg"]))

@@ -155,12 +155,15 @@ class _Rows:
         """Null for labels, gold and contexts that say nothing, and 1 for 1.0."""
         if "context" in self.columns:
             self.columns["context"] = self.columns["context"].without_blanks()
+        known = list(known)
         for role in ("label", "gold"):
             if role in self.columns:
                 column = self.columns[role].without_blanks(nan_words=True)
                 self.columns[role], changed = column.whole_numbers(known)
                 reason = POINT_ZERO if role == "label" else POINT_ZERO.replace("label", "gold")
                 self.ledger.add(reason, self.number[changed][:100], int(changed.sum()))
+                # Gold is spelled as the labels are, where they are versions rather than numbers.
+                known += self.columns[role].values.to_pylist()
 
     # ---------------------------------------------------------------- the table
 
