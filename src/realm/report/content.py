@@ -202,10 +202,18 @@ def making(data: RunData) -> list[tuple[str, str]]:
         ("Seed", settings.get("seed")),
         ("Gold labels", _gold(data)),
         ("Probabilities", data.metrics.get("probabilities", "in-sample")),
+        ("Temperature", _temperature(data.metrics.get("temperature"))),
+        ("Taken as experts", ", ".join(map(str, settings.get("experts") or [])) or None),
         ("Data", f"fingerprint {config.get('data', {}).get('fingerprint', 'not recorded')}"),
         ("Versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]  # fmt: skip
     return [(term, str(value)) for term, value in rows if value is not None]
+
+
+def _temperature(value: Any) -> str | None:
+    if not isinstance(value, int | float) or value == 1:
+        return None
+    return f"{value:.2f}: the model's probabilities were brought to what the annotations bear out"
 
 
 def _rates(settings: dict[str, Any]) -> str | None:

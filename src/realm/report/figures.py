@@ -20,7 +20,7 @@ BINS = 10
 FEWEST = 5
 """A bin with fewer items says too little to be drawn."""
 LABELS = 12
-SAMPLED = 20_000
+SAMPLED = 10_000
 """The temperature is found on so many items at most: it has one degree of freedom."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,15 +84,12 @@ def interval_rows(
     domain: tuple[float, float],
     guides: Sequence[tuple[float, str]] = (),
     zones: Sequence[tuple[float, float, str]] = (),
-    signed: bool = False,
+    shown: Callable[[float], str] = percent,
     beside: bool = False,
 ) -> Markup:
     """A line per row: a mark with its interval, what it says in figures, guides and shaded zones behind."""
 
-    def shown(value: float) -> str:
-        return f"{100 * value:+.0f}" if signed and value else percent(value)
-
-    margins = (30.0, 118.0, 42.0, 134.0) if beside else (30.0, 128.0, 42.0, 176.0)
+    margins = (30.0, 118.0, 42.0, 134.0) if beside else (30.0, 158.0, 42.0, 168.0)
     tall = margins[0] + ROW * len(rows) + margins[2]
     rows_shown = (0.0, float(max(len(rows), 1)))
     plot = Plot(500 if beside else 760, tall, title, description, x=domain, y=rows_shown, margins=margins)

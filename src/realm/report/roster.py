@@ -40,7 +40,7 @@ def columns(data: RunData) -> list[tuple[str, str, str, bool]]:
 
 
 def rows(data: RunData) -> tuple[Markup, int]:
-    """The table of annotators for the page's script, columns of whole hundredths of a percent, and how many rows it leaves out."""
+    """All rows for the page's script, as columns of whole hundredths of a percent, and how many it leaves out."""
     estimate, cells = data.estimate, data.ranked
     names = [clipped(visible(name), LONGEST_NAME) for name in data.annotations.annotators]
     tasks = [clipped(visible(name), LONGEST_NAME) for name in data.task_names]

@@ -76,8 +76,10 @@ class Picture:
 
     def add(self, tag: str, text: str = "", *, hint: str = "", **attributes: Value) -> None:
         """An element. `class_` is class, `stroke_width` is stroke-width; `hint` shows when pointed at."""
-        inner = Markup("<title>{}</title>").format(visible(hint)) if hint else Markup()
-        self._parts.append(element(tag, inner + escape(visible(text)), **attributes))
+        inner = escape(visible(text))
+        if hint:
+            inner = Markup(f"<title>{escape(visible(hint))}</title>{inner}")
+        self._parts.append(element(tag, inner, **attributes))
 
     def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
@@ -111,18 +113,13 @@ class Picture:
 
 
 def element(tag: str, inner: Markup, **attributes: Value) -> Markup:
-    """One element; names of attributes as in `Picture.add`."""
-    said = Markup("").join(
-        Markup(' {}="{}"').format(
-            name.rstrip("_").replace("_", "-"), number(value) if isinstance(value, int | float) else value
-        )
+    """One element; names of attributes as in `Picture.add`. Values are escaped, `inner` is markup already."""
+    said = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(number(value) if isinstance(value, int | float) else value)}"'
         for name, value in attributes.items()
         if value != ""
     )
-    name = Markup(tag)
-    return (
-        Markup("<{}{}/>").format(name, said) if not inner else Markup("<{}{}>{}</{}>").format(name, said, inner, name)
-    )
+    return Markup(f"<{tag}{said}>{inner}</{tag}>" if inner else f"<{tag}{said}/>")
 
 
 class Plot(Picture):
