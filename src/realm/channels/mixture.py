@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
@@ -35,6 +39,7 @@ class MixtureChannel(Channel):
         super().__init__()
         self.omega = nn.Parameter(torch.full((annotators, tasks), float(start)))
         self.touched = torch.zeros(annotators, tasks, dtype=torch.bool)
+        self.pinned = torch.zeros(annotators, 1, dtype=torch.bool)
 
     def forward(
         self, log_probs: Tensor, option_counts: Tensor, item: Tensor, annotator: Tensor, task: Tensor, label: Tensor
@@ -46,6 +51,16 @@ class MixtureChannel(Channel):
         log_guess = -option_counts[item].to(omega.dtype).log()
         informed = logsigmoid(omega) + log_probs[item, label]
         return torch.logaddexp(informed, logsigmoid(-omega) + log_guess)
+
+    def pin(self, annotators: Sequence[int], expertise: float) -> None:
+        """Hold these annotators at this expertise: they are never moved."""
+        rows = torch.zeros(len(self.omega), 1, dtype=torch.bool)
+        rows[list(annotators)] = True
+        with torch.no_grad():
+            self.omega[rows[:, 0]] = math.log(expertise / (1 - expertise))
+        self.pinned = rows
+        omega: Any = self.omega
+        omega.register_hook(lambda gradient: gradient.masked_fill(rows.to(gradient.device), 0.0))
 
     def clear_touched(self) -> None:
         self.touched.zero_()

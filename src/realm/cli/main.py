@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from realm import __version__
-from realm.cli import aggregate, check, compare, evaluate, import_, info, models, predict, relabel, simulate, train
+from realm.cli import (
+    aggregate,
+    check,
+    compare,
+    demo,
+    evaluate,
+    import_,
+    info,
+    models,
+    predict,
+    relabel,
+    report,
+    simulate,
+    train,
+)
 from realm.errors import RealmError
 
 app = typer.Typer(
@@ -49,6 +63,8 @@ app.command()(predict.predict)
 app.command()(compare.compare)
 app.command()(aggregate.aggregate)
 app.command()(relabel.relabel)
+app.command()(report.report)
+app.command()(demo.demo)
 app.command()(simulate.simulate)
 app.add_typer(models.app, name="models")
 app.command()(info.info)
@@ -59,7 +75,8 @@ def main() -> None:
     try:
         app()
     except RealmError as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
+        # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
+        typer.secho(f"error: {error}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.secho("stopped.", err=True)

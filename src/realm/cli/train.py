@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,13 @@ from realm.cli.flags import takes
 from realm.cli.screen import interactive, note, show_table
 from realm.cli.source import Source
 from realm.cli.training_flags import Training
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from realm.annotations import Annotations
+    from realm.training import RealmTrainer
 
 
 @takes(Source, Training)
@@ -26,6 +33,16 @@ def train(
     eval_steps: Annotated[int, typer.Option(help="Evaluate on --test every n steps.")] = 0,
     logging_steps: Annotated[int, typer.Option(help="Log the loss and the expertise every n steps.")] = 10,
     save_steps: Annotated[int, typer.Option(help="Checkpoint every n steps (default: every epoch).")] = 0,
+    cross_fit: Annotated[
+        int,
+        typer.Option(help="Folds to train again, so that results rest on items not seen.", rich_help_panel="Learning"),
+    ] = 0,
+    gold_items: Annotated[
+        Path | None, typer.Option(help="Table of item, [task,] gold, for --use-gold.", rich_help_panel="Learning")
+    ] = None,
+    prior: Annotated[
+        Path | None, typer.Option(help="expertise.csv of an earlier run, carried in.", rich_help_panel="Learning")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything that is random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --output.")] = False,
@@ -35,6 +52,10 @@ def train(
 
     check_output(output, overwrite=overwrite, resume=resume)
     annotations = source.read(file)
+    if gold_items is not None:
+        if not training.use_gold:
+            raise RealmError("--gold-items is read only under --use-gold; add it.")
+        annotations = with_gold_items(annotations, gold_items)
     test_table = None if test is None else source.read(test, need="gold", tasks=annotations.tasks)
 
     from realm.training import RealmTrainer
@@ -48,10 +69,13 @@ def train(
         overwrite=overwrite,
         logging_steps=logging_steps,
         disable_tqdm=not interactive(),
+        cross_fit=cross_fit,
         **saving,
         **evaluating,
     )
     trainer = RealmTrainer(training.model, annotations, config, test=test_table)
+    if prior is not None:
+        trainer.carry_in(read_prior(prior))
     for warning in trainer.warnings:
         note(f"note: {warning}")
     quiet_console(trainer)
@@ -61,21 +85,43 @@ def train(
         note(f"stopped. Go on with the same command and --resume (checkpoints are in {output / 'checkpoints'}).")
         raise typer.Exit(130) from None
     if trainer.is_world_process_zero():
+        from realm.report.page import write_report
+
+        write_report(output)
         _show(trainer, output)
 
 
-def quiet_console(trainer: object) -> None:
+def with_gold_items(annotations: Annotations, path: Path) -> Annotations:
+    """The table with gold from a file of item, [task,] gold."""
+    from realm.annotations.gold import read_gold
+
+    return read_gold(annotations, path)
+
+
+def read_prior(path: Path) -> pd.DataFrame:
+    """An expertise table that an earlier run wrote."""
+    import pandas as pd
+
+    if not path.is_file():
+        raise RealmError(f"--prior: no such file: {path}")
+    frame = pd.read_csv(path)
+    if missing := {"annotator", "task", "accuracy", "low", "high", "annotations"} - set(frame.columns):
+        raise RealmError(f"--prior: {path} has no column {', '.join(sorted(missing))}; give a run's expertise.csv.")
+    return frame
+
+
+def quiet_console(trainer: RealmTrainer) -> None:
     """Keep `Trainer`'s own dictionaries of figures off the screen; the progress bar and our tables say it better."""
     from transformers.trainer_callback import PrinterCallback
 
-    trainer.remove_callback(PrinterCallback)  # type: ignore[attr-defined]
+    trainer.remove_callback(PrinterCallback)
 
 
-def _show(trainer: object, output: Path) -> None:
-    table = trainer.expertise().sort_values("accuracy", ascending=False)  # type: ignore[attr-defined]
+def _show(trainer: RealmTrainer, output: Path) -> None:
+    table = trainer.expertise().sort_values("accuracy", ascending=False)
     shown = [name for name in ("annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict")]
     rows = list(table[shown].itertuples(index=False, name=None))
-    show_table("How far each annotator can be trusted (in-sample)", shown, rows[:15])
+    show_table(f"How far each annotator can be trusted ({trainer.probabilities})", shown, rows[:15])
     if len(rows) > 15:
         note(f"{len(rows) - 15} more in {output / 'expertise.csv'}")
-    note(f"The run is in {output}: model/, expertise.csv, labels.csv. Next: realm evaluate {output} TEST")
+    note(f"The run is in {output}: model/, expertise.csv, labels.csv. Open {output / 'report.html'} in a browser.")

@@ -36,6 +36,9 @@ class Training:
     expertise_learning_rate: float = flag(0.1, "Learning rate of the expertise.", panel=LEARNING)
     expertise_optimizer: str = flag("masked", "`masked`, or `adamw` for the paper's dense one.", panel=LEARNING)
     expertise_start: float = flag(0.0, "Where omega starts; expertise is its sigmoid.", panel=LEARNING)
+    expertise_update: str = flag("gradient", "`gradient`, or `em`, which needs no learning rate.", panel=LEARNING)
+    use_gold: bool = flag(False, "Let training read gold where it is known.", panel=LEARNING)
+    expert: list[str] | None = flag(None, "An annotator who is right; may be repeated.", panel=LEARNING)
     weight_decay: float = flag(0.0, "Weight decay of the model (the expertise has none).", panel=LEARNING)
     epochs: float = flag(3.0, "Passes over the data.", panel=LEARNING)
     steps: int = flag(-1, "Optimiser steps; overrides --epochs.", panel=LEARNING)
@@ -75,6 +78,9 @@ class Training:
             expertise_learning_rate=self.expertise_learning_rate,
             expertise_optimizer=self.expertise_optimizer,
             expertise_start=self.expertise_start,
+            expertise_update=self.expertise_update,
+            use_gold=self.use_gold,
+            experts=list(self.expert) if self.expert else None,
             weight_decay=self.weight_decay,
             num_train_epochs=self.epochs,
             max_steps=self.steps,

@@ -30,7 +30,10 @@ class TrainingItems(Dataset[ItemGroup]):
 
 
 class Collator:
-    """One row (or, for `cloze`, one row per option) per distinct item, however many annotations it has."""
+    """One row (or, for `cloze`, one row per option) per distinct item, however many annotations it has.
+
+    Gold goes along only where the table has it, and the methods leave it in the table only under `use_gold`.
+    """
 
     def __init__(
         self, scorer: Scorer, encoded: EncodedItems, annotations: Annotations, cache: TrunkCache | None = None
@@ -45,6 +48,8 @@ class Collator:
         picked = np.concatenate([group.annotations for group in groups])
         position = np.repeat(np.arange(len(groups)), [len(group.annotations) for group in groups])
         table = self.annotations
+        if table.gold is not None:
+            batch["gold"] = torch.from_numpy(table.gold[items].astype(np.int64))
         return {
             **batch,
             "annotation_item": torch.from_numpy(position),

@@ -27,12 +27,18 @@ class RealmConfig(TrainingArguments):
     What is trained on:
         method: `realm` learns expertise; `noisy`, `majority`, `dawid-skene` and `oracle` train by cross-entropy on
             the raw labels, the aggregated ones or gold.
-        use_gold: let training read gold where it is known (recorded in the run). `oracle` needs no flag.
+        use_gold: let training read gold where it is known (recorded in the run): the model learns it, and annotators
+            are judged by it. `oracle` needs no flag.
+        experts: annotators taken to be right, pinned at expertise 0.999.
 
     Expertise (the channel):
         expertise_learning_rate: learning rate of omega.
         expertise_optimizer: `masked` moves only annotators that are in the batch; `adamw` is the paper's dense AdamW.
         expertise_start: where omega starts (beta = sigmoid(omega)); the paper does not say.
+        expertise_update: `gradient`, as in the paper, or `em`, which solves for beta and needs no learning rate.
+
+        cross_fit: with k folds or more than 1, train again without each fold, so that what is said of annotators and
+            items rests on a model that has not seen the item; takes about k - 1 times as long again.
 
     Batches:
         batch_unit: `item` batches distinct items with all their annotations; `annotation` samples annotations, as in
@@ -56,10 +62,13 @@ class RealmConfig(TrainingArguments):
 
     method: str = field(default="realm")
     use_gold: bool = field(default=False)
+    experts: list[str] | None = field(default=None)
 
     expertise_learning_rate: float = field(default=0.1)
     expertise_optimizer: str = field(default="masked")
     expertise_start: float = field(default=0.0)
+    expertise_update: str = field(default="gradient")
+    cross_fit: int = field(default=0)
 
     batch_unit: str = field(default="item")
     length_grouping: bool = field(default=True)
@@ -88,10 +97,13 @@ class RealmConfig(TrainingArguments):
         super().__post_init__()
         _one_of("method", self.method, METHODS)
         _one_of("expertise_optimizer", self.expertise_optimizer, ("masked", "adamw"))
+        _one_of("expertise_update", self.expertise_update, ("gradient", "em"))
         _one_of("batch_unit", self.batch_unit, ("item", "annotation"))
+        if self.cross_fit == 1:
+            raise RealmError("--cross-fit 1: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
         if self.lora_rank and self.train_layers:
             raise RealmError("--lora-rank and --train-layers cannot be combined: choose one.")
-        for name in ("expertise_learning_rate", "learning_rate", "cache_gb", "train_layers", "lora_rank"):
+        for name in ("expertise_learning_rate", "learning_rate", "cache_gb", "train_layers", "lora_rank", "cross_fit"):
             if getattr(self, name) < 0:
                 raise RealmError(f"--{name.replace('_', '-')} must not be negative, but is {getattr(self, name)}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from realm.aggregation import aggregate
 from realm.annotations import Annotations
 from realm.channels import Channel, IdentityChannel, MixtureChannel
 from realm.errors import RealmError
+from realm.inference.em_update import solve
 
 UNKNOWN = -1
 
@@ -23,13 +25,17 @@ class TrainingLabels:
     warnings: list[str]
 
 
-def training_labels(annotations: Annotations, method: str, *, seed: int = 0, start: float = 0.0) -> TrainingLabels:
-    """The labels and the channel of a method. Gold is dropped here for every method but `oracle`."""
+def training_labels(
+    annotations: Annotations, method: str, *, seed: int = 0, start: float = 0.0, use_gold: bool = False
+) -> TrainingLabels:
+    """The labels and the channel of a method. Gold is dropped here unless `use_gold` (or `oracle`) asks for it."""
     gold = annotations.gold
-    table = annotations.without_gold()
+    if (use_gold or method == "oracle") and (gold is None or not (gold != UNKNOWN).any()):
+        flag = "--use-gold" if use_gold else "--method oracle"
+        raise RealmError(f"{flag} needs gold labels, and the table has none. Name the column: --gold.")
+    table = annotations if use_gold else annotations.without_gold()
     if method == "oracle":
-        if gold is None or not (gold != UNKNOWN).any():
-            raise RealmError("--method oracle trains on gold labels, and the table has none. Name the column: --gold.")
+        assert gold is not None
         missing = int((gold == UNKNOWN).sum())
         note = [f"oracle: {missing:,} of {table.n_items:,} items have no gold label and are left out."] * bool(missing)
         return TrainingLabels(one_label_each(table, gold), IdentityChannel(), note)
@@ -37,11 +43,33 @@ def training_labels(annotations: Annotations, method: str, *, seed: int = 0, sta
         raise RealmError("the table has no annotations to train on.")
     if method == "realm":
         channel = MixtureChannel(table.n_annotators, len(table.tasks), start)
+        if use_gold:
+            _start_from_gold(channel, table)
         return TrainingLabels(table, channel, _identifiability(table))
+    if use_gold and gold is not None:  # without a channel, gold takes the place of what was said of the item
+        table = table.keep_annotations(gold[table.item] == UNKNOWN)
     if method == "noisy":
         return TrainingLabels(table, IdentityChannel(), [])
     result = aggregate(table, method, seed=seed)
-    return TrainingLabels(one_label_each(table, result.labels), IdentityChannel(), list(result.warnings))
+    return TrainingLabels(
+        replace(one_label_each(table, result.labels), gold=table.gold), IdentityChannel(), list(result.warnings)
+    )
+
+
+def _start_from_gold(channel: MixtureChannel, table: Annotations) -> None:
+    """Expertise starts at its estimate on the gold items alone, for those who labelled any."""
+    import torch
+
+    assert table.gold is not None
+    known = table.gold[table.item] != UNKNOWN
+    item, tasks = table.item[known], len(table.tasks)
+    cell = table.annotator[known].astype(np.int64) * tasks + table.item_tasks[item]
+    right = (table.label[known] == table.gold[item]).astype(np.float64)
+    beta = solve(right, table.option_counts[item], cell, table.n_annotators * tasks)
+    met = np.bincount(cell, minlength=len(beta)) > 0
+    with torch.no_grad():
+        omega = torch.from_numpy(np.log(beta) - np.log1p(-beta)).to(channel.omega.dtype)
+        channel.omega[torch.from_numpy(met.reshape(-1, tasks))] = omega[torch.from_numpy(met)]
 
 
 def one_label_each(table: Annotations, labels: np.ndarray) -> Annotations:
@@ -64,3 +92,11 @@ def _identifiability(table: Annotations) -> list[str]:
     elif int(table.annotations_per_item.max(initial=0)) <= 1:
         notes.append("every item has one annotation: expertise is known up to scale only, and is marked relative.")
     return notes
+
+
+def expert_rows(annotations: Annotations, names: Sequence[str]) -> list[int]:
+    """The indices of annotators named as experts."""
+    index = {name: row for row, name in enumerate(annotations.annotators)}
+    if missing := [name for name in names if name not in index]:
+        raise RealmError(f"--expert: no such annotator: {', '.join(missing)}.")
+    return [index[name] for name in names]

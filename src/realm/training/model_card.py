@@ -19,7 +19,7 @@ def model_card(scorer: Scorer, base_model: str, method: str) -> str:
         [
             f"---\nlibrary_name: transformers\npipeline_tag: {kind}\ntags: [realm]\n---",
             f"# A model fine-tuned on crowd labels\n\nBase model: {name}. Method: {method}.",
-            "Trained with REALM on labels of annotators of uneven quality. The annotators have left no parameter in it: "
+            "Trained with REALM on labels of annotators of uneven quality. They have left no parameter in it: "
             f"it is a plain checkpoint. Items longer than {scorer.style.max_length} tokens should have their text "
             "shortened, not their options.\n",
             _labels(scorer.tasks),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from realm import __version__
-from realm.annotations import Annotations
+from realm.annotations.write import write_table
 from realm.errors import RealmError
 from realm.inference.evaluate import evaluate
 from realm.inference.predict import score
 from realm.training import checkpoints, run_folder
-from realm.training.files import read_yaml, write_atomically, write_json, write_manifest, write_text, write_yaml
+from realm.training.files import read_yaml, write_json, write_manifest, write_text, write_yaml
 from realm.training.model_card import model_card
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def write_results(trainer: RealmTrainer) -> None:
         trainer._write_trajectory(run)
     log_probs = trainer.scores().log_probs
     run_folder.write_tensors(run / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
-    write_atomically(run / "annotations.csv", lambda partial: write_table(trainer.annotations, partial))
+    write_table(trainer.annotations, run / "annotations.csv")
     estimate = trainer.estimate()
     trained = None if trainer.channel is None else trainer.channel.expertise().double().numpy()
     write_csv(expertise_table(trainer.annotations, estimate, trained=trained), run / "expertise.csv")
@@ -90,20 +89,13 @@ def write_results(trainer: RealmTrainer) -> None:
         ],
         "steps": trainer.state.global_step,
         "warnings": trainer.warnings,
-        "probabilities": "in-sample",
+        "probabilities": trainer.probabilities,
+        "temperature": trainer.temperature,
     }
     if trainer.test is not None and trainer.encoded_test is not None:
         metrics["test"] = evaluate(trainer.test, score(scorer, trainer.encoded_test, answer_mass=True))
     write_json(run / "metrics.json", metrics)
     write_manifest(run, skip=("checkpoints",))
-
-
-def write_table(annotations: Annotations, path: Path) -> None:
-    """The table in its canonical form, exactly, since it is read back."""
-    frame = annotations.to_pandas()
-    if "options" in frame:
-        frame["options"] = [json.dumps(options, ensure_ascii=False) for options in frame["options"]]
-    frame.to_csv(path, index=False)
 
 
 def _write_model(trainer: RealmTrainer, folder: Path) -> None:

@@ -49,7 +49,8 @@ class EffectiveBatchSampler(Sampler[list[ItemGroup]]):
         self.micro_size, self.accumulation = micro_size, accumulation
         self.world_size, self.rank, self.seed, self.length_grouping = world_size, rank, seed, length_grouping
         self.epoch = 0
-        labelled = np.flatnonzero(annotations.annotations_per_item)
+        has_gold = np.zeros(annotations.n_items, dtype=bool) if annotations.gold is None else annotations.gold >= 0
+        labelled = np.flatnonzero((annotations.annotations_per_item > 0) | has_gold)
         self.units = labelled if unit == "item" else np.arange(annotations.n_annotations)
 
     @property

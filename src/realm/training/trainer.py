@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,18 @@ from transformers import Trainer, set_seed
 from realm.annotations import Annotations
 from realm.channels import MixtureChannel
 from realm.errors import RealmError
+from realm.inference.calibration import temperature, tempered
 from realm.inference.evaluate import evaluate, gold_items
+from realm.inference.expertise import EXPERT
 from realm.inference.predict import Scores, score
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.lora import add_lora, merge_lora
 from realm.training import checkpoints, run_folder
 from realm.training.collator import Collator, TrainingItems
 from realm.training.config import RealmConfig
+from realm.training.em import ExpertiseSolver
 from realm.training.files import write_manifest
-from realm.training.methods import training_labels
+from realm.training.methods import expert_rows, training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import ExpertiseAdamW
 from realm.training.sampler import EffectiveBatchSampler
@@ -84,8 +88,15 @@ class RealmTrainer(Trainer):
                 f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
                 "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
             )
-        labels = training_labels(annotations, config.method, seed=config.seed, start=config.expertise_start)
+        labels = training_labels(
+            annotations,
+            config.method,
+            seed=config.seed,
+            start=config.expertise_start,
+            use_gold=config.use_gold,
+        )
         self.annotations = annotations if config.use_gold else annotations.without_gold()
+        self.labels_source = annotations
         self.labels = labels
         self.warnings = [*annotations.ledger.warnings, *labels.warnings]
         for warning in labels.warnings:
@@ -104,6 +115,7 @@ class RealmTrainer(Trainer):
             gold_items(test)
         self._caches: dict[str, TrunkCache | None] = {}
         self._scores: Scores | None = None
+        self.probabilities, self.temperature = "in-sample", 1.0
         self._trajectory: list[tuple[int, npt.NDArray[np.float32]]] = []
         self._saving_to: Path | None = None
         self._resuming = False
@@ -115,8 +127,17 @@ class RealmTrainer(Trainer):
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
-        # The loss is already divided by the annotations of the whole effective batch.
+        # The loss is already divided by the observations of the whole effective batch.
         self.loss_is_scaled_for_ga = True
+        self._solver: ExpertiseSolver | None = None
+        self.prior: pd.DataFrame | None = None
+        if self.channel is not None:
+            if config.experts:
+                self.channel.pin(expert_rows(annotations, config.experts), EXPERT)
+            if config.expertise_update == "em":
+                self.channel.omega.requires_grad_(False)
+                self._solver = ExpertiseSolver(self.channel, labels.annotations, self.accelerator)
+                self.add_callback(self._solver)
 
     @property
     def run(self) -> Path:
@@ -157,8 +178,11 @@ class RealmTrainer(Trainer):
         return self._caches[table]
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
-        """The annotations of the effective batch, over micro-batches and processes."""
-        count = torch.tensor(sum(len(batch["annotation_labels"]) for batch in batch_samples), device=device)
+        """The observations of the effective batch (annotations, and gold labels in use), over all processes."""
+        observed = sum(
+            len(b["annotation_labels"]) + int((b["gold"] >= 0).sum() if "gold" in b else 0) for b in batch_samples
+        )
+        count = torch.tensor(observed, device=device)
         return self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
 
     def compute_loss(
@@ -169,6 +193,8 @@ class RealmTrainer(Trainer):
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
         likelihood = model(**inputs)
+        if self._solver is not None and model.training:
+            self._solver.observe(inputs["annotation_index"], self.model.label_log_probs)
         count = len(likelihood) if num_items_in_batch is None else num_items_in_batch
         # Data parallelism averages gradients over processes; the loss is a sum over them.
         loss = -likelihood.sum() / count * self.args.world_size
@@ -186,7 +212,7 @@ class RealmTrainer(Trainer):
             {"params": [p for n, p in theta if n in decayed], "weight_decay": args.weight_decay},
             {"params": [p for n, p in theta if n not in decayed], "weight_decay": 0.0},
         ]
-        if self.channel is not None:
+        if self.channel is not None and self.channel.omega.requires_grad:
             masked = args.expertise_optimizer == "masked"
             omega = {"params": [self.channel.omega], "weight_decay": 0.0, "masked": masked}
             groups.append({**omega, "lr": args.expertise_learning_rate})
@@ -218,8 +244,7 @@ class RealmTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self.channel is not None:
-            omega = self.channel.omega.detach().float().cpu().numpy().copy()
-            self._trajectory.append((self.state.global_step, omega))
+            self._trajectory.append((self.state.global_step, self._omega()))
         super().log(logs, start_time)
 
     def evaluate(
@@ -265,10 +290,17 @@ class RealmTrainer(Trainer):
         folder.mkdir(parents=True, exist_ok=True)
         checkpoints.save_trained(self.model, folder / checkpoints.TRAINED)
         self._write_trajectory(folder)
+        if self._solver is not None:
+            self._solver.save(folder)
+            run_folder.write_tensors(folder / checkpoints.CHANNEL, omega=self._omega())
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         folder = Path(resume_from_checkpoint)
         checkpoints.load_trained(self.model, folder / checkpoints.TRAINED)
+        if self._solver is not None and self.channel is not None:
+            self._solver.load(folder)
+            with torch.no_grad():
+                self.channel.omega.copy_(torch.from_numpy(load_file(folder / checkpoints.CHANNEL)["omega"]))
         self._trajectory = []
         if (folder / checkpoints.TRAJECTORY).exists():
             stored = load_file(folder / checkpoints.TRAJECTORY)
@@ -294,24 +326,62 @@ class RealmTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         found = checkpoints.newest_whole(self.run / "checkpoints") if resume else None
         self._scores = None
+        began = time.monotonic()
         result = super().train(resume_from_checkpoint=None if found is None else str(found), **more)
         if self._adapted is not None:
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
+        if self.args.cross_fit:
+            seconds = (time.monotonic() - began) * (self.args.cross_fit - 1)
+            logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
+            self.cross_fit(self.args.cross_fit)
         if self.args.write_run and self.args.should_save:
             write_results(self)
         self.accelerator.wait_for_everyone()
         return result
+
+    def _omega(self) -> npt.NDArray[np.float32]:
+        assert self.channel is not None
+        return np.asarray(self.channel.omega.detach().float().cpu().numpy().copy())
+
+    def carry_in(self, prior: pd.DataFrame) -> None:
+        """Start from an earlier expertise table and let it stand for the pool in what is reported."""
+        self.prior = prior
+        if self.channel is None:
+            return
+        people = {name: row for row, name in enumerate(self.annotations.annotators)}
+        tasks = {task.name: column for column, task in enumerate(self.annotations.tasks)}
+        with torch.no_grad():
+            for name, task, beta in zip(prior["annotator"], prior["task"], prior["expertise"], strict=True):
+                if str(name) in people and str(task) in tasks:
+                    held = min(max(float(beta), 0.01), 0.99)
+                    place = people[str(name)], tasks[str(task)]
+                    if not self.channel.pinned[place[0], 0]:
+                        self.channel.omega[place] = float(np.log(held / (1 - held)))
 
     def trajectory(self) -> list[tuple[int, npt.NDArray[np.float32]]]:
         """(step, omega) at every logging step."""
         return list(self._trajectory)
 
     def scores(self) -> Scores:
-        """What the model says of the training items. In-sample: it was trained on their annotations."""
+        """What the model says of the training items: in-sample, unless `cross_fit` has made it out of fold."""
         if self._scores is None:
             cache = self._cache("train")
             self._scores = score(self.scorer, self.encoded, prepare=None if cache is None else cache.add_to)
+        return self._scores
+
+    def cross_fit(self, folds: int) -> Scores:
+        """Train again without each fold of items and let each speak of the items it has not seen.
+
+        The probabilities are brought to the temperature that the annotations bear out (`inference/calibration.py`).
+        """
+        from realm.training.cross_fit import cross_fit
+
+        found = cross_fit(self, folds)
+        # Agreement between annotators shows how often the model is right; with one label per item T stays 1.
+        self.temperature = temperature(self.annotations, found.log_probs)
+        self._scores = Scores(tempered(found.log_probs, self.temperature))
+        self.probabilities = f"out of fold ({folds} folds)"
         return self._scores
 
     def test_scores(self) -> Scores:
@@ -325,7 +395,8 @@ class RealmTrainer(Trainer):
         """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""
         from realm.inference.expertise import estimate
 
-        return estimate(self.annotations, self.scores().log_probs)
+        gold = self.annotations.gold if self.args.use_gold else None
+        return estimate(self.annotations, self.scores().log_probs, prior=self.prior, fixed=self.args.experts, gold=gold)
 
     def expertise(self) -> pd.DataFrame:
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""

@@ -1,0 +1,63 @@
+"""Out-of-fold probabilities: each item is judged by a model that was not trained on its annotations."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from realm.errors import RealmError
+from realm.inference.predict import Scores
+
+if TYPE_CHECKING:
+    from realm.training.trainer import RealmTrainer
+
+logger = logging.getLogger(__name__)
+
+DISAGREEMENT = 0.5
+
+
+def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
+    """Train one model per fold of items (equal texts together), each from the full run's omega; score its fold.
+
+    A fold whose answers contradict the full model's on more than half of its items has learnt something else (at K=2,
+    perhaps the flipped labelling): it is refused rather than mixed in.
+    """
+    from transformers.trainer_callback import PrinterCallback
+
+    from realm.training.trainer import RealmTrainer
+
+    table = trainer.annotations if trainer.args.use_gold else trainer.labels_source
+    fold_of_item = table.folds(folds, seed=trainer.args.seed)
+    full = trainer.scores()
+    log_probs = full.log_probs.copy()
+    began = time.monotonic()
+    for fold in range(folds):
+        held_out = np.flatnonzero(fold_of_item == fold)
+        if not len(held_out):
+            continue
+        kept = table.keep_annotations(fold_of_item[table.item] != fold)
+        if table.gold is not None:
+            kept = replace(kept, gold=np.where(fold_of_item == fold, -1, table.gold).astype(np.int32))
+        settings = {"write_run": False, "save_strategy": "no", "eval_strategy": "no", "cross_fit": 0}
+        config = replace(trainer.args, **settings)
+        part = RealmTrainer(trainer.model_name, kept, config)
+        part.remove_callback(PrinterCallback)
+        if part.channel is not None and trainer.channel is not None:
+            with torch.no_grad():
+                part.channel.omega.copy_(trainer.channel.omega)
+        part.train()
+        log_probs[held_out] = part.scores().log_probs[held_out]
+        differ = float((log_probs[held_out].argmax(1) != full.labels[held_out]).mean())
+        if differ > DISAGREEMENT:
+            raise RealmError(
+                f"--cross-fit: the model without fold {fold + 1} contradicts the full one on {differ:.0%} of the "
+                "fold's items, so its probabilities cannot be used. Train longer, or leave --cross-fit out."
+            )
+        left = (time.monotonic() - began) / (fold + 1) * (folds - fold - 1)
+        logger.warning("cross-fit: fold %d of %d done, about %.0f s left", fold + 1, folds, left)
+    return Scores(log_probs)

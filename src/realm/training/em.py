@@ -1,0 +1,67 @@
+"""Expertise without a learning rate: after each step, beta is solved for from what the model said before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file
+from torch import Tensor
+from transformers import TrainerCallback
+
+from realm.annotations import Annotations
+from realm.channels import MixtureChannel
+from realm.inference.em_update import ExpertiseRecord
+
+RECORD = "record.safetensors"
+
+
+class ExpertiseSolver(TrainerCallback):
+    """Keeps p = P(label given prompt) of every annotation as its last forward gave it, and sets omega after each step.
+
+    p is recorded in the forward that precedes the optimiser's step, so it never comes from a model that has just been
+    trained on the annotation in the same epoch. Annotations of gold items are judged by the gold instead.
+    """
+
+    def __init__(self, channel: MixtureChannel, annotations: Annotations, accelerator: Any) -> None:
+        table = annotations
+        self.channel, self.accelerator = channel, accelerator
+        self.gold = None
+        if table.gold is not None:
+            right = (table.label == table.gold[table.item]).astype(np.float64)
+            self.gold = np.where(table.gold[table.item] >= 0, right, np.nan)
+        shape = (table.n_annotators, len(table.tasks))
+        tasks = table.item_tasks[table.item]
+        self.record = ExpertiseRecord(table.option_counts[table.item], table.annotator, tasks, shape)
+        self._pending: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def observe(self, index: Tensor, label_log_probs: Tensor) -> None:
+        """What a forward said of these annotations, (annotations,) each."""
+        self._pending.append((index.cpu().numpy(), label_log_probs.exp().double().cpu().numpy()))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        seen = self._pending
+        if args.world_size > 1:
+            from accelerate.utils import gather_object
+
+            seen = gather_object(seen)
+        self._pending = []
+        for index, p in seen:
+            if self.gold is not None:
+                p = np.where(np.isnan(self.gold[index]), p, self.gold[index])
+            self.record.update(index, p)
+        beta = np.clip(self.record.solve(), 1e-6, 1 - 1e-6)
+        omega = torch.from_numpy(np.log(beta) - np.log1p(-beta)).to(self.channel.omega)
+        with torch.no_grad():
+            self.channel.omega.copy_(torch.where(self.channel.pinned.to(omega.device), self.channel.omega, omega))
+
+    def save(self, folder: Path) -> None:
+        from realm.training.run_folder import write_tensors
+
+        write_tensors(folder / RECORD, p=self.record.p, beta=self.record.beta)
+
+    def load(self, folder: Path) -> None:
+        stored = load_file(folder / RECORD)
+        self.record.p, self.record.beta = stored["p"], stored["beta"]

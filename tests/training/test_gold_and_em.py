@@ -1,0 +1,185 @@
+"""Gold when there is some, experts, an earlier estimate, the update without a learning rate, and cross-fitting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from realm.annotations import Annotations
+from realm.errors import RealmError
+from realm.training import RealmModel, Run
+from tests.runs import trainer, trajectory
+from tests.tiny import COLOURS, crowd, save_tiny, sentences
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return save_tiny(tmp_path_factory.mktemp("gold") / "model", "bert", layers=1, width=32)
+
+
+LONG = {
+    "learning_rate": 7e-3, "max_steps": 150, "per_device_train_batch_size": 32, "gradient_accumulation_steps": 1,
+    "logging_steps": 1000,
+}  # fmt: skip
+
+
+def colluders(n: int = 400, seed: int = 0) -> Annotations:
+    """Four annotators who give the same wrong label on 40% of the items, and three honest ones at 0.7."""
+    generator = np.random.default_rng(seed)
+    texts, truth = sentences(n, seed)
+    agreed = np.where(generator.random(n) < 0.4, (truth + 1) % 4, truth)
+    rows = []
+    for i in range(n):
+        labels = {f"c{j}": agreed[i] for j in range(4)}
+        for j in range(3):
+            labels[f"h{j}"] = truth[i] if generator.random() < 0.7 else (truth[i] + generator.integers(1, 4)) % 4
+        who = generator.permutation(list(labels))[:5]
+        rows += [
+            {"item": i, "text": texts[i], "annotator": w, "label": COLOURS[labels[w]], "gold": COLOURS[truth[i]]}
+            for w in who
+        ]
+    rows += [{"item": i, "text": texts[i], "annotator": "e", "label": COLOURS[truth[i]], "gold": COLOURS[truth[i]]}
+             for i in range(0, n, 10)]  # fmt: skip
+    return Annotations.from_pandas(pd.DataFrame(rows), labels=COLOURS)
+
+
+def cleaned(table: Annotations, truth: np.ndarray, made) -> float:
+    return float((made.estimate().posterior.argmax(1) == truth).mean())
+
+
+def test_colluders_are_seen_through_with_gold_or_with_one_expert_and_not_without(model, tmp_path) -> None:
+    table = colluders()
+    truth = table.gold
+    some = np.where(np.arange(table.n_items) % 10 == 0, truth, -1).astype(np.int32)
+    none = trainer(model, replace(table, gold=None), tmp_path, **LONG)
+    gold = trainer(model, replace(table, gold=some), tmp_path, use_gold=True, **LONG)
+    expert = trainer(model, replace(table, gold=None), tmp_path, experts=["e"], **LONG)
+    found = {}
+    for name, made in (("none", none), ("gold", gold), ("expert", expert)):
+        made.train()
+        table_ = made.expertise().set_index("annotator")["accuracy"]
+        honest, crooked = table_[["h0", "h1", "h2"]].mean(), table_[["c0", "c1", "c2", "c3"]].mean()
+        found[name] = (cleaned(table, truth, made), honest, crooked)
+    assert found["none"][2] > found["none"][1]  # the colluders look best, and most labels are theirs
+    for how in ("gold", "expert"):
+        assert found[how][0] > found["none"][0] + 0.1, found
+        assert found[how][2] < found["none"][2] - 0.12, found
+    assert expert.channel.expertise()[list(table.annotators).index("e"), 0] == pytest.approx(0.999, abs=1e-5)
+
+
+def test_gold_is_learnt_by_the_model_and_stands_for_p_in_the_channel(tiny_model, tmp_path) -> None:
+    table = crowd(6)
+    gold = np.array([0, -1, 2, -1, -1, 1], dtype=np.int32)
+    made = trainer(tiny_model("bert"), replace(table, gold=gold), tmp_path, double=True, use_gold=True)
+    model: RealmModel = made.model.eval()
+    batch = next(iter(made.get_train_dataloader()))
+    assert int(made._get_num_items_in_batch([batch], torch.device("cpu"))) == table.n_annotations + 3
+    found = model(**batch).exp()
+    log_probs = model.scorer(batch)
+    beta = model.channel.omega.sigmoid()[:, 0]
+    expected = []
+    for item, who, label in zip(
+        batch["annotation_item"], batch["annotation_annotator"], batch["annotation_labels"], strict=True
+    ):
+        known = int(batch["gold"][item])
+        p = log_probs[item, label].exp() if known < 0 else torch.tensor(float(known == label))
+        expected.append(beta[who] * p + (1 - beta[who]) / 4)
+    expected += [log_probs[i, g].exp() for i, g in enumerate(batch["gold"]) if g >= 0]
+    torch.testing.assert_close(found, torch.stack(expected), atol=1e-6, rtol=0, check_dtype=False)
+
+
+def test_expertise_starts_at_its_estimate_on_gold_items(tiny_model, tmp_path) -> None:
+    made = trainer(tiny_model("bert"), crowd(60, (0.95, 0.3)), tmp_path, use_gold=True)
+    beta = made.channel.expertise()[:, 0]
+    assert beta[0] > 0.85 and beta[1] < 0.25
+    with pytest.raises(RealmError, match="--use-gold needs gold"):
+        trainer(tiny_model("bert"), crowd(5, gold=False), tmp_path, use_gold=True)
+
+
+@pytest.mark.parametrize("method", ["noisy", "majority"])
+def test_without_a_channel_gold_takes_the_place_of_the_labels(method, tiny_model, tmp_path) -> None:
+    table = crowd(20)
+    gold = np.where(np.arange(20) < 5, table.gold, -1).astype(np.int32)
+    made = trainer(tiny_model("bert"), replace(table, gold=gold), tmp_path, use_gold=True, method=method, max_steps=2)
+    assert (made.labels.annotations.annotations_per_item[:5] == 0).all()
+    losses, _ = trajectory(made)
+    assert np.isfinite(losses).all()
+
+
+def test_the_em_update_needs_no_rate_and_a_guesser_stays_low(model, tmp_path) -> None:
+    """After 30 epochs on a small table the model could know every label by heart."""
+    table = crowd(60, (0.95, 0.9, 0.25), seed=3)
+    settings = {**LONG, "max_steps": -1, "num_train_epochs": 30, "learning_rate": 3e-3}
+    made = trainer(model, table, tmp_path, expertise_update="em", expertise_learning_rate=0.0, **settings)
+    made.train()
+    beta = dict(zip(table.annotators, made.channel.expertise()[:, 0], strict=True))
+    assert beta["w2"] < 0.2 and beta["w0"] > 0.5
+
+
+def test_the_em_update_resumes(tiny_model, tmp_path) -> None:
+    from tests.invariant.test_resume import SETTINGS, StopAt
+
+    table = crowd(40)
+    chosen = {**SETTINGS, "expertise_update": "em"}
+    whole = trainer(tiny_model("bert"), table, tmp_path / "whole", **chosen)
+    whole.train()
+    stopped = trainer(tiny_model("bert"), table, tmp_path / "part", **chosen)
+    stopped.add_callback(StopAt(5))
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train()
+    again = trainer(tiny_model("bert"), table, tmp_path / "part", **chosen)
+    again.train(resume_from_checkpoint=True)
+    torch.testing.assert_close(again.channel.omega, whole.channel.omega, atol=0, rtol=0)
+    assert whole.channel.omega.std() > 0
+
+
+def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_path) -> None:
+    table = crowd(30)
+    made = trainer(tiny_model("bert"), table, tmp_path / "run", cross_fit=3, write_run=True, max_steps=4)
+    made.train()
+    run = Run.open(tmp_path / "run")
+    assert run.metrics["probabilities"] == "out of fold (3 folds)" and run.metrics["temperature"] > 0
+    plain = trainer(tiny_model("bert"), table, tmp_path / "plain", max_steps=4)
+    plain.train()
+    assert not np.allclose(run.log_probs(), plain.scores().log_probs)
+    with pytest.raises(RealmError, match="--cross-fit 1"):
+        trainer(tiny_model("bert"), table, tmp_path, cross_fit=1)
+
+
+def test_a_fold_that_learnt_something_else_is_refused(tiny_model, tmp_path, monkeypatch) -> None:
+    import realm.training.cross_fit as module
+
+    monkeypatch.setattr(module, "DISAGREEMENT", -1.0)
+    made = trainer(tiny_model("bert"), crowd(20), tmp_path, cross_fit=2, max_steps=1)
+    with pytest.raises(RealmError, match="contradicts the full one"):
+        made.train()
+
+
+def test_an_earlier_estimate_is_carried_in(tiny_model, tmp_path) -> None:
+    table = crowd(20)
+    made = trainer(tiny_model("bert"), table, tmp_path, max_steps=1)
+    made.train()
+    prior = made.expertise().assign(expertise=[0.9, 0.1, 0.5], accuracy=[0.92, 0.3, 0.6])
+    again = trainer(tiny_model("bert"), table, tmp_path, max_steps=1)
+    again.carry_in(prior)
+    expected = dict(zip(prior["annotator"], [0.9, 0.1, 0.5], strict=True))
+    for row, name in enumerate(table.annotators):
+        assert float(again.channel.expertise()[row, 0]) == pytest.approx(expected[name], abs=1e-4)
+
+
+def test_gold_items_come_from_a_file(tmp_path) -> None:
+    from realm.annotations.gold import read_gold
+
+    table = crowd(5, gold=False)
+    (tmp_path / "gold.csv").write_text("item,gold\ni0,red\ni3,blue\n")
+    found = read_gold(table, tmp_path / "gold.csv")
+    assert found.gold.tolist() == [COLOURS.index("red"), -1, -1, COLOURS.index("blue"), -1]
+    for content, said in (("item,gold\nx,red\n", "row 1: no item 'x'"), ("item,gold\ni0,pink\n", "'pink' is not one"),
+                          ("item\ni0\n", "no column 'gold'")):  # fmt: skip
+        (tmp_path / "gold.csv").write_text(content)
+        with pytest.raises(RealmError, match=said):
+            read_gold(table, tmp_path / "gold.csv")
