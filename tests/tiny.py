@@ -23,7 +23,7 @@ def tokenizer_for(kind: str):
     corpus = [
         " ".join(FILLER),
         " ".join(COLOURS),
-        "Answer: a b c d e positive negative Options: option Question",
+        "Answer: a b c d e positive negative Labels: Text: Label: option Question",
         "a) b) c) d) , . yes no maybe 0 1 2 3",
         "text word item",
     ] * 20

@@ -49,7 +49,7 @@ def test_a_run_holds_what_the_charter_lists(run) -> None:
     for name in ("expertise.csv", "labels.csv", "metrics.json", "config.yaml", "channel.safetensors", "manifest.json"):
         assert (run / name).is_file(), name
     metrics = json.loads((run / "metrics.json").read_text())
-    assert [entry["step"] for entry in metrics["history"] if "eval_accuracy" in entry][0] == 2
+    assert next(entry["step"] for entry in metrics["history"] if "eval_accuracy" in entry) == 2
     assert 0 <= metrics["test"]["accuracy"] <= 1
     assert yaml.safe_load((run / "config.yaml").read_text())["gold"] == "not read"
     expertise = pd.read_csv(run / "expertise.csv")

@@ -145,4 +145,4 @@ def test_chat_template_is_used_when_asked() -> None:
     with pytest.raises(RealmError, match="no chat template"):
         render(style, "x", None, ["a", "b"], tokenizer)
     tokenizer.chat_template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
-    assert render(style, "x", None, ["a", "b"], tokenizer) == "<user>x\nOptions: a, b<assistant>"
+    assert render(style, "x", None, ["a", "b"], tokenizer) == "<user>Labels: a, b\nText: x<assistant>"

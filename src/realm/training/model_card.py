@@ -73,11 +73,12 @@ def _prompt_lines(scorer: LanguageScorer, asked: str, options: list[str]) -> lis
         listed, made = ", ".join(options), '", ".join(options)'
     else:
         listed, made = "", ""
-    before, after = asked.split("TEXT", 1)
-    if listed:
-        middle, end = after.split(listed, 1)
-        return [f"    return {before!r} + text + {middle!r} + {made} + {end!r}"]
-    return [f"    return {before!r} + text + {after!r}"]
+    places = sorted((asked.index(mark), mark, code) for mark, code in (("TEXT", "text"), (listed, made)) if mark)
+    pieces, done = [], 0
+    for place, mark, code in places:
+        pieces += [repr(asked[done:place]), code]
+        done = place + len(mark)
+    return [f"    return {' + '.join([*pieces, repr(asked[done:])])}"]
 
 
 def _token_lines(scorer: LanguageScorer) -> list[str]:

@@ -1,0 +1,73 @@
+"""Does the update without a learning rate remove the need to tune? Gradient rates 0.005 to 1.0 beside `em`.
+
+    python -m benchmarks.expertise_update [--seeds 3] [--data simulated|sentpolarity]
+
+Test accuracy and the rank correlation of expertise with true accuracy, three seeds. `simulated`: five annotators of
+very different quality over the gold of sentpolarity, one label per item; `sentpolarity`: its own (contrast 20).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+from transformers.trainer_callback import PrinterCallback
+
+from realm.annotations import Annotations
+from realm.lab.simulation import simulate
+from realm.training import RealmConfig, RealmTrainer
+
+DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"
+RATES = (0.005, 0.03, 0.1, 0.5, 1.0)
+
+
+def run(table: Annotations, test: Annotations, seed: int, **settings: object) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        config = RealmConfig(
+            folder, train_layers=1, num_train_epochs=1, learning_rate=3e-4, seed=seed, write_run=False,
+            per_device_train_batch_size=16, gradient_accumulation_steps=1, save_strategy="no", disable_tqdm=True,
+            use_cpu=True, logging_steps=1000, **settings,
+        )  # fmt: skip
+        trainer = RealmTrainer("minilm-l6", table, config, test=test)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        right = np.bincount(table.annotator, table.label == table.gold[table.item], minlength=table.n_annotators)
+        accuracy = right / np.maximum(table.annotations_per_annotator, 1)
+        ranks = spearmanr(trainer.channel.expertise()[:, 0].numpy(), accuracy).statistic
+        return float(trainer.evaluate()["eval_accuracy"]), float(ranks)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--data", choices=["simulated", "sentpolarity"], default="simulated")
+    chosen = parser.parse_args()
+    if not DATA.is_dir():
+        raise SystemExit("this benchmark needs the real data sets beside the checkout (../shared/data)")
+    whole = Annotations.read(DATA / "annotations.csv")
+    test = Annotations.read(DATA / "test.csv", need="gold", tasks=whole.tasks)
+    test = test.take_items(np.random.default_rng(0).permutation(test.n_items)[:2000])
+    print("| update | accuracy % | std | Spearman |\n|---|---|---|---|")
+    means = {}
+    for name, settings in [(f"gradient {rate:g}", {"expertise_learning_rate": rate}) for rate in RATES] + [
+        ("em", {"expertise_update": "em"})
+    ]:
+        found = []
+        for seed in range(chosen.seeds):
+            if chosen.data == "simulated":
+                table = simulate(whole, [0.95, 0.9, 0.7, 0.55, 0.5], noise="uniform", regime="sparse", seed=seed)
+            else:
+                table = whole.contrast(20, 10)
+            found.append(run(table, test, seed, **settings))
+        accuracy, ranks = np.array(found).T
+        means[name] = accuracy.mean()
+        print(f"| {name} | {100 * accuracy.mean():.1f} | {100 * accuracy.std():.1f} | {ranks.mean():.2f} |", flush=True)
+    best = max(value for name, value in means.items() if name != "em")
+    print(f"em is {100 * (means['em'] - best):+.1f} points from the best tuned rate")
+
+
+if __name__ == "__main__":
+    main()

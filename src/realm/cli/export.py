@@ -1,0 +1,41 @@
+"""`realm export`: a run's cleaned labels in a form that an annotation tool or a script takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from realm.cli.screen import note
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    format: Annotated[
+        Literal["csv", "label-studio"], typer.Option(help="`csv`, or tasks with predictions for Label Studio's import.")
+    ] = "csv",
+    control: Annotated[str, typer.Option(help="Label Studio: name of the project's Choices tag.")] = "label",
+    text: Annotated[str, typer.Option(help="Label Studio: the data field that the project shows.")] = "text",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")
+    ] = False,
+) -> None:
+    """Write the most probable label of every item, with its confidence."""
+    import pandas as pd
+
+    from realm.annotations.label_studio_export import label_studio_tasks
+    from realm.report.spreadsheet import unguarded, write_csv
+    from realm.training.files import write_json
+    from realm.training.run_folder import Run
+
+    opened = Run.open(run)
+    texts = {name: str for name in ("item", "task", "text", "label", "runner_up", "votes")}
+    labels = unguarded(pd.read_csv(run / "labels.csv", dtype=texts, keep_default_na=False))
+    if format == "csv":
+        write_csv(labels, output, raw=raw)
+    else:
+        rows = zip(labels["item"], labels["text"], labels["label"], labels["confidence"], strict=True)
+        write_json(output, label_studio_tasks(rows, control=control, text=text))
+    note(f"{len(labels):,} labels in {output}; confidences are {opened.metrics['probabilities']}")
