@@ -15,6 +15,7 @@ from realm.cli import (
     compare,
     demo,
     evaluate,
+    export,
     import_,
     info,
     models,
@@ -63,6 +64,7 @@ app.command()(predict.predict)
 app.command()(compare.compare)
 app.command()(aggregate.aggregate)
 app.command()(relabel.relabel)
+app.command()(export.export)
 app.command()(report.report)
 app.command()(demo.demo)
 app.command()(simulate.simulate)

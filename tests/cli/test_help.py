@@ -1,0 +1,185 @@
+"""Shell manners: quick help, no colour where none is wanted, clean ends, JSON that parses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from realm.annotations.write import write_table
+from tests.tiny import crowd, save_tiny
+
+REALM = [sys.executable, "-c", "import sys; from realm.cli.main import main; sys.argv[0] = 'realm'; main()"]
+ESCAPE = "\x1b["
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d)(?:;\d+)*m")
+
+# Import graph rather than clock: what takes time at start is torch and its friends.
+HEAVY = ("torch", "transformers", "datasets", "accelerate", "peft", "scipy", "pandas", "pyarrow", "sklearn")
+
+EVERY_HELP = f"""
+import json, sys
+import typer
+from typer.testing import CliRunner
+from realm.cli.main import app
+
+def paths(command, path=()):
+    yield path
+    for name, child in sorted(getattr(command, "commands", {{}}).items()):
+        yield from paths(child, (*path, name))
+
+found = {{}}
+for path in paths(typer.main.get_command(app)):
+    result = CliRunner().invoke(app, [*path, "--help"])
+    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    found[" ".join(path)] = [result.exit_code, result.output, loaded]
+print(json.dumps(found))
+"""
+
+
+def realm(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*REALM, *map(str, arguments)], capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def every_help() -> dict[str, tuple[int, str, list[str]]]:
+    """Every command's --help, asked in one process: exit code, what was shown, which heavy modules it had loaded."""
+    done = subprocess.run([sys.executable, "-c", EVERY_HELP], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return {name: tuple(entry) for name, entry in json.loads(done.stdout).items()}
+
+
+def test_help_of_every_command_loads_nothing_heavy(every_help: dict[str, tuple[int, str, list[str]]]) -> None:
+    assert {"", "check", "train", "demo", "models get", "simulate"} <= set(every_help)
+    assert {name: loaded for name, (_, _, loaded) in every_help.items() if loaded} == {}
+
+
+def test_help_says_what_every_command_and_flag_does(every_help: dict[str, tuple[int, str, list[str]]]) -> None:
+    for name, (code, shown, _) in every_help.items():
+        assert code == 0, name
+        assert f"Usage: root {name}".strip() in shown.replace("  ", " ") or "Usage" in shown
+    root = every_help[""][1]
+    for name in every_help:
+        assert not name or name.split()[0] in root
+
+
+def test_completion_knows_the_commands_and_loads_nothing_heavy() -> None:
+    asked = {"_REALM_COMPLETE": "complete_bash", "COMP_WORDS": "realm ", "COMP_CWORD": "1"}
+    watched = f"import sys, atexit; atexit.register(lambda: print([m for m in {HEAVY!r} if m in sys.modules]))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", watched + REALM[2]], capture_output=True, text=True, env={**os.environ, **asked}
+    )
+    assert {"train", "check", "demo"} <= set(done.stdout.split())
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# -------------------------------------------------------------------- colour
+
+
+def test_a_pipe_gets_no_colour(tmp_path: Path) -> None:
+    write_table(crowd(12), tmp_path / "labels.csv")
+    for done in (realm("--help"), realm("check", tmp_path / "labels.csv"), realm("check", tmp_path / "none.csv")):
+        assert ESCAPE not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "none.csv"], ["train", "--nonsense"], ["models"]])
+def test_no_color_is_respected_in_a_terminal(arguments: list[str], tmp_path: Path) -> None:
+    shown = in_terminal([*REALM, *arguments], tmp_path, NO_COLOR="1")
+    assert shown.strip()
+    assert not COLOUR.search(shown)
+
+
+def test_a_terminal_gets_colour(tmp_path: Path) -> None:
+    assert COLOUR.search(in_terminal([*REALM, "check", "none.csv"], tmp_path))
+
+
+def in_terminal(command: list[str], folder: Path, **environment: str) -> str:
+    """What a command shows in a terminal of its own."""
+    parent, child = pty.openpty()
+    surroundings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "CI", "GITHUB_ACTIONS")}
+    surroundings |= {"TERM": "xterm-256color", "COLUMNS": "100", "REALM_HOME": str(folder), **environment}
+    process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child, cwd=folder, env=surroundings)
+    os.close(child)
+    shown = b""
+    while True:
+        ready, _, _ = select.select([parent], [], [], 60)
+        try:
+            chunk = os.read(parent, 65536) if ready else b""
+        except OSError:  # the terminal is gone, as it should be when the command has ended
+            break
+        if not chunk:
+            break
+        shown += chunk
+    process.wait(timeout=60)
+    os.close(parent)
+    return shown.decode()
+
+
+# -------------------------------------------------------------------- ends
+
+
+def test_a_mistake_ends_with_two_and_no_traceback() -> None:
+    done = realm("check", "no-such-file.csv")
+    assert done.returncode == 2
+    assert "no-such-file.csv" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: Path) -> None:
+    write_table(crowd(40), tmp_path / "labels.csv")
+    model = save_tiny(tmp_path / "tiny", "causal")
+    output = tmp_path / "run"
+    command = ["train", tmp_path / "labels.csv", "--model", model, "--output", output]
+    command += ["--batch-size", 8, "--micro-batch-size", 8, "--save-steps", 5, "--logging-steps", 5]
+    process = subprocess.Popen(
+        [*REALM, *map(str, [*command, "--steps", 100_000])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 90
+    while not list((output / "checkpoints").glob("checkpoint-*")):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume" in said and str(output / "checkpoints") in said.replace("\n", "")
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_elsewhere_ends_cleanly(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "labels.csv")
+    process = subprocess.Popen(
+        [*REALM, "check", str(tmp_path / "labels.csv")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    writer = os.open(tmp_path / "labels.csv", os.O_WRONLY)  # returns when the command has opened it for reading
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    os.close(writer)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+# -------------------------------------------------------------------- JSON
+
+
+def test_what_a_script_reads_is_json_and_nothing_else(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    write_table(crowd(24), labels)
+    for arguments in (
+        ["check", labels, "--json"],
+        ["aggregate", labels, "--json"],
+        ["simulate", labels, "--output", tmp_path / "made.csv", "--json"],
+        ["models", "--json"],
+        ["info", "--json"],
+    ):
+        done = realm(*arguments, REALM_HOME=str(tmp_path / "home"))
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)
