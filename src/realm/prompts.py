@@ -98,7 +98,7 @@ def encode_prompt(
             text = _shorten(tokenizer, text, excess)
         else:
             raise RealmError(
-                f"the instruction, options and cue alone take {len(ids)} tokens, more than --max-length allows ({limit})"
+                f"the instruction, options and cue alone take {len(ids)} tokens; --max-length allows {limit}."
             )
         ids = tokenize(tokenizer, render(style, text, context, options, tokenizer), chat=chat)
     return ids

@@ -87,14 +87,14 @@ def predictions_table(table: Annotations, scores: Scores) -> pd.DataFrame:
     labels, confidence = scores.labels, scores.confidence
     rows = []
     for index, (item, _, _, options) in enumerate(table.iter_items()):
-        shares = np.exp(scores.log_probs[index, : len(options)])
+        shares = np.exp(scores.log_probs[index, : len(options)]).round(6).tolist()
         rows.append(
             {
                 "item": item,
                 "task": table.tasks[table.item_tasks[index]].name,
                 "label": options[labels[index]],
                 "confidence": round(float(confidence[index]), 6),
-                "probabilities": json.dumps(dict(zip(options, shares.round(6).tolist(), strict=True)), ensure_ascii=False),
+                "probabilities": json.dumps(dict(zip(options, shares, strict=True)), ensure_ascii=False),
             }
         )
     return pd.DataFrame(rows)
