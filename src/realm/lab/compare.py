@@ -102,7 +102,8 @@ class Comparison:
         scores = trainer.test_scores()
         figures: dict[str, Any] = {k: v for k, v in evaluate(self.test, scores).items() if isinstance(v, int | float)}
         if trainer.channel is not None and self.annotations.gold is not None:
-            figures["expertise_spearman"] = _spearman(table, trainer.channel.expertise().numpy())
+            figures["expertise_spearman"] = _spearman(table, trainer.estimate().beta)
+            figures["expertise_trained_spearman"] = _spearman(table, trainer.channel.expertise().numpy())
         write_tensors(path.with_suffix(".safetensors"), log_probs=scores.log_probs.astype(np.float32))
         write_json(path, {"key": key, "figures": figures})
         self.say(f"{method}, seed {seed}: accuracy {figures['accuracy']:.4f}")
@@ -198,7 +199,7 @@ def _spearman(table: Annotations, beta: npt.NDArray[np.floating[Any]], least: in
     if ranked.sum() < 3:
         return None
     agreement = np.bincount(who, right, minlength=table.n_annotators)[ranked] / counts[ranked]
-    mean_beta = beta.mean(1)[ranked]
+    mean_beta = np.nanmean(beta, axis=1)[ranked]
     return (
         None if np.ptp(mean_beta) == 0 or np.ptp(agreement) == 0 else float(spearmanr(mean_beta, agreement).statistic)
     )
