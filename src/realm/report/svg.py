@@ -115,11 +115,15 @@ class Picture:
 def element(tag: str, inner: Markup, **attributes: Value) -> Markup:
     """One element; names of attributes as in `Picture.add`. Values are escaped, `inner` is markup already."""
     said = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{escape(number(value) if isinstance(value, int | float) else value)}"'
+        f' {name.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
         for name, value in attributes.items()
         if value != ""
     )
     return Markup(f"<{tag}{said}>{inner}</{tag}>" if inner else f"<{tag}{said}/>")
+
+
+def _attribute(value: Value) -> Markup:
+    return escape(number(value) if isinstance(value, int | float) else visible(value))
 
 
 class Plot(Picture):

@@ -11,7 +11,7 @@ from markupsafe import Markup
 # Controls but tab and newline; marks that change the direction of what follows; invisible spaces and tags; line
 # separators that some scripts take for newlines; lone surrogates, which UTF-8 cannot hold.
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\U000e0000-\U000e007f\ud800-\udfff]"
 )
 

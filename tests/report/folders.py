@@ -1,0 +1,133 @@
+"""Run folders for tests of the report, written as training writes them but without training anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import yaml
+
+from realm.annotations import Annotations, Task
+from realm.inference.expertise import Estimate, estimate, table
+from realm.inference.posterior import labels_table
+from realm.report.spreadsheet import write_csv
+from realm.training.files import write_json, write_manifest
+from realm.training.run_folder import fingerprint, write_tensors
+
+SETTINGS = {
+    "method": "realm", "seed": 7, "use_gold": False, "learning_rate": 5e-5, "expertise_learning_rate": 0.1,
+    "expertise_start": 0.0, "num_train_epochs": 2.0, "per_device_train_batch_size": 16,
+    "gradient_accumulation_steps": 4,
+}  # fmt: skip
+
+
+def crowd(
+    n_items: int = 80,
+    accuracies: tuple[float, ...] = (0.95, 0.9, 0.55, 0.3, 0.05),
+    per_item: int = 3,
+    seed: int = 0,
+    tasks: int = 1,
+    labels: tuple[str, ...] = ("no", "yes", "maybe"),
+    texts: list[str] | None = None,
+    names: list[str] | None = None,
+) -> tuple[Annotations, np.ndarray]:
+    """Annotations by annotators of these accuracies, and what a fair model would say of the items. (items, K)"""
+    generator = np.random.default_rng(seed)
+    truth = generator.integers(len(labels), size=n_items)
+    names = names or [f"worker-{index}" for index in range(len(accuracies))]
+    rows = []
+    for item in range(n_items):
+        for who in generator.choice(len(accuracies), size=per_item, replace=False):
+            right = generator.random() < accuracies[who]
+            said = truth[item] if right else (truth[item] + 1 + generator.integers(len(labels) - 1)) % len(labels)
+            text = texts[item] if texts and item < len(texts) else f"review number {item}"
+            rows.append({"item": f"i{item}", "task": f"task-{item % tasks}", "text": text, "annotator": names[who],
+                         "label": labels[said]})  # fmt: skip
+    frame = pd.DataFrame(rows)
+    table = Annotations.from_pandas(frame if tasks > 1 else frame.drop(columns="task"), labels=list(labels))
+    scores = generator.normal(size=(n_items, len(labels)))
+    scores[np.arange(n_items), truth] += 2.0
+    return table, scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+
+def write_run(
+    folder: Path,
+    annotations: Annotations,
+    log_probs: np.ndarray,
+    *,
+    found: Estimate | None = None,
+    omega: np.ndarray | None = None,
+    trajectory: np.ndarray | None = None,
+    order: list[int] | None = None,
+    metrics: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    gold: str = "not read",
+) -> Path:
+    """Write a run folder. omega (annotators, tasks) and its trajectory (steps, annotators, tasks) go in `order`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = found or estimate(annotations, log_probs)
+    trained = None
+    if omega is not None:
+        trained = 1 / (1 + np.exp(-omega))
+        order = order or list(range(annotations.n_annotators))
+        write_tensors(folder / "channel.safetensors", omega=omega[order].astype(np.float32))
+        if trajectory is not None:
+            steps = 10 * np.arange(len(trajectory))
+            write_tensors(folder / "trajectory.safetensors", steps=steps, omega=trajectory[:, order].astype(np.float32))
+    write_tensors(folder / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
+    write_csv(table(annotations, found, trained=trained), folder / "expertise.csv")
+    write_csv(labels_table(annotations, found.posterior), folder / "labels.csv")
+    frame = annotations.to_pandas()
+    if "options" in frame:
+        frame["options"] = [json.dumps(options, ensure_ascii=False) for options in frame["options"]]
+    frame.to_csv(folder / "annotations.csv", index=False)
+    tasks = [{"name": task.name, "labels": task.labels} for task in annotations.tasks]
+    style = {"answers": "letters", "instruction": None, "max_length": 512, "chat_template": False}
+    asked = {"kind": "seq2seq", "style": style, "tasks": tasks, "max_options": int(annotations.option_counts.max())}
+    write_json(folder / "scorer.json", asked)
+    history = [{"loss": 1.2 * 0.9**step + 0.3, "step": 10 * step, "epoch": step / 10} for step in range(20)]
+    usual = {"history": history, "steps": 200, "warnings": [], "probabilities": "in-sample"}
+    write_json(folder / "metrics.json", {**usual, **(metrics or {})})
+    config = {
+        "realm": "0.1.0", "model": "tiny/model", "settings": {**SETTINGS, **(settings or {})}, "gold": gold,
+        "data": {"fingerprint": fingerprint(annotations)}, "versions": {"torch": "2.13.0", "transformers": "5.0.0"},
+    }  # fmt: skip
+    (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    write_manifest(folder)
+    return folder
+
+
+def large(
+    n_items: int = 100_000, n_annotators: int = 5_000, per_item: int = 5, seed: int = 0
+) -> tuple[Annotations, np.ndarray, np.ndarray]:
+    """A large table made of arrays, what a model would say of it, and the annotators' accuracies."""
+    generator = np.random.default_rng(seed)
+    n_labels = 3
+    truth = generator.integers(n_labels, size=n_items)
+    accuracy = generator.beta(6, 2, size=n_annotators)
+    pairs = np.repeat(np.arange(n_items), per_item) * n_annotators + generator.integers(
+        n_annotators, size=n_items * per_item
+    )
+    item, who = np.divmod(np.unique(pairs), n_annotators)
+    wrong = (truth[item] + 1 + generator.integers(n_labels - 1, size=len(item))) % n_labels
+    label = np.where(generator.random(len(item)) < accuracy[who], truth[item], wrong)
+    filler = "the film has a heart and no plot to speak of, and the cast carries it further than it deserves"
+    table = Annotations(
+        item_ids=pa.array([f"item-{i}" for i in range(n_items)], pa.large_string()),
+        texts=pa.array([f"Review {i}: {filler} " * 3 for i in range(n_items)], pa.large_string()),
+        contexts=None,
+        options=None,
+        item_tasks=np.zeros(n_items, np.int32),
+        tasks=(Task("default", ("negative", "mixed", "positive")),),
+        annotators=tuple(f"annotator-{i:05d}@example.org" for i in range(n_annotators)),
+        item=item.astype(np.int32),
+        annotator=who.astype(np.int32),
+        label=label.astype(np.int32),
+    )
+    scores = generator.normal(size=(n_items, n_labels))
+    scores[np.arange(n_items), truth] += 2.0
+    return table, scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)), accuracy

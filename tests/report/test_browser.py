@@ -1,0 +1,189 @@
+"""The report in a real browser: it sorts, searches and switches theme, runs nothing but itself and asks for nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from realm.report.comparison import comparison_page
+from realm.report.page import write_report
+from realm.report.side_by_side import write_side_by_side
+from realm.report.visible import visible
+from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
+from tests.report.folders import crowd, write_run
+from tests.report.test_comparison import write as write_comparison
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine; `apt-get install chromium` brings one")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+    with sync_api.sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield made
+        made.close()
+
+
+class Opened:
+    """A page from disk, with every request it made and everything it complained of."""
+
+    def __init__(self, browser: Any, path: Path, **how: Any) -> None:
+        self.page = browser.new_context(viewport={"width": 1200, "height": 900}, **how).new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.refused: dict[str, str] = {}
+        self.page.on("requestfailed", lambda request: self.refused.update({request.url: request.failure}))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        self.page.goto(path.as_uri(), wait_until="load")
+        self.address = path.as_uri()
+
+    def column(self, place: int) -> list[str]:
+        return self.page.locator(f"#annotators tbody tr > :nth-child({place})").all_inner_texts()
+
+    def check_quiet(self) -> None:
+        assert self.complaints == []
+        assert self.requests == [self.address]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty annotators of accuracies from poor to good."""
+    table, log_probs = crowd(n_items=600, accuracies=tuple(0.3 + 0.65 * i / 39 for i in range(40)), per_item=4)
+    return write_report(write_run(tmp_path_factory.mktemp("runs") / "many", table, log_probs))
+
+
+def test_the_table_sorts_searches_and_filters(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many)
+    page = opened.page
+    people = pd.read_csv(many.parent / "expertise.csv").sort_values("accuracy", ascending=False)
+    assert opened.column(1) == people["annotator"].tolist()[:25]
+    assert page.inner_text("#annotator-count") == "25 of 40 shown"
+    page.click("#annotator-more")
+    assert opened.column(1) == people["annotator"].tolist() and page.is_hidden("#annotator-more")
+
+    page.click("[data-sort=n]")
+    counts = [int(text) for text in opened.column(6)]
+    assert counts == sorted(counts, reverse=True)
+    assert page.get_attribute("th:has([data-sort=n])", "aria-sort") == "descending"
+    page.click("[data-sort=n]")
+    assert [int(text) for text in opened.column(6)] == counts[::-1]
+    assert page.locator("th[aria-sort=ascending]").count() == 1
+    page.click("[data-sort=annotator]")
+    assert opened.column(1)[:3] == ["worker-0", "worker-1", "worker-10"]
+
+    page.fill("#annotator-search", "WORKER-3")
+    assert opened.column(1) == ["worker-3", *(f"worker-{place}" for place in range(30, 40))]
+    assert page.inner_text("#annotator-count") == "11 of 11 shown (40 in all)"
+    page.fill("#annotator-search", "nobody")
+    assert opened.column(1) == []
+    page.fill("#annotator-search", "")
+
+    page.click("[data-verdict='0']")
+    reliable = people[people["verdict"] == "reliable"]["annotator"]
+    assert sorted(opened.column(1)) == sorted(reliable) and len(reliable) < 40
+    opened.check_quiet()
+
+
+def test_lists_of_items_can_be_searched(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many)
+    entries = opened.page.locator("#apart-list > li:visible")
+    before = entries.count()
+    wanted = entries.first.locator(".text").inner_text()
+    opened.page.fill("[data-searches=apart-list]", wanted.upper())
+    assert 1 <= entries.count() < before
+    opened.check_quiet()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_follows_the_system_and_the_switch(browser: Any, many: Path, scheme: str) -> None:
+    opened = Opened(browser, many, color_scheme=scheme)
+
+    def brightness() -> float:
+        colour = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(float(part) for part in colour.strip("rgb()").split(",")) / 765
+
+    assert (brightness() > 0.5) == (scheme == "light")
+    opened.page.click("#theme")
+    assert (brightness() > 0.5) == (scheme == "dark")
+    assert opened.page.inner_text("#theme") == ("Light" if scheme == "light" else "Dark")
+    opened.page.click("#theme")
+    assert (brightness() > 0.5) == (scheme == "light")
+    # On paper it is always light.
+    opened.page.emulate_media(media="print")
+    assert brightness() > 0.5
+    opened.check_quiet()
+
+
+def test_hostile_names_and_texts_show_as_text(browser: Any, hostile_run: Path) -> None:
+    opened = Opened(browser, write_report(hostile_run))
+    page = opened.page
+    assert page.title() == "hostile · annotator report"
+    assert set(opened.column(1)) == {" ".join(visible(name).split()) for name in HOSTILE_NAMES}
+    shown = page.locator(".items .text").all_text_contents()
+    assert {visible(text) for text in HOSTILE_TEXTS} <= set(shown)
+    assert page.locator("main b:not(.facts b):not(.card b), main img, main script:not([type])").count() == 0
+    page.fill("#annotator-search", "<script>")
+    assert set(opened.column(1)) == {HOSTILE_NAMES[0]}
+    page.select_option("#annotator-task", label="task-1")
+    assert len(opened.column(1)) == 1 and opened.column(2) == ["task-1"]
+    opened.check_quiet()
+
+
+def test_what_is_smuggled_in_is_not_run(browser: Any, hostile_run: Path, tmp_path: Path) -> None:
+    """Were something ever left unescaped, the page's policy still lets nothing run or leave."""
+    source = write_report(hostile_run, output=tmp_path / "clean.html").read_text(encoding="utf-8")
+    smuggled = (
+        "<script>document.title = 'owned'</script><img src='https://example.org/x.png' onerror='document.title=1'>"
+    )
+    (tmp_path / "smuggled.html").write_text(source.replace("<main", smuggled + "<main"), encoding="utf-8")
+    opened = Opened(browser, tmp_path / "smuggled.html")
+    assert opened.page.title() == "hostile · annotator report"
+    assert len(opened.complaints) >= 2 and all("Content Security Policy" in text for text in opened.complaints)
+    assert opened.refused == {"https://example.org/x.png": "csp"}
+
+
+def test_narrow_screens_do_not_scroll_sideways(browser: Any, many: Path, hostile_run: Path) -> None:
+    for path in (many, write_report(hostile_run)):
+        page = Opened(browser, path).page
+        page.set_viewport_size({"width": 360, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_without_javascript_the_head_of_the_table_stands(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many, java_script_enabled=False)
+    assert len(opened.column(1)) == 25
+    assert opened.page.is_visible("noscript") and opened.page.is_hidden("#annotator-tools")
+
+
+def test_the_other_pages_are_quiet_too(browser: Any, hostile_run: Path, plain_run: Path, tmp_path: Path) -> None:
+    paths = [
+        write_side_by_side([plain_run, hostile_run, plain_run], output=tmp_path / "sides.html"),
+        comparison_page(write_comparison(tmp_path / "compared")),
+    ]
+    for path in paths:
+        opened = Opened(browser, path)
+        opened.page.click("#theme")
+        assert opened.page.locator("svg.chart").count() >= 2
+        opened.check_quiet()
+
+
+def test_it_prints(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many)
+    document = opened.page.pdf(format="A4")
+    pages = document.count(b"/Type /Page\n") + document.count(b"/Type /Page ")
+    assert document.startswith(b"%PDF") and 3 <= pages <= 15
+    opened.check_quiet()

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from realm.annotations import Annotations
+from realm.errors import RealmError
+from realm.inference.expertise import Estimate, estimate
+from realm.inference.posterior import posterior
+from realm.report.page import render, write_report
+from realm.report.reading import RunData, Trajectory, read_run
+from realm.report.visible import visible
+from realm.training import files
+from realm.training.run_folder import Run
+from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
+from tests.report.folders import crowd, large, write_run
+from tests.report.reader import Page, check_closed_in
+
+
+@lru_cache(maxsize=8)
+def page_of(folder: Path, pseudonymise: bool = False) -> Page:
+    return Page(render(read_run(folder), pseudonymise=pseudonymise))
+
+
+def test_a_manager_finds_the_figures_of_the_run(plain_run: Path) -> None:
+    page = page_of(plain_run)
+    people = pd.read_csv(plain_run / "expertise.csv")
+    labels = pd.read_csv(plain_run / "labels.csv")
+    reliable = int((people["verdict"] == "reliable").sum())
+    assert f"{reliable} of 5 annotators found reliable" in page.text
+    assert "5 annotators gave 450 labels to 150 items, 3.0 per item." in page.text
+    assert f"{int(labels['majority_disagrees'].sum())} labels differ from the majority vote" in page.text
+    assert f"{(labels['confidence'] >= 0.9).mean():.0%} of the labels are 90% sure or more" in page.text
+    assert "88% right on the test items" in page.text and "Macro F1 0.861" in page.text
+    assert "3 rows without a label were left out." in page.text
+    for id in ("summary", "annotators-section", "labels", "disagreements", "relabel", "training", "limits", "making"):
+        assert any(attributes.get("id") == id for attributes in page.tags("section"))
+
+
+def test_the_table_holds_what_expertise_csv_holds(plain_run: Path) -> None:
+    page = page_of(plain_run)
+    data = page.data
+    people = pd.read_csv(plain_run / "expertise.csv").sort_values("accuracy", ascending=False)
+    assert [data["names"][who] for who in data["who"]] == people["annotator"].tolist()
+    assert [data["verdicts"][kind] for kind in data["verdict"]] == people["verdict"].tolist()
+    for column, name in (("accuracy", "accuracy"), ("low", "low"), ("high", "high"), ("expertise", "expertise"),
+                         ("agreement", "agreement"), ("trained", "expertise_trained")):  # fmt: skip
+        np.testing.assert_allclose(np.array(data[column]) / 10_000, people[name], atol=6e-5, err_msg=column)
+    assert data["n"] == people["annotations"].tolist()
+    # The head of the table stands in the page too, for who has no JavaScript.
+    for name in people["annotator"]:
+        assert f"<bdi>{name}</bdi>" in page.source
+
+
+def test_pictures_have_titles_and_descriptions(hostile_run: Path) -> None:
+    page = page_of(hostile_run)
+    pictures = [attributes for attributes in page.tags("svg") if "chart" in (attributes["class"] or "")]
+    assert len(pictures) >= 10
+    assert all(attributes["role"] == "img" for attributes in page.tags("svg"))
+    assert len(re.findall(r"<svg[^>]*><title>[^<]+</title><desc>[^<]+</desc>", page.source)) == len(page.tags("svg"))
+
+
+def test_tasks_get_a_heat_map_and_a_single_task_none(hostile_run: Path, plain_run: Path) -> None:
+    assert "Annotators by task" in page_of(hostile_run).text
+    assert "Annotators by task" not in page_of(plain_run).text
+
+
+@pytest.mark.parametrize("pseudonymise", [False, True])
+def test_hostile_names_and_texts_are_text(hostile_run: Path, pseudonymise: bool) -> None:
+    page = page_of(hostile_run, pseudonymise=pseudonymise)
+    check_closed_in(page)
+    for text in HOSTILE_TEXTS:
+        assert re.sub(r"\s+", " ", visible(text)) in page.text
+    if not pseudonymise:
+        assert sorted(page.data["names"]) == sorted(visible(name) for name in HOSTILE_NAMES)
+        for name in HOSTILE_NAMES:
+            assert re.sub(r"\s+", " ", visible(name)) in page.text
+    # Marks that turn text around, invisible ones and controls are spelled out, nowhere left as they are.
+    assert not re.search("[\x00-\x08\x0b-\x1f\u200e\u200f\u2028-\u202e\u2066-\u2069]", page.source)
+    assert "⟨U+202E⟩" in page.text and "{{ 7 * 7 }}" in page.text
+    assert "<b>Judge</b> ⟨U+202E⟩" in page.text
+
+
+def test_pages_are_closed_in(plain_run: Path, sparse_run: Path) -> None:
+    for run in (plain_run, sparse_run):
+        check_closed_in(page_of(run))
+
+
+def test_pseudonyms_leave_no_name_anywhere(tmp_path: Path) -> None:
+    names = ["Ada Lovelace", "grace", "Karen <Jones>", "emmy", "7"]
+    table, log_probs = crowd(names=names)
+    run = write_run(
+        tmp_path / "run-of-grace", table, log_probs, omega=np.zeros((5, 1)), trajectory=np.zeros((3, 5, 1)),
+        settings={"experts": ["Ada Lovelace"], "scorer": "emmy's own", "seed": 7},
+        metrics={"warnings": ["Karen <Jones> labelled item i3 twice.", "2 rows were left out."]},
+    )  # fmt: skip
+    open_page, page = page_of(run), page_of(run, pseudonymise=True)
+    for name in ("Ada Lovelace", "grace", "Karen", "emmy"):
+        assert name in open_page.source
+        assert name not in page.source
+    assert sorted(page.data["names"]) == [f"Annotator {place}" for place in range(1, 6)]
+    assert "2 rows were left out." in page.text and "labelled item i3" not in page.text
+    assert "Seed 7" in page.text
+
+
+def test_names_that_the_texts_hold_are_reported(tmp_path: Path) -> None:
+    table, log_probs = crowd(names=["alice", "bob", "carol", "dave", "eve"], texts=["thanks to alice"] * 80)
+    page = page_of(write_run(tmp_path / "run", table, log_probs), pseudonymise=True)
+    assert "1 annotator name also occurs in the items' own texts" in page.text
+
+
+def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: Path) -> None:
+    plain, sparse = page_of(plain_run).text, page_of(sparse_run).text
+    for page in (plain, sparse):
+        assert "no ground for paying, promoting, punishing or dismissing" in page
+        assert "A minority view looks like unreliability" in page
+        assert "In-sample" in page and "not read: nothing in training" in page
+    assert "Relative values" in sparse and "Relative values" not in plain
+    assert "Two options" in sparse and "Two options" not in plain
+    assert "Were the model as right as it claims" in sparse
+    assert "labels differ from the majority vote" not in sparse
+    table, log_probs = crowd()
+    gold = np.where(np.arange(80) < 20, table.label[table.offsets[:-1]], -1).astype(np.int32)
+    with_gold = replace(table, gold=gold)
+    run = write_run(
+        tmp_path / "gold", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold="used in training",
+        metrics={"probabilities": "out of fold (5 folds)", "temperature": 1.43},
+    )  # fmt: skip
+    page = page_of(run).text
+    assert "Each item was judged by a model that was trained without it." in page and "In-sample" not in page
+    assert "used in training: where it is known it decides" in page and "Judged against gold" in page
+    assert "1.43: the model's probabilities were brought" in page
+
+
+def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> None:
+    table, log_probs = crowd()
+    gold = np.where(np.arange(80) < 40, (table.label[table.offsets[:-1]] + 1) % 3, -1).astype(np.int32)
+    found = estimate(table, log_probs, gold=gold)
+    run = write_run(tmp_path / "run", replace(table, gold=gold), log_probs, found=found, gold="used in training")
+    for folder in (plain_run, run):
+        data = read_run(folder)
+        labels = pd.read_csv(folder / "labels.csv")
+        np.testing.assert_allclose(data.confidence, labels["confidence"], atol=1e-5)
+        assert [data.annotations.label_name(i, k) for i, k in enumerate(data.labels)] == labels["label"].tolist()
+        assert data.overruled.tolist() == labels["majority_disagrees"].tolist()
+
+
+def test_disagreements_show_texts_votes_and_whom_the_label_follows(plain_run: Path) -> None:
+    page, data = page_of(plain_run), read_run(plain_run)
+    favourite = data.model_probs.argmax(axis=1)
+    rows = np.arange(150)
+    apart = np.flatnonzero(data.votes.max(axis=1) > data.votes[rows, favourite])
+    assert f"On {len(apart)} items" in page.text
+    listed = page.source.split('id="apart-list"')[1].split("</ul>")[0]
+    assert listed.count("<li>") == len(apart)
+    for item in apart:
+        assert f"review number {item}</p>" in listed
+    followed = (data.labels[apart] == favourite[apart]).sum()
+    assert listed.count("follows the model") == followed
+
+
+def test_expertise_during_training_is_drawn_for_the_right_annotators(plain_run: Path) -> None:
+    """omega is stored in another order than the run's table has; names and verdicts must not be mixed up."""
+    data = read_run(plain_run)
+    assert data.trajectory is not None and data.trajectory.known and data.trained is not None
+    np.testing.assert_allclose(data.trajectory.expertise[-1], data.trained, atol=1e-6)
+    stored = Run.open(plain_run).trained_expertise()
+    assert stored is not None and not np.allclose(stored, data.trained, atol=1e-3)
+    people = pd.read_csv(plain_run / "expertise.csv").set_index("annotator")["expertise_trained"]
+    page = page_of(plain_run)
+    for name, value in people.items():
+        assert f"<title>{name}: {value:.2f}</title>" in page.source
+
+
+def test_items_with_options_of_their_own_and_items_nobody_labelled(tmp_path: Path) -> None:
+    rows = []
+    for item in range(30):
+        options = [f"ans {item}a", f"ans {item}b", f"ans {item}c"][: 2 + item % 2]
+        for who in ("ann", "bob", "cy"):
+            rows.append({"item": item, "text": f"q {item}", "context": f"passage {item}", "options": options,
+                         "annotator": who, "label": options[(item + (who == "cy")) % 2]})  # fmt: skip
+    table = Annotations.from_pandas(pd.DataFrame(rows))
+    table = table.keep_annotations(table.item > 2)
+    log_probs = np.where(np.arange(3) < table.option_counts[:, None], -1.0, -np.inf)
+    page = page_of(write_run(tmp_path / "run", table, log_probs))
+    check_closed_in(page)
+    assert "option 1" in page.text and "3 annotators gave 81 labels to 30 items" in page.text
+    assert "passage 5" in page.text
+
+
+def test_one_annotator_makes_a_page(tmp_path: Path) -> None:
+    table, log_probs = crowd(accuracies=(0.9,), per_item=1, n_items=12)
+    page = page_of(write_run(tmp_path / "run", table, log_probs))
+    assert "There is one annotator, so there is nobody to compare with." in page.text
+
+
+def test_writing_is_whole_repeatable_and_leaves_the_run_verified(
+    plain_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_report(plain_run)
+    assert path == plain_run / "report.html"
+    first = path.read_bytes()
+    Run.open(plain_run)
+    assert write_report(plain_run, output=tmp_path / "new" / "other.html").read_bytes() == first
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "_make_durable", fail)
+    with pytest.raises(RealmError, match=r"report\.html: cannot be written: No space left"):
+        write_report(plain_run, pseudonymise=True)
+    assert path.read_bytes() == first
+    assert not list(plain_run.glob(".report*"))
+
+
+def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
+    table, log_probs = crowd(n_items=20)
+    run = write_run(tmp_path / "run", table, log_probs)
+    with pytest.raises(RealmError, match="name a file"):
+        write_report(run, output=tmp_path)
+    text = (run / "expertise.csv").read_text()
+    (run / "expertise.csv").write_text(text.replace("worker-0", "worker-9"))
+    with pytest.raises(RealmError, match=r"expertise\.csv was changed or damaged"):
+        write_report(run)
+    (run / "expertise.csv").unlink()
+    with pytest.raises(RealmError, match=r"expertise\.csv is missing"):
+        write_report(run)
+    (run / "manifest.json").unlink()
+    with pytest.raises(RealmError, match="did not finish"):
+        write_report(run)
+
+
+def test_five_thousand_annotators_and_a_hundred_thousand_items_stay_small() -> None:
+    table, log_probs, accuracy = large(per_item=3)
+    chance = 1 / 3
+    beta = ((accuracy - chance) / (1 - chance))[:, None]
+    n = table.annotations_per_annotator[:, None]
+    wide = 1.96 * np.sqrt(accuracy * (1 - accuracy))[:, None] / np.sqrt(np.maximum(n, 1))
+    found = Estimate(
+        beta=beta, accuracy=accuracy[:, None], low=np.clip(accuracy[:, None] - wide, 0, 1),
+        high=np.clip(accuracy[:, None] + wide, 0, 1), chance=np.full_like(beta, chance), n=n,
+        posterior=posterior(table, log_probs, beta), relative_tasks=np.array([False]),
+    )  # fmt: skip
+    moving = Trajectory(np.arange(50), np.random.default_rng(0).random((50, 5_000, 1)), known=True)
+    data = RunData("large", {}, {}, {}, table, log_probs, found, trained=np.clip(beta, 0, 1), trajectory=moving)
+    page = Page(render(data))
+    assert len(page.source.encode()) < 2_000_000
+    assert len(page.data["who"]) == 5_000 and "5,000 annotators gave" in page.text
+    assert page.source.split('id="apart-list"')[1].split("</ul>")[0].count("<li>") == 200
+
+
+def test_very_long_names_and_many_tasks_do_not_burst_the_page(tmp_path: Path) -> None:
+    names = [f"{'<&>' * 40}{i}" for i in range(4_000)]
+    rng = np.random.default_rng(0)
+    rows = {
+        "item": np.repeat(np.arange(4_000), 2).astype(str),
+        "annotator": [names[i] for i in rng.permutation(8_000) % 4_000],
+    }
+    frame = pd.DataFrame({**rows, "text": rows["item"], "label": rng.choice(["a", "b"], 8_000)})
+    table = Annotations.from_pandas(frame.assign(task=[f"t{int(i) % 8}" for i in frame["item"]]))
+    ones = np.ones((4_000, 8))
+    n = np.zeros((4_000, 8), np.int64)
+    np.add.at(n, (table.annotator, table.item_tasks[table.item]), 1)
+    found = Estimate(0.8 * ones, 0.9 * ones, 0.8 * ones, 0.95 * ones, 0.5 * ones, n,
+                     np.full((4_000, 2), 0.5), np.zeros(8, bool))  # fmt: skip
+    page = Page(render(RunData("long", {}, {}, {}, table, np.log(np.full((4_000, 2), 0.5)), found)))
+    assert len(page.source.encode()) < 3_000_000
+    assert f"{(n > 0).sum() - len(page.data['who']):,} more are in expertise.csv" in page.text
