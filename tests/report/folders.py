@@ -13,7 +13,7 @@ import yaml
 
 from realm.annotations import Annotations, Task
 from realm.inference.expertise import Estimate, estimate, table
-from realm.inference.posterior import labels_table
+from realm.inference.posterior import labels_table, posterior
 from realm.report.spreadsheet import write_csv
 from realm.training.files import write_json, write_manifest
 from realm.training.run_folder import fingerprint, write_tensors
@@ -131,3 +131,16 @@ def large(
     scores = generator.normal(size=(n_items, n_labels))
     scores[np.arange(n_items), truth] += 2.0
     return table, scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)), accuracy
+
+
+def crowded_estimate(table: Annotations, log_probs: np.ndarray, accuracy: np.ndarray) -> Estimate:
+    """The estimate of a `large` table without estimating anything: the accuracies, and intervals of a likely width."""
+    chance = 1 / 3
+    middle, n = accuracy[:, None], table.annotations_per_annotator[:, None]
+    beta = (middle - chance) / (1 - chance)
+    wide = 1.96 * np.sqrt(middle * (1 - middle)) / np.sqrt(np.maximum(n, 1))
+    return Estimate(
+        beta=beta, accuracy=middle, low=np.clip(middle - wide, 0, 1), high=np.clip(middle + wide, 0, 1),
+        chance=np.full_like(beta, chance), n=n, posterior=posterior(table, log_probs, beta),
+        relative_tasks=np.array([False]),
+    )  # fmt: skip

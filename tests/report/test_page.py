@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,14 +13,13 @@ import pytest
 from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.inference.expertise import Estimate, estimate
-from realm.inference.posterior import posterior
 from realm.report.page import render, write_report
 from realm.report.reading import RunData, Trajectory, read_run
 from realm.report.visible import visible
 from realm.training import files
 from realm.training.run_folder import Run
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
-from tests.report.folders import crowd, large, write_run
+from tests.report.folders import crowd, crowded_estimate, large, write_run
 from tests.report.reader import Page, check_closed_in
 
 
@@ -238,17 +238,9 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
 
 def test_five_thousand_annotators_and_a_hundred_thousand_items_stay_small() -> None:
     table, log_probs, accuracy = large(per_item=3)
-    chance = 1 / 3
-    beta = ((accuracy - chance) / (1 - chance))[:, None]
-    n = table.annotations_per_annotator[:, None]
-    wide = 1.96 * np.sqrt(accuracy * (1 - accuracy))[:, None] / np.sqrt(np.maximum(n, 1))
-    found = Estimate(
-        beta=beta, accuracy=accuracy[:, None], low=np.clip(accuracy[:, None] - wide, 0, 1),
-        high=np.clip(accuracy[:, None] + wide, 0, 1), chance=np.full_like(beta, chance), n=n,
-        posterior=posterior(table, log_probs, beta), relative_tasks=np.array([False]),
-    )  # fmt: skip
+    found = crowded_estimate(table, log_probs, accuracy)
     moving = Trajectory(np.arange(50), np.random.default_rng(0).random((50, 5_000, 1)), known=True)
-    data = RunData("large", {}, {}, {}, table, log_probs, found, trained=np.clip(beta, 0, 1), trajectory=moving)
+    data = RunData("large", {}, {}, {}, table, log_probs, found, trained=np.clip(found.beta, 0, 1), trajectory=moving)
     page = Page(render(data))
     assert len(page.source.encode()) < 2_000_000
     assert len(page.data["who"]) == 5_000 and "5,000 annotators gave" in page.text
@@ -272,3 +264,25 @@ def test_very_long_names_and_many_tasks_do_not_burst_the_page(tmp_path: Path) ->
     page = Page(render(RunData("long", {}, {}, {}, table, np.log(np.full((4_000, 2), 0.5)), found)))
     assert len(page.source.encode()) < 3_000_000
     assert f"{(n > 0).sum() - len(page.data['who']):,} more are in expertise.csv" in page.text
+
+
+def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str], str]) -> None:
+    """What training writes is what the report reads."""
+    from tests.runs import trainer
+    from tests.tiny import crowd as coloured
+
+    table = coloured(n_items=48, tasks=3, accuracies=(0.95, 0.6, 0.25))
+    made = trainer(
+        tiny_model("bert"), table, tmp_path / "run", write_run=True, max_steps=6, per_device_train_batch_size=16,
+        gradient_accumulation_steps=1, test=table,
+    )  # fmt: skip
+    made.train()
+    page = Page(write_report(tmp_path / "run").read_text(encoding="utf-8"))
+    check_closed_in(page)
+    data = read_run(tmp_path / "run")
+    assert data.trajectory is not None and data.trajectory.known and len(data.trajectory.steps) >= 6
+    np.testing.assert_allclose(data.labels, made.estimate().posterior.argmax(axis=1))
+    assert "3 annotators gave 144 labels to 48 items in 3 tasks" in page.text
+    assert "Learning curve" in page.text and "How expertise was learned" in page.text
+    assert f"Accuracy {data.metrics['test']['accuracy']:.1%}" in page.text
+    Run.open(tmp_path / "run")

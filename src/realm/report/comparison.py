@@ -26,6 +26,7 @@ FIGURES = {
     "calibration_error": ("calibration error", ".3f"),
     "log_loss": ("log loss", ".3f"),
     "expertise_spearman": ("expertise, rank correlation", ".2f"),
+    "expertise_trained_spearman": ("as trained, rank correlation", ".2f"),
 }
 
 
