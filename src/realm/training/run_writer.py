@@ -12,7 +12,6 @@ from realm import __version__
 from realm.annotations.write import write_table
 from realm.errors import RealmError
 from realm.inference.evaluate import evaluate
-from realm.inference.predict import score
 from realm.training import checkpoints, run_folder
 from realm.training.files import read_yaml, write_json, write_manifest, write_text, write_yaml
 from realm.training.model_card import model_card
@@ -68,7 +67,7 @@ def write_results(trainer: RealmTrainer) -> None:
     from realm.inference.posterior import labels_table
     from realm.report.spreadsheet import write_csv
 
-    run, scorer = trainer.run, trainer.scorer
+    run = trainer.run
     run_folder.replace_folder(run / "model", lambda partial: _write_model(trainer, partial))
     write_json(run / run_folder.SCORER, _asked(trainer))
     if trainer.channel is not None:
@@ -92,8 +91,8 @@ def write_results(trainer: RealmTrainer) -> None:
         "probabilities": trainer.probabilities,
         "temperature": trainer.temperature,
     }
-    if trainer.test is not None and trainer.encoded_test is not None:
-        metrics["test"] = evaluate(trainer.test, score(scorer, trainer.encoded_test, answer_mass=True))
+    if trainer.test is not None:
+        metrics["test"] = evaluate(trainer.test, trainer.test_scores(answer_mass=True))
     write_json(run / "metrics.json", metrics)
     write_manifest(run, skip=("checkpoints",))
 

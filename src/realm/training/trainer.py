@@ -384,12 +384,13 @@ class RealmTrainer(Trainer):
         self.probabilities = f"out of fold ({folds} folds)"
         return self._scores
 
-    def test_scores(self) -> Scores:
+    def test_scores(self, answer_mass: bool = False) -> Scores:
         """What the model says of the test items."""
         if self.encoded_test is None:
             raise RealmError("there is no test table to evaluate on: pass `test=` or --test.")
         cache = self._cache("test")
-        return score(self.scorer, self.encoded_test, prepare=None if cache is None else cache.add_to)
+        prepare = None if cache is None else cache.add_to
+        return score(self.scorer, self.encoded_test, answer_mass=answer_mass, prepare=prepare)
 
     def estimate(self) -> Estimate:
         """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""
