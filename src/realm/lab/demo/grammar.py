@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from importlib import resources
@@ -21,16 +22,17 @@ ATTEMPTS = 50
 
 @dataclass(frozen=True)
 class Grammar:
-    """Frames with slots for a trouble and for something fine, the sentences of each matter, and lists of words.
+    """Frames, the sentences of each matter (`trouble` and `fine`), asides that say nothing of it, and lists of words.
 
     Example:
         >>> grammar = Grammar.load()
         >>> grammar.labels
-        ('delivery', 'payment', 'account', 'product')
+        ('delivery', 'payment', 'password', 'damage')
     """
 
     frames: tuple[str, ...]
     matters: dict[str, dict[str, tuple[str, ...]]]
+    asides: tuple[str, ...]
     words: dict[str, tuple[str, ...]]
 
     @classmethod
@@ -41,6 +43,7 @@ class Grammar:
         return cls(
             frames=tuple(said["frames"]),
             matters={name: {kind: tuple(s) for kind, s in parts.items()} for name, parts in said["matters"].items()},
+            asides=tuple(said["asides"]),
             words={name: tuple(words) for name, words in said["words"].items()},
         )
 
@@ -49,38 +52,33 @@ class Grammar:
         return tuple(self.matters)
 
     def count(self) -> int:
-        """How many distinct messages the grammar can write, at most."""
-        phrases = {
+        """How many messages the grammar can write."""
+        said = {
             kind: {name: sum(map(self._fillings, parts[kind])) for name, parts in self.matters.items()}
             for kind in ("trouble", "fine")
         }
-        pairs = sum(
-            phrases["trouble"][one] * phrases["fine"][other]
-            for one in self.matters
-            for other in self.matters
-            if one != other
+        with_fine = sum(
+            said["trouble"][one] * said["fine"][other] for one in self.matters for other in self.matters if one != other
         )
-        return pairs * sum(map(self._fillings, self.frames))
+        with_aside = sum(said["trouble"].values()) * sum(map(self._fillings, self.asides))
+        return sum(with_fine if "fine" in frame.lower() else with_aside for frame in self.frames)
 
     def _fillings(self, text: str) -> int:
-        size = 1
-        for slot in SLOT.findall(text):
-            size *= len(self.words.get(slot, ("",)))
-        return size
+        return math.prod(len(self.words[slot]) for slot in SLOT.findall(text))
 
     def message(self, label: str, generator: np.random.Generator) -> str:
-        """One message about this matter, which mentions another."""
+        """One message about this matter; most mention another."""
         other = _pick([name for name in self.labels if name != label], generator)
-        trouble = self._fill(_pick(self.matters[label]["trouble"], generator), generator)
-        fine = self._fill(_pick(self.matters[other]["fine"], generator), generator)
-        frame = self._fill(_pick(self.frames, generator), generator, keep=("trouble", "fine", "Trouble", "Fine"))
-        return frame.format(trouble=trouble, fine=fine, Trouble=_capital(trouble), Fine=_capital(fine))
+        sentences = {
+            "trouble": _pick(self.matters[label]["trouble"], generator),
+            "fine": _pick(self.matters[other]["fine"], generator),
+            "aside": _pick(self.asides, generator),
+        }
+        said = {name: self._fill(sentence, generator) for name, sentence in sentences.items()}
+        return _pick(self.frames, generator).format(**said, **{n.capitalize(): _capital(s) for n, s in said.items()})
 
-    def _fill(self, text: str, generator: np.random.Generator, keep: tuple[str, ...] = ()) -> str:
-        return SLOT.sub(
-            lambda slot: slot[0] if slot[1] in keep else _pick(self.words[slot[1]], generator),
-            text,
-        )
+    def _fill(self, sentence: str, generator: np.random.Generator) -> str:
+        return SLOT.sub(lambda slot: _pick(self.words[slot[1]], generator), sentence)
 
 
 def messages(n: int, seed: int = 0) -> Annotations:
