@@ -41,13 +41,13 @@ def test_newton_steps_reach_the_summit() -> None:
     """The gradient of the M-step's own objective, by differences, is nil where repeated steps end."""
     rng = np.random.default_rng(0)
     group, right, factor = rng.integers(5, size=200), rng.random(200), rng.uniform(0.2, 4, 200)
-    for logits in (_by_ability(factor), _by_ease(factor)):
+    for logits in (_by_ability(group, factor), _by_ease(group, factor)):
         values = np.ones(5)
         for _ in range(60):
             values = _ascend(values, group, right, logits)
 
         def objective(at: np.ndarray, logits: object = logits) -> float:
-            x = logits(at[group])[0]
+            x = logits(at)[0]
             return float((right * x - np.logaddexp(0, x)).sum() - 0.5 * ((at - 1) ** 2).sum())
 
         for index in range(5):

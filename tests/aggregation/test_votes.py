@@ -135,4 +135,4 @@ def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
     from benchmarks.aggregation import main
 
     main(scale=0.005)
-    assert "| one-coin | 5,000 | 5 |" in capsys.readouterr().out
+    assert "| one-coin | 5,000 | 10 |" in capsys.readouterr().out

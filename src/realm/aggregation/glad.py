@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import expit
 
 from realm.aggregation.base import Aggregator
 from realm.aggregation.em import Climb, climb, gold_start, normalise
@@ -90,7 +89,9 @@ class Glad(Aggregator):
             logits = fitting.logits()
             posterior = found.cell_sums(logits)
             posterior += found.guesses
-            likelihood = normalise(posterior, found) + constant - float(_softplus(logits).sum())
+            likelihood = (
+                normalise(posterior, found) + constant - float(_softplus(logits, np.exp(-np.abs(logits))).sum())
+            )
             objective = likelihood + fitting.log_prior()
             fitting.maximise(posterior.ravel()[found.cell])
             return likelihood, objective
@@ -118,8 +119,8 @@ class _Fitting:
         """Raise the expected log-likelihood, where `right` (annotations,) is how probably each annotation is right."""
         for _ in range(SWEEPS):
             ability, ease = self.ability, self.ease
-            self.ability = _ascend(ability, self.annotator, right, _by_ability(np.exp(ease)[self.item]))
-            self.ease = _ascend(ease, self.item, right, _by_ease(self.ability[self.annotator]))
+            self.ability = _ascend(ability, self.annotator, right, _by_ability(self.annotator, np.exp(ease)[self.item]))
+            self.ease = _ascend(ease, self.item, right, _by_ease(self.item, self.ability[self.annotator]))
             if max(_spread(self.ability - ability), _spread(self.ease - ease)) < SETTLED:
                 break
 
@@ -128,13 +129,13 @@ def _spread(change: Floats) -> float:
     return float(np.sqrt(np.mean(change**2)))
 
 
-def _by_ability(factor: Floats) -> Logits:
-    return lambda ability: (ability * factor, factor)
+def _by_ability(annotator: Ints, factor: Floats) -> Logits:
+    return lambda ability: (ability[annotator] * factor, factor)
 
 
-def _by_ease(ability: Floats) -> Logits:
+def _by_ease(item: Ints, ability: Floats) -> Logits:
     def logits(ease: Floats) -> tuple[Floats, Floats]:
-        x = ability * np.exp(ease)
+        x = np.exp(ease)[item] * ability
         return x, x
 
     return logits
@@ -143,30 +144,33 @@ def _by_ease(ability: Floats) -> Logits:
 def _ascend(values: Floats, group: Ints, right: Floats, logits: Logits) -> Floats:
     """One Newton step for every entry of `values` (groups,) at once, halved for those whose objective it would lower.
 
-    `group` (annotations,) says which entry an annotation depends on; `logits` gives, from that entry for each
-    annotation, the log-odds of being right and their derivative.
+    `group` (annotations,) says which entry an annotation depends on; `logits` gives, from the entries, the log-odds of
+    each annotation's being right and their derivative by its entry.
     """
-    x, slope = logits(values[group])
-    chance = expit(x)
+    x, slope = logits(values)
+    decay = np.exp(-np.abs(x))
+    before = _objective(values, group, right, x, decay)
+    chance = np.where(x >= 0, 1.0, decay) / (1 + decay)
     gradient = np.bincount(group, (right - chance) * slope, minlength=len(values)) - (values - 1)
     chance *= 1 - chance
-    curvature = np.bincount(group, chance * slope**2, minlength=len(values)) + 1
+    chance *= slope
+    chance *= slope
+    curvature = np.bincount(group, chance, minlength=len(values)) + 1
     step = np.clip(gradient / curvature, -LONGEST_STEP, LONGEST_STEP)
-    before = _objective(values, group, right, x)
     for _ in range(HALVINGS):
-        after = _objective(values + step, group, right, logits((values + step)[group])[0])
-        worse = after < before - SLACK
+        x, _ = logits(values + step)
+        worse = _objective(values + step, group, right, x, np.exp(-np.abs(x))) < before - SLACK
         if not worse.any():
             return values + step
         step[worse] /= 2
     return np.where(worse, values, values + step)
 
 
-def _objective(values: Floats, group: Ints, right: Floats, x: Floats) -> Floats:
-    """Each entry's part of the expected log-likelihood, with its prior. Shape (groups,)."""
-    gain = right * x - _softplus(x)
+def _objective(values: Floats, group: Ints, right: Floats, x: Floats, decay: Floats) -> Floats:
+    """Each entry's part of the expected log-likelihood, with its prior; `decay` is exp(-|x|). Shape (groups,)."""
+    gain = right * x - _softplus(x, decay)
     return np.bincount(group, gain, minlength=len(values)) - 0.5 * (values - 1) ** 2
 
 
-def _softplus(x: Floats) -> Floats:
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+def _softplus(x: Floats, decay: Floats) -> Floats:
+    return np.maximum(x, 0) + np.log(1 + decay)
