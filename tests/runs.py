@@ -53,17 +53,28 @@ def trainer(
 
 def trajectory(made: RealmTrainer, **how) -> tuple[np.ndarray, np.ndarray]:
     """Train, and return the loss of every step and omega after every step."""
-    omegas = []
+    omegas: list[np.ndarray] = []
+    losses: list[float] = []
+    parts: list[float] = []
+    forward = made.training_step
+
+    def training_step(*args, **kwargs):
+        loss = forward(*args, **kwargs)
+        parts.append(float(loss))  # `Trainer` logs in float32
+        return loss
+
+    made.training_step = training_step
 
     class Recorder(TrainerCallback):
         def on_step_end(self, args, state, control, **kwargs):
+            losses.append(sum(parts))
+            parts.clear()
             if made.channel is not None:
                 omegas.append(made.channel.omega.detach().double().numpy().copy())
 
     made.add_callback(Recorder())
     made.train(**how)
-    losses = np.array([entry["loss"] for entry in made.state.log_history if "loss" in entry])
-    return losses, np.array(omegas)
+    return np.array(losses), np.array(omegas)
 
 
 def keep_double(model: torch.nn.Module) -> None:

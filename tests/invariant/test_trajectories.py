@@ -55,7 +55,7 @@ def test_five_annotators_of_an_item_equal_five_forwards(kind, tiny_model, tmp_pa
     from realm.training.collator import Collator
     from realm.training.sampler import ItemGroup
 
-    collate = Collator(made.scorer, made.encoded, table)
+    collate = Collator(made.scorer, made.encoded, made.labels.annotations)
     for index in range(table.n_annotations):
         alone = collate([ItemGroup(int(table.item[index]), np.array([index]))])
         (-model(**alone).sum() / 40).backward()
