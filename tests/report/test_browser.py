@@ -20,6 +20,7 @@ from tests.report.test_comparison import write as write_comparison
 
 pytestmark = pytest.mark.slow
 
+PATIENCE = 180_000
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -30,7 +31,7 @@ def browser() -> Iterator[Any]:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
     with sync_api.sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=PATIENCE)
         yield made
         made.close()
 
@@ -40,6 +41,9 @@ class Opened:
 
     def __init__(self, browser: Any, path: Path, **how: Any) -> None:
         self.page = browser.new_context(viewport={"width": 1200, "height": 900}, **how).new_page()
+        # A machine that is busy with the rest of the suite takes its time.
+        self.page.set_default_timeout(PATIENCE)
+        self.page.set_default_navigation_timeout(PATIENCE)
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.refused: dict[str, str] = {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tiny import crowd, save_tiny
 
 from realm import RealmConfig, RealmTrainer
 from realm.training.files import read_json
 from realm.training.run_writer import write_results
+from tests.tiny import crowd, save_tiny
 
 
 def test_frozen_layers_are_not_run_again_for_the_figures_on_the_test_table(

@@ -178,7 +178,7 @@ def test_figures(metrics: dict[str, Any]) -> list[tuple[str, str]]:
         "macro_f1": ("Macro F1", ".3f"),
         "calibration_error": ("Calibration error", ".3f"),
         "log_loss": ("Log loss", ".3f"),
-        "answer_mass": ("Probability of answering with an option at all", ".1%"),
+        "answer_mass": ("Probability given to the options at all", ".1%"),
     }
     return [
         (name, format(found[key], shown))
