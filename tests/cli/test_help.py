@@ -134,6 +134,11 @@ def test_a_mistake_ends_with_two_and_no_traceback() -> None:
     assert "no-such-file.csv" in done.stderr and "Traceback" not in done.stderr
 
 
+def heed_interrupts() -> None:
+    """A shell starts background jobs with interrupts ignored, which their children inherit; a terminal does not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: Path) -> None:
     write_table(crowd(40), tmp_path / "labels.csv")
     model = save_tiny(tmp_path / "tiny", "causal")
@@ -141,7 +146,11 @@ def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: P
     command = ["train", tmp_path / "labels.csv", "--model", model, "--output", output]
     command += ["--batch-size", 8, "--micro-batch-size", 8, "--save-steps", 5, "--logging-steps", 5]
     process = subprocess.Popen(
-        [*REALM, *map(str, [*command, "--steps", 100_000])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*REALM, *map(str, [*command, "--steps", 100_000])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     deadline = time.monotonic() + 90
     while not list((output / "checkpoints").glob("checkpoint-*")):
@@ -157,7 +166,11 @@ def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: P
 def test_ctrl_c_elsewhere_ends_cleanly(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "labels.csv")
     process = subprocess.Popen(
-        [*REALM, "check", str(tmp_path / "labels.csv")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*REALM, "check", str(tmp_path / "labels.csv")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     writer = os.open(tmp_path / "labels.csv", os.O_WRONLY)  # returns when the command has opened it for reading
     process.send_signal(signal.SIGINT)
