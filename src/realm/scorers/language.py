@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -52,9 +53,9 @@ class LanguageScorer(Scorer):
 
     # ---------------------------------------------------------------- answers
 
+    @abstractmethod
     def find_tokens(self, answers: Sequence[str], options: Sequence[str]) -> AnswerTokens | None:
         """The tokens that say these answers behind a prompt with these options, or None."""
-        raise NotImplementedError
 
     def _find_answers(self) -> list[AnswerTokens]:
         name = getattr(self.backbone.config, "_name_or_path", "") or type(self.backbone).__name__
@@ -81,16 +82,16 @@ class LanguageScorer(Scorer):
 
     # ---------------------------------------------------------------- scoring
 
+    @abstractmethod
     def answer_states(self, batch: Batch) -> Tensor:
         """Hidden state at the answer position. (items, width)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def option_states(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """For `cloze`: hidden states that predict option tokens (n, width), the tokens (n,), and their option (n,).
 
         Options are numbered over the batch: item after item, each with its own options.
         """
-        raise NotImplementedError
 
     def forward(self, batch: Batch) -> Tensor:
         self._use_trunk(batch)
