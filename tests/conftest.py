@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every CI run, so that a landing does not hang on luck; elsewhere new ones are drawn.
+settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +41,6 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory):
 @pytest.fixture(autouse=True, scope="session")
 def realm_home(tmp_path_factory: pytest.TempPathFactory):
     """Tests keep their cached states out of the user's folder."""
-    import os
-
     before = os.environ.get("REALM_HOME")
     os.environ["REALM_HOME"] = str(tmp_path_factory.mktemp("realm-home"))
     yield

@@ -134,3 +134,17 @@ def test_gradient_checkpointing_and_bf16_train(tiny_model, tmp_path) -> None:
     half.train()
     assert half.channel.omega.dtype == torch.float32
     torch.testing.assert_close(plain.channel.omega, half.channel.omega, atol=0.1, rtol=0)
+
+
+def test_annotators_read_back_are_in_the_order_of_omega(tiny_model, tmp_path) -> None:
+    """Rows of a file may come in any order of items, the run's own table is sorted by item."""
+    rows = [("1", "red bird", "zoe", "red"), ("2", "blue boat", "amy", "blue"), ("1", "red bird", "bob", "blue"),
+            ("2", "blue boat", "zoe", "blue"), ("1", "red bird", "amy", "red")]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["item", "text", "annotator", "label"])
+    table = Annotations.from_pandas(frame)
+    made = trainer(tiny_model("bert"), table, tmp_path / "run", **SETTINGS)
+    made.train()
+    run = Run.open(tmp_path / "run")
+    assert run.annotations().annotators == table.annotators == ("zoe", "amy", "bob")
+    np.testing.assert_array_equal(run.annotations().annotator, table.annotator)
+    np.testing.assert_allclose(run.trained_expertise(), made.channel.expertise(), atol=1e-6)

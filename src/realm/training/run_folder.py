@@ -7,6 +7,7 @@
     labels.csv            the most probable true label of every item
     metrics.json          losses and evaluations during training
     channel.safetensors   omega;   trajectory.safetensors   omega at every logging step
+    annotators.json       their names, in the order of omega's rows
     annotations.csv       the table as it was trained on;   predictions.safetensors   the model's log P for its items
     manifest.json         SHA-256 of every file, written last
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from realm.training.files import read_json, read_yaml, verify_manifest, write_at
 
 CONFIG = "config.yaml"
 SCORER = "scorer.json"
+ANNOTATORS = "annotators.json"
 
 
 def holds_run(folder: Path) -> bool:
@@ -144,8 +146,16 @@ class Run:
         )
 
     def annotations(self) -> Annotations:
-        """The table the run was trained on, items in the order of `log_probs()`."""
-        return Annotations.read(self.folder / "annotations.csv", tasks=self.tasks, missing="drop")
+        """The table the run was trained on: items in the order of `log_probs()`, annotators in that of omega."""
+        table = Annotations.read(self.folder / "annotations.csv", tasks=self.tasks, missing="drop")
+        if not (self.folder / ANNOTATORS).exists():
+            return table
+        names = tuple(str(name) for name in read_json(self.folder / ANNOTATORS))
+        place = {name: row for row, name in enumerate(names)}
+        if missing := [name for name in table.annotators if name not in place]:
+            raise RealmError(f"{self.folder / ANNOTATORS} does not name {missing[0]!r}, who is in annotations.csv.")
+        rows = np.array([place[name] for name in table.annotators], dtype=np.int32)
+        return replace(table, annotators=names, annotator=rows[table.annotator])
 
     def log_probs(self) -> npt.NDArray[np.float64]:
         """The model's log P(option) for the items of `annotations()`. (items, K)"""

@@ -77,6 +77,7 @@ def write_results(trainer: RealmTrainer) -> None:
     log_probs = trainer.scores().log_probs
     run_folder.write_tensors(run / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
     write_table(trainer.annotations, run / "annotations.csv")
+    write_json(run / run_folder.ANNOTATORS, list(trainer.annotations.annotators))
     estimate = trainer.estimate()
     trained = None if trainer.channel is None else trainer.channel.expertise().double().numpy()
     write_csv(expertise_table(trainer.annotations, estimate, trained=trained), run / "expertise.csv")
