@@ -60,6 +60,7 @@ def folder(tmp_path: Path) -> Path:
     save_file({"log_probs": log_probs}, path / "predictions.safetensors")
     found = expertise.estimate(annotations, log_probs)
     write_csv(expertise.table(annotations, found), path / "expertise.csv")
+    write_json(path / "annotators.json", list(annotations.annotators))
     write_yaml(path / "config.yaml", {"gold": "not read"})
     write_json(path / "metrics.json", {"probabilities": "in-sample"})
     write_json(path / "scorer.json", {"tasks": [{"name": "mood", "labels": ["bad", "good"]}]})

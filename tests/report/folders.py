@@ -71,9 +71,10 @@ def write_run(
     folder.mkdir(parents=True, exist_ok=True)
     found = found or estimate(annotations, log_probs)
     trained = None
+    order = order or list(range(annotations.n_annotators))
+    write_json(folder / "annotators.json", [annotations.annotators[row] for row in order])
     if omega is not None:
         trained = 1 / (1 + np.exp(-omega))
-        order = order or list(range(annotations.n_annotators))
         write_tensors(folder / "channel.safetensors", omega=omega[order].astype(np.float32))
         if trajectory is not None:
             steps = 10 * np.arange(len(trajectory))

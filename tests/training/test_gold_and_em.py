@@ -120,6 +120,18 @@ def test_the_em_update_needs_no_rate_and_a_guesser_stays_low(model, tmp_path) ->
     assert beta["w2"] < 0.2 and beta["w0"] > 0.5
 
 
+def test_many_epochs_with_one_label_each_are_warned_of(tiny_model, tmp_path) -> None:
+    one, several = crowd(40).sparse(0), crowd(40)
+    long = {"expertise_update": "em", "max_steps": -1, "num_train_epochs": 10}
+    assert any("by heart" in warning for warning in trainer(tiny_model("bert"), one, tmp_path, **long).warnings)
+    for table, settings in (
+        (several, long),
+        (one, long | {"num_train_epochs": 2}),
+        (one, long | {"expertise_update": "gradient"}),
+    ):
+        assert not any("by heart" in w for w in trainer(tiny_model("bert"), table, tmp_path, **settings).warnings)
+
+
 def test_the_em_update_resumes(tiny_model, tmp_path) -> None:
     from tests.invariant.test_resume import SETTINGS, StopAt
 

@@ -194,8 +194,6 @@ def mean_trajectory(data: RunData) -> tuple[npt.NDArray[np.int64], Floats, npt.N
     if data.trajectory is None or len(data.trajectory.steps) < 2:
         return None
     expertise = data.trajectory.expertise
-    if not data.trajectory.known:
-        return data.trajectory.steps, expertise.mean(axis=2), np.full(expertise.shape[1], UNKNOWN)
     weight = data.estimate.n / np.maximum(data.estimate.n.sum(axis=1, keepdims=True), 1)
     main = data.verdicts[np.arange(len(weight)), data.estimate.n.argmax(axis=1)]
     return data.trajectory.steps, np.einsum("sat,at->sa", expertise, weight), main

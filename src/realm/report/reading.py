@@ -29,14 +29,10 @@ NEEDED = ("annotator", "task", "expertise", "accuracy", "low", "high", "annotati
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Expertise while it was learned. `steps` is (steps,), `expertise` sigma(omega), (steps, annotators, tasks).
-
-    `known` says whether the rows are the annotators of the table, in its order.
-    """
+    """Expertise while it was learned. `steps` is (steps,), `expertise` sigma(omega), (steps, annotators, tasks)."""
 
     steps: npt.NDArray[np.int64]
     expertise: Floats
-    known: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +146,6 @@ def read_run(folder: Path) -> RunData:
     estimate = from_table(annotations, log_probs, frame, gold=gold)
     if int(estimate.n.sum()) != annotations.n_annotations:
         raise RealmError(f"{folder / 'expertise.csv'} is not about the annotators of annotations.csv beside it.")
-    trained = _cells(frame, "expertise_trained", annotations)
     return RunData(
         name=folder.resolve().name,
         config=run.config,
@@ -159,8 +154,8 @@ def read_run(folder: Path) -> RunData:
         annotations=annotations,
         log_probs=log_probs,
         estimate=estimate,
-        trained=trained,
-        trajectory=_trajectory(run, trained),
+        trained=_cells(frame, "expertise_trained", annotations),
+        trajectory=_trajectory(run),
     )
 
 
@@ -199,33 +194,13 @@ def _cells(frame: pd.DataFrame, column: str, annotations: Annotations) -> Floats
     return values
 
 
-def _trajectory(run: Run, trained: Floats | None) -> Trajectory | None:
+def _trajectory(run: Run) -> Trajectory | None:
     path = run.folder / "trajectory.safetensors"
-    final = run.trained_expertise()
-    if not path.is_file() or final is None:
+    if not path.is_file():
         return None
     stored = load_file(path)
     expertise = 1 / (1 + np.exp(-stored["omega"].astype(np.float64)))
-    start = 1 / (1 + np.exp(-float(run.config.get("settings", {}).get("expertise_start", 0.0))))
-    order = None if trained is None else _same_rows(final, np.where(np.isnan(trained), start, trained))
-    steps = stored["steps"].astype(np.int64)
-    return Trajectory(steps, expertise if order is None else expertise[:, order], known=order is not None)
-
-
-def _same_rows(rows: Floats, wanted: Floats) -> npt.NDArray[np.int64] | None:
-    """Where each row of `wanted` is found in `rows`; None where they do not match.
-
-    omega is stored in the order in which annotators were met in the source file, which the run's table, sorted by
-    item, need not keep. What each one was trained to is in `expertise.csv` too, by name.
-    """
-    if rows.shape != wanted.shape:
-        return None
-    here, there = (np.lexsort(np.round(values, 5).T[::-1]) for values in (rows, wanted))
-    if not np.allclose(rows[here], wanted[there], atol=1e-4):
-        return None
-    order = np.empty(len(rows), dtype=np.int64)
-    order[there] = here
-    return order
+    return Trajectory(stored["steps"].astype(np.int64), expertise)
 
 
 def renamed(data: RunData, names: dict[str, str]) -> RunData:

@@ -14,15 +14,34 @@ from transformers import TrainerCallback
 from realm.annotations import Annotations
 from realm.channels import MixtureChannel
 from realm.inference.em_update import ExpertiseRecord
+from realm.training.config import RealmConfig
 
 RECORD = "record.safetensors"
+MEMORY = 3
+"""Epochs after which, with one annotation per item, p says more of the model's memory than of the annotator."""
+
+
+def memorising(annotations: Annotations, config: RealmConfig) -> str | None:
+    """What to tell a person whose model may know by heart, after an epoch, what a guesser said."""
+    items, batch = annotations.n_items, config.effective_batch_size
+    epochs = config.max_steps * batch / max(items, 1) if config.max_steps > 0 else config.num_train_epochs
+    if int(annotations.annotations_per_item.max(initial=0)) > 1 or epochs <= MEMORY:
+        return None
+    return (
+        f"--expertise-update em: every item has one annotation and is met about {epochs:.0f} times, so the model may "
+        f"come to know a guesser's labels by heart, and the guesser looks expert. Train {MEMORY} epochs at most, or "
+        "use --expertise-update gradient."
+    )
 
 
 class ExpertiseSolver(TrainerCallback):
     """Keeps p = P(label given prompt) of every annotation as its last forward gave it, and sets omega after each step.
 
     p is recorded in the forward that precedes the optimiser's step, so it never comes from a model that has just been
-    trained on the annotation in the same epoch. Annotations of gold items are judged by the gold instead.
+    trained on the annotation in the same epoch. From the second epoch on, the model was trained on it an epoch before:
+    harmless while other annotators of the item, or what the model knows, speak against a guess, and measured to be
+    better than keeping the first p for good, but not for many epochs with one annotation per item
+    (`memorising`). Annotations of gold items are judged by the gold instead.
     """
 
     def __init__(self, channel: MixtureChannel, annotations: Annotations, accelerator: Any) -> None:

@@ -148,8 +148,6 @@ class Run:
     def annotations(self) -> Annotations:
         """The table the run was trained on: items in the order of `log_probs()`, annotators in that of omega."""
         table = Annotations.read(self.folder / "annotations.csv", tasks=self.tasks, missing="drop")
-        if not (self.folder / ANNOTATORS).exists():
-            return table
         names = tuple(str(name) for name in read_json(self.folder / ANNOTATORS))
         place = {name: row for row, name in enumerate(names)}
         if missing := [name for name in table.annotators if name not in place]:

@@ -30,7 +30,7 @@ from realm.scorers.lora import add_lora, merge_lora
 from realm.training import checkpoints, run_folder
 from realm.training.collator import Collator, TrainingItems
 from realm.training.config import RealmConfig
-from realm.training.em import ExpertiseSolver
+from realm.training.em import ExpertiseSolver, memorising
 from realm.training.files import write_manifest
 from realm.training.methods import expert_rows, training_labels
 from realm.training.model import RealmModel
@@ -138,6 +138,9 @@ class RealmTrainer(Trainer):
                 self.channel.omega.requires_grad_(False)
                 self._solver = ExpertiseSolver(self.channel, labels.annotations, self.accelerator)
                 self.add_callback(self._solver)
+                if memorised := memorising(labels.annotations, config):
+                    self.warnings.append(memorised)
+                    logger.warning(memorised)
 
     @property
     def run(self) -> Path:
