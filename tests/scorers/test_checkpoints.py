@@ -103,6 +103,29 @@ def test_the_model_cards_snippet_gives_the_same_answers(kind, answers, tiny_mode
     assert len(set(expected)) > 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "answers"), [("causal", "letters"), ("causal", "names"), ("seq2seq", "cloze"), ("bert", "auto")]
+)
+def test_the_snippet_answers_for_every_task(kind, answers, tiny_model, tmp_path, monkeypatch) -> None:
+    frame = crowd(12).to_pandas()
+    other = frame.assign(
+        task="size", item=frame["item"] + "s", label=["small" if i % 3 else "large" for i in frame.index]
+    )
+    both = pd.concat([frame.assign(task="colour"), other]).drop(columns="gold")
+    table = Annotations.from_pandas(both)
+    made = trainer(tiny_model(kind), table, tmp_path / "run", answers=answers, **SETTINGS)
+    made.train()
+    code = (tmp_path / "run" / "model" / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path / "run" / "model")
+    for index, task in enumerate(table.tasks):
+        names: dict = {}
+        chosen = code.replace(f"task = {table.tasks[0].name!r}", f"task = {task.name!r}")
+        exec(compile(chosen, "README.md", "exec"), names)
+        items = np.flatnonzero(table.item_tasks == index)
+        expected = [table.label_name(i, made.scores().labels[i]) for i in items]
+        assert [names["answer"](table.texts[int(i)].as_py()) for i in items] == expected
+
+
 def test_the_snippet_of_items_with_their_own_options(tiny_model, tmp_path, monkeypatch) -> None:
     rows = [
         {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from realm.annotations import Task
 from realm.prompts import LETTERS, lead, render
 from realm.scorers.base import Scorer
@@ -41,9 +43,8 @@ def snippet(scorer: Scorer) -> str:
     """Code that answers one item, from the folder of the checkpoint."""
     if not isinstance(scorer, LanguageScorer):
         return _classifier_snippet(scorer)
-    task = scorer.tasks[0]
-    own = task.labels is None
-    options = [f"OPTION{i}" for i in range(2)] if own else list(task.labels or ())
+    first = scorer.tasks[0]
+    options = [f"OPTION{i}" for i in range(2)] if first.labels is None else list(first.labels)
     asked = render(scorer.style, "TEXT", None, options, scorer.tokenizer)
     head = [
         "import torch",
@@ -52,7 +53,7 @@ def snippet(scorer: Scorer) -> str:
         'folder = "."  # where this card lies',
         "tokenizer = AutoTokenizer.from_pretrained(folder)",
         f"model = {_LOADERS[scorer.kind]}.from_pretrained(folder, dtype=torch.float32).eval()",
-        f"labels = {list(task.labels or ())!r}" if not own else "labels = []  # every item lists its own options",
+        *_by_task(scorer.tasks, "labels", [list(task.labels or ()) for task in scorer.tasks], _own_options(first)),
         "",
         "",
         "def prompt(text, options):",
@@ -62,6 +63,19 @@ def snippet(scorer: Scorer) -> str:
     ]
     body = _cloze_lines(scorer) if scorer.style.answers == "cloze" else _token_lines(scorer)
     return "\n".join([*head, *body, ""])
+
+
+def _own_options(task: Task) -> str:
+    return "" if task.labels is not None else "  # every item lists its own options"
+
+
+def _by_task(tasks: tuple[Task, ...], name: str, values: list[Any], comment: str = "") -> list[str]:
+    """`name = value`, or a choice by task where there are several."""
+    if len(tasks) == 1:
+        return [f"{name} = {values[0]!r}{comment}"]
+    chosen = {task.name: value for task, value in zip(tasks, values, strict=True)}
+    choose = [f"task = {tasks[0].name!r}  # or another of the tasks above"] if name == "labels" else []
+    return [*choose, f"{name} = {chosen!r}[task]{comment}"]
 
 
 def _prompt_lines(scorer: LanguageScorer, asked: str, options: list[str]) -> list[str]:
@@ -82,12 +96,12 @@ def _prompt_lines(scorer: LanguageScorer, asked: str, options: list[str]) -> lis
 
 
 def _token_lines(scorer: LanguageScorer) -> list[str]:
-    found = scorer.answers[0]
+    found = scorer.answers
     special = "" if not scorer.style.chat_template else ", add_special_tokens=False"
     start = "1" if scorer.kind == "seq2seq" else "inputs.input_ids.shape[1]"
     return [
-        f"shared = {list(found.prefix)!r}  # tokens that every answer begins with",
-        f"tokens = {list(found.tokens)!r}  # then the token that says each option",
+        *_by_task(scorer.tasks, "shared", [list(f.prefix) for f in found], "  # tokens that every answer begins with"),
+        *_by_task(scorer.tasks, "tokens", [list(f.tokens) for f in found], "  # then the token that says each option"),
         "",
         "",
         "def answer(text, options=labels):",
@@ -133,7 +147,8 @@ def _cloze_lines(scorer: LanguageScorer) -> list[str]:
 
 
 def _classifier_snippet(scorer: Scorer) -> str:
-    task = scorer.tasks[0]
+    sizes = [len(task.labels or ()) for task in scorer.tasks]
+    first = [sum(sizes[:index]) for index in range(len(sizes))]
     return "\n".join(
         [
             "import torch",
@@ -142,13 +157,14 @@ def _classifier_snippet(scorer: Scorer) -> str:
             'folder = "."  # where this card lies',
             "tokenizer = AutoTokenizer.from_pretrained(folder)",
             "model = AutoModelForSequenceClassification.from_pretrained(folder).eval()",
-            f"labels = {list(task.labels or ())!r}  # the first rows of the head, task {task.name!r}",
+            *_by_task(scorer.tasks, "labels", [list(task.labels or ()) for task in scorer.tasks]),
+            *_by_task(scorer.tasks, "first", first, "  # the row of the head that speaks for the first label"),
             "",
             "",
             "@torch.no_grad()",
             "def answer(text):",
             f'    inputs = tokenizer(text, truncation=True, max_length={scorer.style.max_length}, return_tensors="pt")',
-            "    return labels[int(model(**inputs).logits[0, : len(labels)].argmax())]",
+            "    return labels[int(model(**inputs).logits[0, first : first + len(labels)].argmax())]",
             "",
         ]
     )
