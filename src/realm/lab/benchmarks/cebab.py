@@ -18,7 +18,7 @@ import pyarrow as pa
 from realm.annotations import Annotations
 from realm.annotations.readers.files import open_file
 from realm.errors import RealmError
-from realm.lab.benchmarks.base import Benchmark, Hub, find, missing, places, read_plain, table_pair
+from realm.lab.benchmarks.base import MIN_ANNOTATIONS, Benchmark, Hub, find, missing, places, read_plain, table_pair
 
 NAME, TITLE = "cebab", "CEBaB"
 HUB = Hub("CEBaB/CEBaB")
@@ -47,7 +47,7 @@ def load_cebab(folder: Path | None, offline: bool) -> Benchmark:
 
 
 def _benchmark(train: Annotations, test: Annotations) -> Benchmark:
-    return Benchmark(NAME, TITLE, train, test, simulated=False, min_annotations=10)
+    return Benchmark(NAME, TITLE, train, test, simulated=False, min_annotations=MIN_ANNOTATIONS)
 
 
 def _from_files(where: list[Path]) -> tuple[list[list[dict[str, Any]]], str]:
@@ -75,7 +75,7 @@ def _rows(review: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _answers(review: dict[str, Any], aspect: str) -> dict[str, str]:
-    """Who said what of an aspect. The files hold an object, the hub the same written out; empty where nobody was asked."""
+    """Who said what of an aspect. The files hold an object, the hub the same as text; empty if nobody was asked."""
     given = review[f"{aspect}_aspect_validation_workers"] or {}
     try:
         given = literal_eval(given) if isinstance(given, str) else given

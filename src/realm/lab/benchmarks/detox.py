@@ -16,7 +16,7 @@ import pandas as pd
 from realm.annotations import Ledger
 from realm.annotations.readers.files import open_file
 from realm.errors import RealmError
-from realm.lab.benchmarks.base import Benchmark, find, missing, places, read_plain, table_pair
+from realm.lab.benchmarks.base import MIN_ANNOTATIONS, Benchmark, find, missing, places, read_plain, table_pair
 
 BLANK = "comment without a text"
 
@@ -51,8 +51,8 @@ def load_detox(name: str, folder: Path | None, offline: bool) -> Benchmark:
     judged_file, comments_file = f"{of.prefix}_annotations.tsv", f"{of.prefix}_annotated_comments.tsv"
     if folder is None:
         raise RealmError(
-            f"{of.title} is not on the hub with its annotators. Give a folder with {judged_file} and {comments_file} by "
-            "--data FOLDER; the page on benchmarks says where they are published."
+            f"{of.title} is not on the hub with its annotators. Give a folder with {judged_file} and {comments_file} "
+            "by --data FOLDER; the page on benchmarks says where they are published."
         )
     where = places(folder, name, of.prefix)
     judgements, comments = find(where, judged_file), find(where, comments_file)
@@ -64,7 +64,7 @@ def load_detox(name: str, folder: Path | None, offline: bool) -> Benchmark:
         halves, ledger = _read(of, judgements, comments)
         train, test = table_pair(*halves, source=str(judgements), labels=of.labels, ledger=ledger)
     return Benchmark(
-        name, of.title, train, test, simulated=False, contrast=of.contrast, min_annotations=10,
+        name, of.title, train, test, simulated=False, contrast=of.contrast, min_annotations=MIN_ANNOTATIONS,
         instruction=of.instruction,
     )  # fmt: skip
 
@@ -76,9 +76,9 @@ def _read(of: Judged, judgements: Path, comments: Path) -> tuple[tuple[pd.DataFr
     for frame, column in ((said, "item"), (said, "annotator"), (shown, "item")):
         # Some of the published files write 2232.0 for 2232.
         frame[column] = frame[column].str.removesuffix(".0")
-    shown["text"] = (
-        shown["text"].fillna("").str.replace("NEWLINE_TOKEN", "\n").str.replace("TAB_TOKEN", "\t").str.strip()
-    )
+    for token, mark in (("NEWLINE_TOKEN", "\n"), ("TAB_TOKEN", "\t")):
+        shown["text"] = shown["text"].fillna("").str.replace(token, mark)
+    shown["text"] = shown["text"].str.strip()
     said["label"] = _labels(of, said["label"], judgements)
     ledger = Ledger()
     ledger.add(BLANK, (np.flatnonzero(shown["text"] == "") + 1).tolist())
@@ -108,7 +108,8 @@ def _labels(of: Judged, values: pd.Series[str], file: Path) -> pd.Series[str]:
 
 
 def _columns(file: Path, *names: str) -> pd.DataFrame:
-    frame = open_file(file).table().to_pandas()
+    frame: pd.DataFrame = open_file(file).table().to_pandas()
     if absent := [name for name in names if name not in frame.columns]:
         raise RealmError(f"{file}: no column {', '.join(absent)}. There are: {', '.join(frame.columns)}.")
-    return frame[list(names)]
+    chosen: pd.DataFrame = frame[list(names)]
+    return chosen

@@ -17,7 +17,7 @@ from realm.annotations import Annotations, Ledger
 from realm.annotations.readers.files import open_file
 from realm.annotations.readers.go_emotions import EMOTIONS, UNCLEAR, UNCLEAR_COLUMN
 from realm.errors import RealmError
-from realm.lab.benchmarks.base import Benchmark, Hub, find, missing, places, read_plain, table_pair
+from realm.lab.benchmarks.base import MIN_ANNOTATIONS, Benchmark, Hub, find, missing, places, read_plain, table_pair
 
 NAME, TITLE = "goemotions", "GoEmotions"
 HUB_ID = "google-research-datasets/go_emotions"
@@ -69,7 +69,7 @@ def load_go_emotions(folder: Path | None, offline: bool) -> Benchmark:
 
 def _benchmark(train: Annotations, test: Annotations) -> Benchmark:
     return Benchmark(
-        NAME, TITLE, train, test, simulated=False, contrast=10, min_annotations=10, instruction=INSTRUCTION
+        NAME, TITLE, train, test, simulated=False, contrast=10, min_annotations=MIN_ANNOTATIONS, instruction=INSTRUCTION
     )
 
 

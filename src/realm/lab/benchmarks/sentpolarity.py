@@ -13,7 +13,7 @@ import pandas as pd
 
 from realm.annotations.readers.files import open_file
 from realm.errors import RealmError
-from realm.lab.benchmarks.base import Benchmark, find, missing, places, read_plain, table_pair
+from realm.lab.benchmarks.base import MIN_ANNOTATIONS, Benchmark, find, missing, places, read_plain, table_pair
 
 NAME, TITLE = "sentpolarity", "SentPolarity"
 LABELS = ("negative", "positive")
@@ -37,12 +37,12 @@ def load_sentpolarity(folder: Path | None, offline: bool) -> Benchmark:
         shown = _read_answers(answers)
         train, test = table_pair(shown, _read_rest(where, set(shown["text"])), source=str(answers), labels=LABELS)
     return Benchmark(
-        NAME, TITLE, train, test, simulated=False, contrast=20, min_annotations=10, instruction=INSTRUCTION
+        NAME, TITLE, train, test, simulated=False, contrast=20, min_annotations=MIN_ANNOTATIONS, instruction=INSTRUCTION
     )
 
 
 def _read_answers(file: Path) -> pd.DataFrame:
-    frame = open_file(file).table().to_pandas()
+    frame: pd.DataFrame = open_file(file).table().to_pandas()
     if absent := [name for name in COLUMNS if name not in frame.columns]:
         raise RealmError(f"{file}: no column {', '.join(absent)}. There are: {', '.join(frame.columns)}.")
     frame = frame[COLUMNS].set_axis(["item", "text", "annotator", "label", "gold"], axis=1)
