@@ -76,7 +76,7 @@ def train(
     trainer = RealmTrainer(training.model, annotations, config, test=test_table)
     if prior is not None:
         trainer.carry_in(read_prior(prior))
-    for warning in trainer.warnings:
+    for warning in trainer.warnings if trainer.is_world_process_zero() else []:
         note(f"note: {warning}")
     quiet_console(trainer)
     try:

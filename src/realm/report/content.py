@@ -190,7 +190,9 @@ def test_figures(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 def making(data: RunData) -> list[tuple[str, str]]:
     """How the run was made: terms and values, the essential ones."""
     settings, config = data.config.get("settings", {}), data.config
-    batch = int(settings.get("per_device_train_batch_size", 0)) * int(settings.get("gradient_accumulation_steps", 1))
+    batch = int(settings.get("effective_batch_size", 0)) or (
+        int(settings.get("per_device_train_batch_size", 0)) * int(settings.get("gradient_accumulation_steps", 1))
+    )
     versions = {"realm": config.get("realm"), **config.get("versions", {})}
     steps, epochs = data.metrics.get("steps"), settings.get("num_train_epochs")
     rows: list[tuple[str, Any]] = [

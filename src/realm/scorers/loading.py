@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,17 +56,21 @@ def build_scorer(
     *,
     cloze_scale: float = CLOZE_SCALE,
     model: str | None = None,
+    use_safetensors: bool | None = None,
 ) -> Scorer:
-    """Load the backbone and tokenizer at `path` and put a scorer of this kind around them, in fp32."""
+    """Load the backbone and tokenizer at `path` and put a scorer of this kind around them, in fp32.
+
+    `use_safetensors=True` reads no other kind of weights.
+    """
     name = model or path
     tokenizer = _load("AutoTokenizer", path, name)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if kind == "classifier":
-        backbone = _load_classifier(path, name, tasks)
+        backbone = _load_classifier(path, name, tasks, use_safetensors)
         return ClassifierScorer(backbone, tokenizer, style, tasks)
     loader = "AutoModelForSeq2SeqLM" if kind == "seq2seq" else "AutoModelForCausalLM"
-    backbone = _load(loader, path, name, dtype=torch.float32)
+    backbone = _load(loader, path, name, dtype=torch.float32, use_safetensors=use_safetensors)
     try:
         made = _LANGUAGE[kind](backbone, tokenizer, style, tasks, max_options, cloze_scale)
     except NamesDoNotSeparateError as error:
@@ -112,7 +117,7 @@ def _load(loader: str, path: str, name: str, **options: Any) -> Any:
     transformers.utils.logging.set_verbosity_error()  # a new head is no news to someone who trains one
     try:
         return getattr(transformers, loader).from_pretrained(path, trust_remote_code=False, **options)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         where = "the folder" if Path(path).is_dir() else "a folder, a named model (`realm models`) or the hub"
         raise RealmError(f"--model {name}: cannot be loaded from {where}: {first}") from error
@@ -120,7 +125,7 @@ def _load(loader: str, path: str, name: str, **options: Any) -> Any:
         transformers.utils.logging.set_verbosity(verbosity)
 
 
-def _load_classifier(path: str, name: str, tasks: tuple[Task, ...]) -> Any:
+def _load_classifier(path: str, name: str, tasks: tuple[Task, ...], use_safetensors: bool | None) -> Any:
     if missing := [task.name for task in tasks if task.labels is None]:
         raise RealmError(
             f"--scorer classifier: the items of task {missing[0]!r} list options of their own; a classifier needs one "
@@ -128,8 +133,9 @@ def _load_classifier(path: str, name: str, tasks: tuple[Task, ...]) -> Any:
         )
     rows = [(task.name, label) for task in tasks for label in task.labels or ()]
     names = [label if len(tasks) == 1 else f"{task}: {label}" for task, label in rows]
+    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": use_safetensors}
     labels: dict[str, Any] = {"id2label": dict(enumerate(names)), "label2id": {n: i for i, n in enumerate(names)}}
-    return _load("AutoModelForSequenceClassification", path, name, dtype=torch.float32, **labels)
+    return _load("AutoModelForSequenceClassification", path, name, **options, **labels)
 
 
 @torch.no_grad()

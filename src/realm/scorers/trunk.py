@@ -34,6 +34,7 @@ class Trunk:
         self._states: Tensor | None = None
         self._captured: Tensor | None = None
         self._capturing = False
+        self.weights_hash: Any = None
         for index in range(depth):
             layer = layers[index]
             layer.forward = self._gate(index, layer.forward)

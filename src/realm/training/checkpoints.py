@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -12,13 +15,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from realm.errors import RealmError
-from realm.training.files import verify_manifest
+from realm.training.files import MANIFEST, recorded, verify_manifest
 
 logger = logging.getLogger(__name__)
 
+PARTIAL = ".partial"
 TRAINED = "trained.safetensors"
 CHANNEL = "channel.safetensors"
 TRAJECTORY = "trajectory.safetensors"
+KNOWN = re.compile(
+    r"(trained|channel|trajectory|record)\.safetensors|(losses|trainer_state|manifest)\.json|"
+    r"(optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth|(optimizer|pytorch_model_fsdp)_0/.*"
+)
+"""What a checkpoint of ours consists of; `Trainer`'s pickled arguments are never written, so never expected."""
 
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
@@ -54,7 +63,7 @@ def newest_whole(folder: Path) -> Path | None:
     found = checkpoints(folder)
     for path in found:
         try:
-            verify_manifest(path)
+            verify(path)
             return path
         except RealmError as error:
             logger.warning("passing over a damaged checkpoint: %s", error)
@@ -63,7 +72,32 @@ def newest_whole(folder: Path) -> Path | None:
     return None
 
 
-def rotate(folder: Path, keep: int | None) -> None:
-    """Remove all but the newest `keep` checkpoints, and what an interrupted save left behind."""
-    for path in checkpoints(folder)[keep:] if keep else []:
+def verify(checkpoint: Path) -> None:
+    """Refuse a checkpoint that is damaged, or that holds anything besides what a checkpoint consists of."""
+    listed = recorded(checkpoint)
+    for path in sorted(checkpoint.rglob("*")):
+        name = path.relative_to(checkpoint).as_posix()
+        if path.is_file() and not (KNOWN.fullmatch(name) and (name in listed or name == MANIFEST)):
+            raise RealmError(f"{path} has no place in a checkpoint and is not read.")
+    verify_manifest(checkpoint)
+
+
+def rotate(newest: Path, keep: int | None) -> None:
+    """Remove the checkpoints beyond the newest `keep`. Ones of later steps are of a past that was not resumed."""
+    found = checkpoints(newest.parent)
+    place = found.index(newest)
+    for path in [*found[:place], *(found[place + keep :] if keep else [])]:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def reading(checkpoint: str | None) -> Iterator[None]:
+    """Turn what PyTorch says of a file that it will not unpickle into an error that names the checkpoint."""
+    try:
+        yield
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RealmError(
+            f"{checkpoint}: its state cannot be read safely ({first}). If the run is your own, remove this checkpoint "
+            "and use --resume again; it goes on from the one before."
+        ) from None

@@ -49,7 +49,8 @@ class Collator:
         position = np.repeat(np.arange(len(groups)), [len(group.annotations) for group in groups])
         table = self.annotations
         if table.gold is not None:
-            batch["gold"] = torch.from_numpy(table.gold[items].astype(np.int64))
+            gold = np.where([group.idle for group in groups], -1, table.gold[items])
+            batch["gold"] = torch.from_numpy(gold.astype(np.int64))
         return {
             **batch,
             "annotation_item": torch.from_numpy(position),

@@ -18,7 +18,8 @@ class RealmConfig(TrainingArguments):
     """Settings of one run. Extends `transformers.TrainingArguments`; `output_dir` is the run folder.
 
     Defaults that differ from `TrainingArguments`: effective batch 64 (16 x 4), cosine schedule, a checkpoint at the
-    end of each epoch (the last two are kept), logging every 10 steps, no reporting integrations, no column removal.
+    end of each epoch (the last two are kept), logging every 10 steps, no reporting integrations, no column removal,
+    and six hours for `ddp_timeout`, since the other processes wait while the first one writes the run.
 
     The run folder:
         overwrite: replace a run that the folder already holds.
@@ -54,6 +55,7 @@ class RealmConfig(TrainingArguments):
         lora_rank: train LoRA adapters of this rank instead of all weights; they are merged at the end.
         train_layers: train only the top n layers.
         cache_gb: gigabytes for the states below them, computed once per item (0 turns the cache off).
+        cache_dtype: `float32` keeps them exactly; `bfloat16` takes half the room and rounds them.
         cloze_learning_rate: learning rate of the scale of `cloze`.
     """
 
@@ -81,6 +83,7 @@ class RealmConfig(TrainingArguments):
     lora_rank: int = field(default=0)
     train_layers: int = field(default=0)
     cache_gb: float = field(default=8.0)
+    cache_dtype: str = field(default="float32")
     cloze_learning_rate: float = field(default=0.01)
 
     per_device_train_batch_size: int = field(default=16)
@@ -92,6 +95,7 @@ class RealmConfig(TrainingArguments):
     logging_first_step: bool = field(default=True)
     report_to: Any = field(default="none")
     remove_unused_columns: bool | None = field(default=False)
+    ddp_timeout: int = field(default=6 * 3600)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,6 +103,7 @@ class RealmConfig(TrainingArguments):
         _one_of("expertise_optimizer", self.expertise_optimizer, ("masked", "adamw"))
         _one_of("expertise_update", self.expertise_update, ("gradient", "em"))
         _one_of("batch_unit", self.batch_unit, ("item", "annotation"))
+        _one_of("cache_dtype", self.cache_dtype, ("float32", "bfloat16"))
         if self.cross_fit == 1:
             raise RealmError("--cross-fit 1: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
         if self.lora_rank and self.train_layers:
@@ -116,10 +121,12 @@ class RealmConfig(TrainingArguments):
         """The settings that decide what a run computes, as plain values for `config.yaml`."""
         ours = {f.name for f in fields(RealmConfig)} - {f.name for f in fields(TrainingArguments)}
         ours -= {"overwrite", "write_run", "cache_gb"}
+        if self.cache_dtype == "float32":  # what is computed is then the same as without a cache
+            ours -= {"cache_dtype"}
         shared = [
             *("seed", "learning_rate", "weight_decay", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
             *("gradient_accumulation_steps", "lr_scheduler_type", "warmup_steps", "max_grad_norm", "bf16"),
-            *("gradient_checkpointing", "adam_beta1", "adam_beta2", "adam_epsilon"),
+            *("gradient_checkpointing", "adam_beta1", "adam_beta2", "adam_epsilon", "effective_batch_size"),
         ]
         chosen = {name: getattr(self, name) for name in sorted(ours) + shared}
         return {name: getattr(value, "value", value) for name, value in chosen.items()}

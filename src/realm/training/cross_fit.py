@@ -59,5 +59,6 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
                 "fold's items, so its probabilities cannot be used. Train longer, or leave --cross-fit out."
             )
         left = (time.monotonic() - began) / (fold + 1) * (folds - fold - 1)
-        logger.warning("cross-fit: fold %d of %d done, about %.0f s left", fold + 1, folds, left)
+        if trainer.is_world_process_zero():
+            logger.warning("cross-fit: fold %d of %d done, about %.0f s left", fold + 1, folds, left)
     return Scores(log_probs)

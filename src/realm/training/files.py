@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
+from safetensors import SafetensorError
 
 from realm.errors import RealmError
 
 MANIFEST = "manifest.json"
+_LEFT_BEHIND = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
@@ -30,6 +35,30 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with a disk into an error that says what to do; nothing half-written stays behind."""
+    try:
+        yield
+    except OSError as error:
+        raise RealmError(_unwritable(path, error.strerror or str(error))) from None
+    except (SafetensorError, RuntimeError) as error:  # the writers of safetensors and PyTorch have errors of their own
+        if isinstance(error, RuntimeError) and not re.search(r"PytorchStreamWriter|iostream|file write", str(error)):
+            raise
+        raise RealmError(_unwritable(path, f"is the disk full? {str(error).strip().splitlines()[0]}")) from None
+
+
+def _unwritable(path: Path, reason: str) -> str:
+    return f"{path}: cannot be written: {reason}. Mend that, then go on with the same command and --resume."
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a process that was killed left beside the files it was writing."""
+    for path in folder.glob(".*"):
+        if _LEFT_BEHIND.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _make_durable(path: Path) -> None:
@@ -84,10 +113,18 @@ def write_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
     write_json(folder / MANIFEST, {"sha256": files})
 
 
+def recorded(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file as the folder's manifest has it."""
+    content = read_json(folder / MANIFEST)
+    found = content.get("sha256") if isinstance(content, dict) else None
+    if not isinstance(found, dict):
+        raise RealmError(f"{folder / MANIFEST} lists no files: it is damaged, or not the manifest of a run.")
+    return found
+
+
 def verify_manifest(folder: Path) -> None:
     """Refuse a folder whose files are not those its manifest names."""
-    recorded = read_json(folder / MANIFEST).get("sha256", {})
-    for name, expected in recorded.items():
+    for name, expected in recorded(folder).items():
         path = folder / name
         if not path.is_file():
             raise RealmError(f"{path} is missing: {folder} is not whole.")

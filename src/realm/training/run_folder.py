@@ -36,6 +36,9 @@ from realm.training.files import read_json, read_yaml, verify_manifest, write_at
 CONFIG = "config.yaml"
 SCORER = "scorer.json"
 ANNOTATORS = "annotators.json"
+REPORT = "report.html"
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
+CODE = (".py", ".pyc", ".so")
 
 
 def holds_run(folder: Path) -> bool:
@@ -51,6 +54,19 @@ def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False)
     if holds_run(folder):
         raise RealmError(f"--output {folder} already holds a run. Use --resume to go on with it or --overwrite.")
     raise RealmError(f"--output {folder} is not empty and holds no run. Name another folder.")
+
+
+def refuse_code(folder: Path) -> None:
+    """Refuse a run with files that could run code when they are loaded: no run of ours has any outside checkpoints/."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder).parts
+        if inside[0] == "checkpoints" or not path.is_file():
+            continue
+        if path.suffix in PICKLES or (inside[0] == "model" and path.suffix in CODE):
+            raise RealmError(
+                f"{path}: a file of this kind can run code when it is loaded, and a run has none. If you know what it "
+                "is, move it elsewhere; if somebody else gave you the run, do not use it."
+            )
 
 
 def clear(folder: Path) -> None:
@@ -109,6 +125,7 @@ class Run:
                 if unfinished
                 else f"{folder} is not a run folder (it has no manifest.json)."
             )
+        refuse_code(folder)
         if verify:
             verify_manifest(folder)
         return cls(folder)
@@ -143,6 +160,7 @@ class Run:
             self.tasks,
             int(asked["max_options"]),
             cloze_scale=float(asked.get("cloze_scale", 10.0)),
+            use_safetensors=True,
         )
 
     def annotations(self) -> Annotations:

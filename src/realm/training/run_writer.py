@@ -13,13 +13,15 @@ from realm.annotations.write import write_table
 from realm.errors import RealmError
 from realm.inference.evaluate import evaluate
 from realm.training import checkpoints, run_folder
-from realm.training.files import read_yaml, write_json, write_manifest, write_text, write_yaml
+from realm.training.files import MANIFEST, read_yaml, sweep, write_json, write_manifest, write_text, write_yaml
 from realm.training.model_card import model_card
 
 if TYPE_CHECKING:
     from realm.training.trainer import RealmTrainer
 
 _TIMED = ("runtime", "per_second", "flos")
+# How the effective batch is cut changes no result, so a run may go on with another number of processes.
+_LAYOUT = ("per_device_train_batch_size", "gradient_accumulation_steps")
 
 
 def describe(trainer: RealmTrainer) -> dict[str, Any]:
@@ -40,25 +42,31 @@ def describe(trainer: RealmTrainer) -> dict[str, Any]:
     }
 
 
-def write_start(trainer: RealmTrainer, resume: bool) -> None:
-    """Write `config.yaml`; a resumed run must be the run that the folder holds."""
+def check_same(trainer: RealmTrainer) -> None:
+    """Refuse to resume a run other than the one that the folder holds."""
     path = trainer.run / run_folder.CONFIG
-    now = describe(trainer)
-    if resume and path.exists():
-        before = read_yaml(path)
-        for part in ("model", "settings", "data"):
-            if before.get(part) != now[part]:
-                raise RealmError(f"--resume: {trainer.run} holds a run with {_difference(part, before, now)}.")
-    (trainer.run / "manifest.json").unlink(missing_ok=True)
-    write_yaml(path, now)
+    if not path.exists():
+        return
+    before, now = read_yaml(path), describe(trainer)
+    if not isinstance(before, dict):
+        raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
+    for part in ("model", "settings", "data"):
+        if difference := _difference(part, before.get(part), now[part]):
+            raise RealmError(f"--resume: {trainer.run} holds a run with {difference}.")
 
 
-def _difference(part: str, before: dict[str, Any], now: dict[str, Any]) -> str:
-    was, is_ = before.get(part), now[part]
-    if isinstance(was, dict) and isinstance(is_, dict):
-        name = next(key for key in is_ if was.get(key) != is_[key])
-        return f"{part} {name} = {was.get(name)}, not {is_[name]}"
-    return f"another {part} ({was}, not {is_})"
+def write_start(trainer: RealmTrainer) -> None:
+    """Write `config.yaml`; until its manifest is written again, the run counts as unfinished."""
+    (trainer.run / MANIFEST).unlink(missing_ok=True)
+    sweep(trainer.run)
+    write_yaml(trainer.run / run_folder.CONFIG, describe(trainer))
+
+
+def _difference(part: str, was: Any, now: Any) -> str | None:
+    if isinstance(was, dict) and isinstance(now, dict):
+        other = [name for name in now if name not in _LAYOUT and was.get(name) != now[name]]
+        return f"{part} {other[0]} = {was.get(other[0])}, not {now[other[0]]}" if other else None
+    return None if was == now else f"another {part} ({was}, not {now})"
 
 
 def write_results(trainer: RealmTrainer) -> None:
@@ -95,7 +103,7 @@ def write_results(trainer: RealmTrainer) -> None:
     if trainer.test is not None:
         metrics["test"] = evaluate(trainer.test, trainer.test_scores(answer_mass=True))
     write_json(run / "metrics.json", metrics)
-    write_manifest(run, skip=("checkpoints",))
+    write_manifest(run, skip=("checkpoints", run_folder.REPORT))
 
 
 def _write_model(trainer: RealmTrainer, folder: Path) -> None:

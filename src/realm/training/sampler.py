@@ -16,10 +16,11 @@ GROUPED_BATCHES = 50
 
 
 class ItemGroup(NamedTuple):
-    """An item and those of its annotations that the batch trains on (none: the item only keeps a rank in step)."""
+    """An item and those of its annotations that the batch trains on; `idle` ones only keep a rank in step."""
 
     item: int
     annotations: Index
+    idle: bool = False
 
 
 class EffectiveBatchSampler(Sampler[list[ItemGroup]]):
@@ -93,7 +94,7 @@ class EffectiveBatchSampler(Sampler[list[ItemGroup]]):
             parts = np.array_split(np.arange(len(groups)), steps * self.world_size)
             for step in range(steps):
                 part = parts[step * self.world_size + self.rank]
-                idle = [ItemGroup(groups[0].item, np.empty(0, dtype=np.int64))]
+                idle = [ItemGroup(groups[0].item, np.empty(0, dtype=np.int64), idle=True)]
                 yield [groups[i] for i in part] or idle
 
     def _groups(self, batch: Index) -> list[ItemGroup]:

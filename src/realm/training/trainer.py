@@ -4,7 +4,6 @@ folder for output. No method has a training loop of its own."""
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.numpy import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, set_seed
+from transformers import set_seed
 from transformers.training_args import OptimizerNames
 
 from realm.annotations import Annotations
-from realm.channels import MixtureChannel
 from realm.errors import RealmError
 from realm.inference.calibration import temperature, tempered
 from realm.inference.evaluate import evaluate, gold_items
@@ -32,11 +29,14 @@ from realm.training import checkpoints, run_folder
 from realm.training.collator import Collator, TrainingItems
 from realm.training.config import RealmConfig
 from realm.training.em import ExpertiseSolver, memorising
-from realm.training.files import write_manifest
+from realm.training.files import writing
+from realm.training.losses import LossKeeper
 from realm.training.methods import expert_rows, training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import ExpertiseAdamW
+from realm.training.processes import on_first
 from realm.training.sampler import EffectiveBatchSampler
+from realm.training.saving import SavingTrainer
 from realm.training.trunk_cache import TrunkCache
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _Batches(DataLoader[Any]):
         sampler.set_epoch(epoch)
 
 
-class RealmTrainer(Trainer):
+class RealmTrainer(SavingTrainer):
     """Fine-tune a model on annotations and learn each annotator's expertise.
 
     | argument | meaning |
@@ -73,7 +73,6 @@ class RealmTrainer(Trainer):
     """
 
     optimizer: Any
-    control: Any
 
     def __init__(
         self,
@@ -100,8 +99,6 @@ class RealmTrainer(Trainer):
         self.labels_source = annotations
         self.labels = labels
         self.warnings = [*annotations.ledger.warnings, *labels.warnings]
-        for warning in labels.warnings:
-            logger.warning(warning)
         set_seed(config.seed)
         self.model_name = model if isinstance(model, str) else model.backbone.config._name_or_path
         scorer = _load(model, annotations, config) if isinstance(model, str) else model
@@ -118,8 +115,6 @@ class RealmTrainer(Trainer):
         self._scores: Scores | None = None
         self.probabilities, self.temperature = "in-sample", 1.0
         self._trajectory: list[tuple[int, npt.NDArray[np.float32]]] = []
-        self._saving_to: Path | None = None
-        self._resuming = False
         super().__init__(
             model=RealmModel(scorer, labels.channel),
             args=config,
@@ -130,6 +125,8 @@ class RealmTrainer(Trainer):
         )
         # The loss is already divided by the observations of the whole effective batch.
         self.loss_is_scaled_for_ga = True
+        self._losses = LossKeeper(self)
+        self.add_callback(self._losses)
         self._solver: ExpertiseSolver | None = None
         self.prior: pd.DataFrame | None = None
         if self.channel is not None:
@@ -141,17 +138,8 @@ class RealmTrainer(Trainer):
                 self.add_callback(self._solver)
                 if memorised := memorising(labels.annotations, config):
                     self.warnings.append(memorised)
-                    logger.warning(memorised)
-
-    @property
-    def run(self) -> Path:
-        return Path(self.args.output_dir)
-
-    @property
-    def channel(self) -> MixtureChannel | None:
-        """The learned channel; None for methods that learn none."""
-        channel = self.labels.channel
-        return channel if isinstance(channel, MixtureChannel) else None
+        for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
+            logger.warning("%s", warning)
 
     # ---------------------------------------------------------------- batches and loss
 
@@ -178,7 +166,7 @@ class RealmTrainer(Trainer):
             self._caches[table] = None
             if encoded is not None and self.args.train_layers and self.args.cache_gb:
                 bar = not self.args.disable_tqdm
-                self._caches[table] = TrunkCache(self.scorer, encoded, self.args.cache_gb, bar)
+                self._caches[table] = TrunkCache(self.scorer, encoded, self.args.cache_gb, bar, self.args.cache_dtype)
         return self._caches[table]
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
@@ -251,6 +239,8 @@ class RealmTrainer(Trainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self.channel is not None:
             self._trajectory.append((self.state.global_step, self._omega()))
+        if "train_loss" in logs:
+            logs["train_loss"] = self._losses.mean()
         super().log(logs, start_time)
 
     def evaluate(
@@ -265,72 +255,12 @@ class RealmTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
         return logged
 
-    # ---------------------------------------------------------------- checkpoints
-
-    def _get_output_dir(self, trial: Any) -> str:
-        return str(self._saving_to or self.run / "checkpoints")
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Let `Trainer` write into a folder beside, add the manifest, then put the checkpoint in its place."""
-        final = self.run / "checkpoints" / f"checkpoint-{self.state.global_step}"
-        self._saving_to = self.run / "checkpoints" / ".partial"
-        try:
-            super()._save_checkpoint(model, trial)
-            self.accelerator.wait_for_everyone()
-            if self.args.should_save:
-                partial = self._saving_to / final.name
-                write_manifest(partial)
-                shutil.rmtree(final, ignore_errors=True)
-                partial.rename(final)
-                shutil.rmtree(self._saving_to, ignore_errors=True)
-                checkpoints.rotate(final.parent, self.args.save_total_limit)
-            self.accelerator.wait_for_everyone()
-        finally:
-            self._saving_to = None
-
-    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """What a checkpoint needs: the parameters that train. (`Trainer`'s own would pickle its arguments.)"""
-        folder = Path(output_dir or self.run)
-        if not self.args.should_save:
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        checkpoints.save_trained(self.model, folder / checkpoints.TRAINED)
-        self._write_trajectory(folder)
-        if self._solver is not None:
-            self._solver.save(folder)
-            run_folder.write_tensors(folder / checkpoints.CHANNEL, omega=self._omega())
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        folder = Path(resume_from_checkpoint)
-        checkpoints.load_trained(self.model, folder / checkpoints.TRAINED)
-        if self._solver is not None and self.channel is not None:
-            self._solver.load(folder)
-            with torch.no_grad():
-                self.channel.omega.copy_(torch.from_numpy(load_file(folder / checkpoints.CHANNEL)["omega"]))
-        self._trajectory = []
-        if (folder / checkpoints.TRAJECTORY).exists():
-            stored = load_file(folder / checkpoints.TRAJECTORY)
-            self._trajectory = [(int(s), o) for s, o in zip(stored["steps"], stored["omega"], strict=True)]
-
-    def _write_trajectory(self, folder: Path) -> None:
-        if self._trajectory:
-            steps, omega = zip(*self._trajectory, strict=True)
-            run_folder.write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), omega=np.stack(omega))
-
     # ---------------------------------------------------------------- the run
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **more: Any) -> Any:
         """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
-        from realm.training.run_writer import write_results, write_start
-
-        resume = bool(resume_from_checkpoint)
-        if self.args.write_run and self.args.should_save:
-            run_folder.check_output(self.run, overwrite=self.args.overwrite, resume=resume)
-            if self.args.overwrite and not resume:
-                run_folder.clear(self.run)
-            write_start(self, resume=resume)
-        self.accelerator.wait_for_everyone()
-        found = checkpoints.newest_whole(self.run / "checkpoints") if resume else None
+        found = on_first(self.args, lambda: self._begin(bool(resume_from_checkpoint)))
+        self._fill_caches()
         self._scores = None
         began = time.monotonic()
         result = super().train(resume_from_checkpoint=None if found is None else str(found), **more)
@@ -339,16 +269,41 @@ class RealmTrainer(Trainer):
             self._adapted = None
         if self.args.cross_fit:
             seconds = (time.monotonic() - began) * (self.args.cross_fit - 1)
-            logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
+            if self.is_world_process_zero():
+                logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
             self.cross_fit(self.args.cross_fit)
-        if self.args.write_run and self.args.should_save:
-            write_results(self)
-        self.accelerator.wait_for_everyone()
-        return result
+        if self.args.write_run:
+            on_first(self.args, self._end)
+        return result._replace(training_loss=result.metrics["train_loss"])
 
-    def _omega(self) -> npt.NDArray[np.float32]:
-        assert self.channel is not None
-        return np.asarray(self.channel.omega.detach().float().cpu().numpy().copy())
+    def _begin(self, resume: bool) -> Path | None:
+        """Make the run folder ready, and find the checkpoint to go on from."""
+        from realm.training.run_writer import check_same, write_start
+
+        if self.args.write_run:
+            run_folder.check_output(self.run, overwrite=self.args.overwrite, resume=resume)
+            if resume:
+                check_same(self)
+        # A finished run stays as it is if there is nothing whole to go on from.
+        found = checkpoints.newest_whole(self.run / "checkpoints") if resume else None
+        if self.args.write_run:
+            with writing(self.run):
+                if self.args.overwrite and not resume:
+                    run_folder.clear(self.run)
+                write_start(self)
+        return found
+
+    def _end(self) -> None:
+        from realm.training.run_writer import write_results
+
+        with writing(self.run):
+            write_results(self)
+
+    def _fill_caches(self) -> None:
+        """Compute what the frozen layers give once per machine, before the processes that share it read it."""
+        with self.args.main_process_first(desc="computing the frozen layers"):
+            self._cache("train")
+            self._cache("test")
 
     def carry_in(self, prior: pd.DataFrame) -> None:
         """Start from an earlier expertise table and let it stand for the pool in what is reported."""

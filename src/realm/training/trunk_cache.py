@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +16,13 @@ import torch
 from torch import Tensor
 
 from realm.scorers.base import Batch, Scorer
-from realm.scorers.encoding import EncodedItems, batches_by_tokens
+from realm.scorers.encoding import EncodedItems, batches_by_tokens, spans
 from realm.scorers.store import home
+from realm.training.cache_files import holds, partial_name, remove_abandoned, reserve
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 2048
+# NumPy has no bfloat16, so its bits are kept as integers.
+STORED = {"float32": (torch.float32, np.dtype(np.float32)), "bfloat16": (torch.bfloat16, np.dtype(np.int16))}
 
 
 class TrunkCache:
@@ -26,34 +30,45 @@ class TrunkCache:
 
     The file lies in the user's cache folder and is shared by every run on the same model and items (all methods and
     seeds of `compare`). At most `limit_gb` are kept there in all: older files make room first, and rows that still
-    do not fit are computed anew each time they are needed.
+    do not fit are computed anew each time they are needed. `dtype` is how states are kept, `float32` or `bfloat16`.
     """
 
-    def __init__(self, scorer: Scorer, encoded: EncodedItems, limit_gb: float, progress: bool = False) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        encoded: EncodedItems,
+        limit_gb: float,
+        progress: bool = False,
+        dtype: str = "float32",
+    ) -> None:
         assert scorer.trunk is not None
         self.scorer, self.encoded = scorer, encoded
         self.offsets = encoded.rows.offsets
         self.width = int(scorer.backbone.config.hidden_size)
+        self.kept_as, self.on_disk = STORED[dtype]
         folder = home() / "trunk"
-        entry = folder / fingerprint(scorer, encoded)
+        entry = folder / fingerprint(scorer, encoded, dtype)
         limit = int(limit_gb * 1e9)
-        fitting = int(np.searchsorted(self.offsets, limit // (4 * self.width), side="right")) - 1
+        token_bytes = self.on_disk.itemsize * self.width
+        fitting = int(np.searchsorted(self.offsets, limit // token_bytes, side="right")) - 1
         whole_items = np.searchsorted(encoded.row_starts, max(fitting, 0), side="right") - 1
         self.cached_rows = int(encoded.row_starts[whole_items])
-        if not (entry / "done").exists() or int((entry / "done").read_text()) < self.cached_rows:
-            _make_room(folder, limit - 4 * self.width * int(self.offsets[self.cached_rows]), keep=entry)
+        if not holds(entry, self.cached_rows, token_bytes * int(self.offsets[self.cached_rows])):
+            _make_room(folder, limit - token_bytes * int(self.offsets[self.cached_rows]), keep=entry)
             self._build(folder, entry, progress)
         os.utime(entry)
         shape = (int(self.offsets[self.cached_rows]), self.width)
-        self.states = np.memmap(entry / "states", dtype=np.float32, mode="r", shape=shape) if shape[0] else None
+        self.states = np.memmap(entry / "states", dtype=self.on_disk, mode="r", shape=shape) if shape[0] else None
 
     def _build(self, folder: Path, entry: Path, progress: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=folder, prefix=".partial-"))
+        remove_abandoned(folder)
+        partial = Path(tempfile.mkdtemp(dir=folder, prefix=partial_name()))
         try:
             size = int(self.offsets[self.cached_rows])
             if size:
-                states = np.memmap(partial / "states", dtype=np.float32, mode="w+", shape=(size, self.width))
+                reserve(partial / "states", self.on_disk.itemsize * size * self.width)
+                states = np.memmap(partial / "states", dtype=self.on_disk, mode="r+", shape=(size, self.width))
                 self._fill(states, progress)
                 states.flush()
             (partial / "done").write_text(str(self.cached_rows))
@@ -67,7 +82,7 @@ class TrunkCache:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
-    def _fill(self, states: npt.NDArray[np.float32], progress: bool) -> None:
+    def _fill(self, states: npt.NDArray[Any], progress: bool) -> None:
         from rich.progress import Progress
 
         starts = self.encoded.row_starts
@@ -78,11 +93,10 @@ class TrunkCache:
         with Progress(disable=not progress, transient=True) as bar:
             job = bar.add_task("Computing the frozen layers once", total=len(order))
             for batch_items in batches_by_tokens(order, self.encoded.lengths, BATCH_TOKENS):
-                rows = self.encoded.rows_of(batch_items)
-                made = self._compute(self.scorer.collate(self.encoded, batch_items))
-                for row, value in zip(rows, made, strict=True):
-                    begin, end = self.offsets[row], self.offsets[row + 1]
-                    states[begin:end] = value[: end - begin].numpy()
+                batch = self.scorer.collate(self.encoded, batch_items)
+                made = self._compute(batch)[batch["attention_mask"].bool()].to(self.kept_as)
+                bits = made if self.kept_as == torch.float32 else made.view(torch.int16)
+                states[spans(self.offsets, self.encoded.rows_of(batch_items))] = bits.numpy()
                 bar.advance(job, len(batch_items))
         self.scorer.train(training)
 
@@ -96,26 +110,34 @@ class TrunkCache:
             batch["trunk_states"] = self._compute(batch)
             return
         assert self.states is not None
-        padded = torch.zeros(len(rows), batch["input_ids"].shape[1], self.width)
-        for index, row in enumerate(rows):
-            begin, end = self.offsets[row], self.offsets[row + 1]
-            padded[index, : end - begin] = torch.from_numpy(np.array(self.states[begin:end]))
+        stored = torch.from_numpy(np.asarray(self.states[spans(self.offsets, rows)]))
+        states = stored if self.kept_as == torch.float32 else stored.view(self.kept_as).float()
+        padded = torch.zeros(*batch["input_ids"].shape, self.width)
+        padded[batch["attention_mask"].bool()] = states
         batch["trunk_states"] = padded
 
 
-def fingerprint(scorer: Scorer, encoded: EncodedItems) -> str:
-    """Names a cache entry: the frozen weights, where they end, and every token of every row."""
+def fingerprint(scorer: Scorer, encoded: EncodedItems, dtype: str = "float32") -> str:
+    """Names a cache entry: the frozen weights, where they end, every token of every row, and how states are kept."""
     assert scorer.trunk is not None
+    if scorer.trunk.weights_hash is None:  # read once: both tables of a run ask for it, and it never changes
+        scorer.trunk.weights_hash = _hash_weights(scorer, scorer.trunk.depth)
+    digest = scorer.trunk.weights_hash.copy()
+    digest.update(encoded.rows.values.tobytes())
+    digest.update(encoded.rows.offsets.tobytes())
+    digest.update(b"" if dtype == "float32" else dtype.encode())
+    return str(digest.hexdigest())
+
+
+def _hash_weights(scorer: Scorer, depth: int) -> Any:
     digest = hashlib.blake2b(digest_size=20)
-    shape = {"depth": scorer.trunk.depth, "model": type(scorer.backbone).__name__}
+    shape = {"depth": depth, "model": type(scorer.backbone).__name__}
     digest.update(json.dumps(shape).encode())
     for name, parameter in sorted(scorer.backbone.named_parameters()):
         if not parameter.requires_grad:
             digest.update(name.encode())
-            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    digest.update(encoded.rows.values.tobytes())
-    digest.update(encoded.rows.offsets.tobytes())
-    return digest.hexdigest()
+            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest
 
 
 def _make_room(folder: Path, room: int, keep: Path) -> None:

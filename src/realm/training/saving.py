@@ -1,0 +1,130 @@
+"""What `RealmTrainer` keeps of a run in progress and how it goes on from it: checkpoints that are whole or absent."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.numpy import load_file
+from torch import nn
+from transformers import Trainer
+
+from realm.channels import MixtureChannel
+from realm.training import checkpoints, run_folder
+from realm.training.em import ExpertiseSolver
+from realm.training.files import write_manifest, writing
+from realm.training.losses import LossKeeper
+from realm.training.methods import TrainingLabels
+from realm.training.processes import first_writes_all, on_first
+
+
+class SavingTrainer(Trainer):
+    """`Trainer` with checkpoints of its own: written beside, verified, by the first process alone.
+
+    A checkpoint holds the parameters that train, omega's trajectory, the running loss, and `Trainer`'s own state of
+    optimiser, schedule and random numbers, which is read back with `weights_only=True` after the manifest verifies.
+    """
+
+    control: Any
+    labels: TrainingLabels
+    _solver: ExpertiseSolver | None
+    _losses: LossKeeper
+    _saving_to: Path | None = None
+    _trajectory: list[tuple[int, npt.NDArray[np.float32]]]
+
+    @property
+    def run(self) -> Path:
+        return Path(self.args.output_dir)
+
+    @property
+    def channel(self) -> MixtureChannel | None:
+        """The learned channel; None for methods that learn none."""
+        channel = self.labels.channel
+        return channel if isinstance(channel, MixtureChannel) else None
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return str(self._saving_to or self.run / "checkpoints")
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Let `Trainer` write into a folder beside, add the manifest, then put the checkpoint in its place."""
+        final = self.run / "checkpoints" / f"checkpoint-{self.state.global_step}"
+        beside = self.run / "checkpoints" / checkpoints.PARTIAL
+        self._saving_to = beside
+        self._losses.keep()
+        try:
+            with writing(beside):
+                if self.args.should_save:
+                    shutil.rmtree(beside, ignore_errors=True)
+                super()._save_checkpoint(model, trial)
+            on_first(self.args, lambda: self._put_in_place(beside / final.name, final))
+        finally:
+            self._saving_to = None
+            if self.args.should_save:
+                shutil.rmtree(beside, ignore_errors=True)
+
+    def _put_in_place(self, partial: Path, final: Path) -> None:
+        with writing(final):
+            write_manifest(partial)
+            shutil.rmtree(final, ignore_errors=True)
+            partial.rename(final)
+            checkpoints.rotate(final, self.args.save_total_limit)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        if self.args.world_size == 1:
+            super()._save_rng_state(output_dir)
+        else:
+            first_writes_all(self.args, Path(output_dir), super()._save_rng_state)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """What a checkpoint needs: the parameters that train. (`Trainer`'s own would pickle its arguments.)"""
+        folder = Path(output_dir or self.run)
+        if not self.args.should_save:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoints.save_trained(self.model, folder / checkpoints.TRAINED)
+        self._write_trajectory(folder)
+        self._losses.save(folder)
+        if self._solver is not None:
+            self._solver.save(folder)
+            run_folder.write_tensors(folder / checkpoints.CHANNEL, omega=self._omega())
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        folder = Path(resume_from_checkpoint)
+        checkpoints.load_trained(self.model, folder / checkpoints.TRAINED)
+        self._losses.load(folder)
+        if self._solver is not None and self.channel is not None:
+            self._solver.load(folder)
+            with torch.no_grad():
+                self.channel.omega.copy_(torch.from_numpy(load_file(folder / checkpoints.CHANNEL)["omega"]))
+        self._trajectory = []
+        if (folder / checkpoints.TRAJECTORY).exists():
+            stored = load_file(folder / checkpoints.TRAJECTORY)
+            self._trajectory = [(int(s), o) for s, o in zip(stored["steps"], stored["omega"], strict=True)]
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with checkpoints.reading(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        with checkpoints.reading(checkpoint):
+            super()._load_rng_state(checkpoint)
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """From the last checkpoint of a run that ends in mid-epoch, `Trainer` alone would take one step too many."""
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+        else:
+            super()._run_epoch(*args, **kwargs)
+
+    def _write_trajectory(self, folder: Path) -> None:
+        if self._trajectory:
+            steps, omega = zip(*self._trajectory, strict=True)
+            run_folder.write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), omega=np.stack(omega))
+
+    def _omega(self) -> npt.NDArray[np.float32]:
+        assert self.channel is not None
+        return np.asarray(self.channel.omega.detach().float().cpu().numpy().copy())
