@@ -29,6 +29,7 @@ class Training:
     lora_rank: int = flag(0, "Train LoRA adapters of this rank instead of all weights.", panel=MODEL)
     train_layers: int = flag(0, "Train only the top n layers.", panel=MODEL)
     cache_gb: float = flag(8.0, "Gigabytes for the states below them; 0 turns the cache off.", panel=MODEL)
+    cache_dtype: str = flag("float32", "How these states are kept; `bfloat16` halves the room.", panel=MODEL)
     bf16: bool = flag(False, "Compute in bfloat16.", panel=MODEL)
     gradient_checkpointing: bool = flag(False, "Trade time for memory.", panel=MODEL)
 
@@ -72,6 +73,7 @@ class Training:
             lora_rank=self.lora_rank,
             train_layers=self.train_layers,
             cache_gb=self.cache_gb,
+            cache_dtype=self.cache_dtype,
             bf16=self.bf16,
             gradient_checkpointing=self.gradient_checkpointing,
             learning_rate=self.learning_rate,

@@ -22,7 +22,10 @@ from realm.training.cache_files import holds, partial_name, remove_abandoned, re
 
 BATCH_TOKENS = 2048
 # NumPy has no bfloat16, so its bits are kept as integers.
-STORED = {"float32": (torch.float32, np.dtype(np.float32)), "bfloat16": (torch.bfloat16, np.dtype(np.int16))}
+STORED: dict[str, tuple[torch.dtype, np.dtype[Any]]] = {
+    "float32": (torch.float32, np.dtype(np.float32)),
+    "bfloat16": (torch.bfloat16, np.dtype(np.int16)),
+}
 
 
 class TrunkCache:
