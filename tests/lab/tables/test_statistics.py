@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr, ttest_rel
+from scipy.stats import ttest_rel
 
-from realm.lab.tables.statistics import Summary, contrast, count_wins, spearman, spearman_maximum
+from realm.lab.fitting import rank_correlation
+from realm.lab.tables.statistics import Summary, contrast, count_wins
 
 NAMES = ("realm", "noisy")
 
@@ -57,28 +59,25 @@ def test_wins_are_counted_by_mean_and_by_significance() -> None:
     assert (wins.better, wins.worse, wins.undecided, wins.unanimous) == (2, 1, 2, 3)
 
 
+def closed_form(truth: list[float]) -> float:
+    """sqrt(1 - sum (t^3 - t) / (n^3 - n)), t over the sizes of the tied groups."""
+    sizes, n = [truth.count(value) for value in set(truth)], len(truth)
+    return math.sqrt(1 - sum(t**3 - t for t in sizes) / (n**3 - n))
+
+
 def test_the_paper_pools_have_their_known_maxima() -> None:
-    best = spearman_maximum([0.9, 0.1, 0.1])
-    assert best == pytest.approx(math.sqrt(3) / 2)  # the paper's 0.87
-    assert spearman_maximum([0.9, 0.9, 0.1]) == pytest.approx(best)
-    assert spearman_maximum([0.9, 0.5, 0.1]) == 1.0
-    assert spearman_maximum([0.5, 0.5]) is None and spearman_maximum([0.5]) is None
+    for pool in ([0.9, 0.1, 0.1], [0.9, 0.9, 0.1]):
+        assert closed_form(pool) == pytest.approx(math.sqrt(3) / 2)  # the paper's 0.87
+        assert rank_correlation(pool, [0.8, 0.3, 0.2])[1] == pytest.approx(closed_form(pool))
+    assert rank_correlation([0.9, 0.5, 0.1], [0.8, 0.3, 0.2]) == pytest.approx((1.0, 1.0))
 
 
-@given(st.lists(st.sampled_from([0.1, 0.3, 0.5, 0.9]), min_size=2, max_size=12), st.randoms())
-def test_the_maximum_is_reached_and_never_passed(truth: list[float], chance: object) -> None:
+@given(st.lists(st.sampled_from([0.1, 0.3, 0.5, 0.9]), min_size=3, max_size=12), st.randoms())
+def test_the_maximum_under_ties_has_a_closed_form_and_is_never_passed(truth: list[float], chance: Random) -> None:
     assume(len(set(truth)) > 1)
-    best = spearman_maximum(truth)
-    n = len(truth)
-    ordered = np.empty(n)
-    ordered[np.argsort(truth, kind="stable")] = np.arange(n)
-    assert spearman(truth, ordered) == pytest.approx(best)
-    shuffled = list(range(n))
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    found = spearman(truth, shuffled)
-    assert found is not None and found <= best + 1e-12
-    assert found == pytest.approx(spearmanr(truth, shuffled).statistic)
-
-
-def test_nothing_to_correlate() -> None:
-    assert spearman([0.9, 0.1], [0.5, 0.5]) is None and spearman([0.9], [0.3]) is None
+    shuffled = list(range(len(truth)))
+    chance.shuffle(shuffled)
+    found, best = rank_correlation(truth, shuffled)
+    assert found is not None and best is not None
+    assert best == pytest.approx(closed_form(truth))
+    assert found <= best + 1e-12

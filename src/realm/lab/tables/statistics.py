@@ -1,4 +1,4 @@
-"""The numbers in the tables: mean and spread over seeds, paired tests, sign patterns, win counts, rank correlation."""
+"""The numbers in the tables: mean and spread over seeds, paired tests, sign patterns and win counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from realm.lab.significance import Bools, Floats, paired_bootstrap, paired_t_test
 
@@ -129,32 +128,3 @@ def count_wins(contrasts: Iterable[Contrast]) -> Wins:
         worse=sum(one.delta < 0 for one in decided),
         unanimous=sum(one.unanimous for one in decided),
     )
-
-
-# -------------------------------------------------------------------- rank correlation
-
-
-def spearman(truth: npt.ArrayLike, learned: npt.ArrayLike) -> float | None:
-    """Rank correlation, ties sharing the mean of their ranks; None where either is constant or there is one value."""
-    from scipy.stats import rankdata
-
-    ranks = [rankdata(values) for values in (truth, learned)]
-    if len(ranks[0]) < 2 or any(np.ptp(one) == 0 for one in ranks):
-        return None
-    return float(np.corrcoef(*ranks)[0, 1])
-
-
-def spearman_maximum(truth: npt.ArrayLike) -> float | None:
-    """The largest correlation that estimates without ties can have with these values: sqrt(1 - sum (t^3 - t) / (n^3 - n)).
-
-    t runs over the sizes of the tied groups. The paper's pools D1 and D2 allow 0.866 and no more.
-
-    Example:
-        >>> round(spearman_maximum([0.9, 0.1, 0.1]), 3)
-        0.866
-    """
-    counts = np.unique(np.asarray(truth, dtype=np.float64).round(12), return_counts=True)[1].astype(np.float64)
-    n = counts.sum()
-    if n < 2 or len(counts) < 2:
-        return None
-    return float(np.sqrt(1 - (counts**3 - counts).sum() / (n**3 - n)))

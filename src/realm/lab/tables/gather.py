@@ -1,0 +1,108 @@
+"""The cells of a spec with what came of them: one row per cell, finished or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from realm.lab.grid.cell import Cell
+from realm.lab.grid.spec import Spec, expand
+from realm.lab.significance import Bools
+
+FIELDS = ("model", "benchmark", "noise", "pool", "regime", "steps", "rate")
+"""What makes a configuration, beside method and seed."""
+RATE = "expertise_learning_rate"
+SCALAR = "realm-scalar"
+"""How tables name `realm` with one number per annotator over all tasks."""
+FLAN = "google/flan-t5-"
+
+
+class Kept(Protocol):
+    """What a table reads of a results file (`realm.lab.grid.results.Results`)."""
+
+    def frame(self, cells: Sequence[Cell]) -> pd.DataFrame: ...
+    def predictions(self, id: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]: ...
+    def expertise(self, ids: Sequence[str]) -> pd.DataFrame: ...
+    def curves(self, ids: Sequence[str]) -> pd.DataFrame: ...
+    def trajectories(self, ids: Sequence[str]) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The cells of a spec and their results.
+
+    `frame` has a row per cell: id, model, benchmark, noise, pool, regime, method, seed, steps, rate, `finished`,
+    accuracy and the other figures (NaN where the cell is not finished). `spread` and `annotators` describe pools that are
+    there in several sizes. `rate` is the expertise rate where the spec
+    compares rates, else None; a spec's `small`, `base` and `large` stand for the three sizes of Flan-T5.
+    """
+
+    spec: Spec
+    frame: pd.DataFrame
+    kept: Kept | None
+
+    @property
+    def missing(self) -> int:
+        return int((~self.frame["finished"]).sum())
+
+    def of(self, method: str | None = None, **fields: Any) -> pd.DataFrame:
+        """The rows of a configuration, by seed. What a field of the cell leaves open (None) agrees with anything."""
+        rows = self.frame
+        if method is not None:
+            rows = rows[rows["method"] == method]
+        for name, value in fields.items():
+            rows = rows[rows[name].isna() | (rows[name] == value)]
+        return rows.sort_values("seed", kind="stable")
+
+    def right(self, ids: Sequence[str]) -> Bools | None:
+        """Whether each answer was right, (cells, items); None where the cells have no or different items."""
+        if self.kept is None or not len(ids):
+            return None
+        answers = [self.kept.predictions(id) for id in ids]
+        if not all(len(labels) and np.array_equal(gold, answers[0][1]) for labels, gold in answers):
+            return None
+        return np.stack([labels == gold for labels, gold in answers])
+
+
+def gather(spec: Spec, kept: Kept | None) -> Gathered:
+    """Put the cells of a spec and the results together."""
+    cells = expand(spec)
+    rates = {cell.settings.get(RATE) for cell in cells if cell.method == "realm"}
+    rows = pd.DataFrame([_row(cell, several_rates=len(rates) > 1) for cell in cells]).astype({"rate": object})
+    found = pd.DataFrame() if kept is None else kept.frame(cells)
+    if len(found):
+        figures = found[[name for name in found.columns if name == "id" or name not in rows.columns]]
+        rows = rows.merge(figures, on="id", how="left")
+    if "accuracy" not in rows.columns:
+        rows["accuracy"] = np.nan
+    rows["finished"] = rows["accuracy"].notna()
+    return Gathered(spec, rows, kept)
+
+
+def _row(cell: Cell, several_rates: bool) -> dict[str, Any]:
+    settings: Mapping[str, Any] = cell.settings
+    scalar = cell.method == "realm" and settings.get("expertise") == "scalar"
+    return {
+        "id": cell.id,
+        "model": cell.model.removeprefix(FLAN),
+        "benchmark": cell.benchmark,
+        "noise": cell.noise,
+        "pool": cell.pool,
+        "regime": cell.regime,
+        "method": SCALAR if scalar else cell.method,
+        "seed": cell.seed,
+        "steps": cell.steps,
+        "rate": settings.get(RATE) if several_rates else None,
+        **_size(cell.pool),
+    }
+
+
+def _size(pool: str | None) -> dict[str, Any]:
+    """Of a pool whose size a spec varies: how accuracies are spread over it, and N. D3 and D1 are those of three."""
+    spread, _, size = {"D3": "graded:3", "D1": "one-reliable:3"}.get(pool or "", pool or "").partition(":")
+    return {"spread": spread, "annotators": int(size)} if size.isdigit() else {"spread": None, "annotators": None}

@@ -1,0 +1,211 @@
+"""Tables of accuracies: methods side by side, grouped as the paper groups them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from realm.lab.tables.contrasts import between
+from realm.lab.tables.gather import FIELDS, Gathered
+from realm.lab.tables.layouts import HEADS, Grouped, shown
+from realm.lab.tables.published import Published
+from realm.lab.tables.statistics import Summary
+from realm.lab.tables.table import Column, Entry, Row, Table
+
+DELTA = "Δ"
+ORACLE = "oracle"
+
+
+def grouped_table(gathered: Gathered, layout: Grouped, published: Published) -> Table:
+    """The table of a spec in the shape of `layout`."""
+    if layout.by_task:
+        gathered = replace(gathered, frame=by_task(gathered.frame), kept=None)
+    maker = _Maker(gathered, layout, published)
+    rows: list[Row] = []
+    for part in maker.parts():
+        made = [maker.row(key) for key in part]
+        rows += made
+        if layout.average and len(part) > 1:
+            rows.append(maker.average(made, part[0]))
+    constant = maker.constant()
+    title = gathered.spec.title + (f" ({constant})" if constant else "")
+    stub = tuple(HEADS.get(name, name.capitalize()) for name in maker.row_fields)
+    return Table(title, stub, tuple(column for column, _, _ in maker.columns), tuple(rows))
+
+
+def by_task(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per cell and task, with the accuracy on that task. Joined benchmarks are tasks by their own name."""
+    parts = []
+    for row in frame.to_dict("records"):
+        for task in str(row["benchmark"]).split("+"):
+            parts.append({**row, "task": task, "accuracy": row.get(f"accuracy/{task}", np.nan)})
+    return pd.DataFrame(parts)
+
+
+class _Maker:
+    """Rows and entries of one table."""
+
+    def __init__(self, gathered: Gathered, layout: Grouped, published: Published) -> None:
+        self.gathered, self.layout, self.published = gathered, layout, published
+        frame = gathered.frame
+        self.frame = frame[frame["method"] != ORACLE]
+        self.row_fields = [name for name in layout.rows if len(self._values(name)) > 1] or [layout.rows[-1]]
+        self.columns = self._columns()
+
+    def _values(self, name: str) -> list[Any]:
+        """The values of a field, as the spec lists them."""
+        return list(dict.fromkeys(self.frame[name].dropna()))
+
+    def constant(self) -> str:
+        """What every row has in common, for the title."""
+        fields = [name for name in ("model", "noise", "pool", "regime", "steps") if name not in self.row_fields]
+        fields = [name for name in fields if name != self.layout.columns]
+        said = [(name, self._values(name)) for name in fields]
+        return ", ".join(
+            f"{shown(values[0])} {name}" if name == "steps" else f"{name} {shown(values[0])}"
+            for name, values in said
+            if len(values) == 1
+        )
+
+    def parts(self) -> list[list[dict[str, Any]]]:
+        """The keys of the rows, in parts that an average may follow."""
+        there = self.frame.drop_duplicates(self.row_fields)[self.row_fields]
+        order = {name: {value: place for place, value in enumerate(self._values(name))} for name in self.row_fields}
+        keys = [dict(zip(self.row_fields, values, strict=True)) for values in there.itertuples(index=False)]
+        keys.sort(key=lambda key: tuple(order[name].get(key[name], -1) for name in self.row_fields))
+        parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for key in keys:
+            outer = tuple(value for name, value in key.items() if name != self.layout.average)
+            parts.setdefault(outer, []).append(key)
+        return list(parts.values())
+
+    def _columns(self) -> list[tuple[Column, dict[str, Any], str]]:
+        """Each column with the field it fixes and its method, or `DELTA`."""
+        layout, made = self.layout, []
+        if layout.oracle and (self.gathered.frame["method"] == ORACLE).any():
+            made.append((Column("", shown(ORACLE)), dict[str, Any](), ORACLE))
+        values = [None] if layout.columns is None else sorted_if_numbers(self._values(layout.columns))
+        for value in values:
+            fixed = {} if layout.columns is None or value is None else {layout.columns: value}
+            group = self._group(value)
+            there = set(self._of(fixed)["method"])
+            methods = [name for name in layout.methods if name in there]
+            made += [(Column(group, shown(method)), fixed, method) for method in methods]
+            if any(name in there for name in layout.delta):
+                made.append((Column(group, DELTA), fixed, DELTA))
+        return made
+
+    def _group(self, value: Any) -> str:
+        if value is None:
+            return ""
+        said = {"annotators": f"N={value:g}", "rate": f"rate {value:g}", "steps": f"{value} steps"} if not isinstance(
+            value, str
+        ) else {}
+        return said.get(str(self.layout.columns), shown(value))
+
+    def _of(self, fields: Mapping[str, Any]) -> pd.DataFrame:
+        rows = self.frame
+        for name, value in fields.items():
+            # A method that has no such setting (an expertise rate) is the same under each of its values.
+            rows = rows[(rows[name] == value) | (rows[name].isna() if name == "rate" else False)]
+        return rows
+
+    # ---------------------------------------------------------------- rows
+
+    def row(self, key: Mapping[str, Any]) -> Row:
+        entries = [self._entry(key, fixed, method) for _, fixed, method in self.columns]
+        labels = tuple(shown(key[name]) for name in self.row_fields)
+        return Row(labels, tuple(self._marked(entries)))
+
+    def _entry(self, key: Mapping[str, Any], fixed: Mapping[str, Any], method: str) -> Entry | None:
+        if method == ORACLE:
+            return self._accuracy(self._oracles(key), ORACLE)
+        rows = self._of({**key, **fixed})
+        if method == DELTA:
+            return self._delta(rows)
+        return self._accuracy(rows[rows["method"] == method], method)
+
+    def _oracles(self, key: Mapping[str, Any]) -> pd.DataFrame:
+        rows = self.gathered.frame
+        rows = rows[rows["method"] == ORACLE]
+        for name in set(key) & {"model", "benchmark", "steps", "task"}:
+            rows = rows[rows[name] == key[name]]
+        return rows
+
+    def _accuracy(self, rows: pd.DataFrame, method: str) -> Entry | None:
+        if not len(rows):
+            return None
+        key = self._key(rows)
+        ours = Summary.of(100 * rows["accuracy"].to_numpy(dtype=np.float64))
+        paper = self.published.figure(method, "accuracy", **key)
+        return Entry({**key, "method": method, "quantity": "accuracy"}, ours, len(rows), paper, self.layout.digits)
+
+    def _delta(self, rows: pd.DataFrame) -> Entry | None:
+        """REALM minus the best of the baselines that apply."""
+        means = {name: rows[rows["method"] == name]["accuracy"].mean() for name in self.layout.delta}
+        means = {name: mean for name, mean in means.items() if name in set(rows["method"])}
+        realm = rows[rows["method"] == "realm"]
+        if not means or not len(realm):
+            return None
+        best = max(means, key=lambda name: -1.0 if np.isnan(means[name]) else float(means[name]))
+        found = between(self.gathered, rows, "realm", best)
+        key = self._key(realm)
+        ours = None if found is None else Summary(100 * found.delta, np.nan, found.seeds)
+        paper = self.published.figure("realm", "delta", **key)
+        key = {**key, "method": "realm", "quantity": "delta", "against": best}
+        return Entry(key, ours, len(realm), paper, self.layout.digits, signed=True, contrast=found)
+
+    def _key(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """The fields in which all of these cells agree."""
+        key = {}
+        for name in FIELDS:
+            values = rows[name].dropna().unique()
+            key[name] = values[0] if len(values) == 1 else None
+        if "task" in rows.columns:
+            key["benchmark"] = rows["task"].iloc[0]
+        return key
+
+    def _marked(self, entries: Sequence[Entry | None]) -> list[Entry | None]:
+        """With the best method of each group marked."""
+        made = list(entries)
+        for group in dict.fromkeys(column.group for column, _, _ in self.columns):
+            rivals = {
+                place: entry.ours.mean
+                for place, (column, _, method) in enumerate(self.columns)
+                if column.group == group and method not in (DELTA, ORACLE)
+                and (entry := made[place]) is not None and entry.ours is not None
+            }  # fmt: skip
+            if len(rivals) > 1:
+                best = max(rivals, key=lambda place: rivals[place])
+                made[best] = replace(made[best], best=True)  # type: ignore[type-var]
+        return made
+
+    def average(self, rows: Sequence[Row], key: Mapping[str, Any]) -> Row:
+        """The mean of each column, and (as in the paper) of its standard deviations, where every row has it."""
+        entries: list[Entry | None] = []
+        for place, (_, _, method) in enumerate(self.columns):
+            of_column = [entry for row in rows if isinstance(entry := row.entries[place], Entry)]
+            known = [entry.ours for entry in of_column if entry.ours is not None]
+            if not of_column:
+                entries.append(None)
+                continue
+            whole = len(known) == len(rows)
+            ours = Summary(
+                float(np.mean([one.mean for one in known])), float(np.mean([one.std for one in known])), known[0].seeds
+            ) if whole else None  # fmt: skip
+            fields = {**of_column[0].key, "benchmark": "average"}
+            named = {name: fields.get(name) for name in FIELDS}
+            quantity = "delta" if method == DELTA else "accuracy"
+            paper = self.published.figure("realm" if method == DELTA else method, quantity, **named)
+            first = of_column[0]
+            entries.append(Entry(fields, ours, first.seeds, paper, first.digits, first.signed))
+        labels = tuple("Avg" if name == self.layout.average else shown(key[name]) for name in self.row_fields)
+        return Row(labels, tuple(self._marked(entries)), average=True)
+
+
+def sorted_if_numbers(values: Sequence[Any]) -> list[Any]:
+    return sorted(values) if all(not isinstance(value, str) for value in values) else list(values)

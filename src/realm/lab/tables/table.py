@@ -1,0 +1,80 @@
+"""What a table is, whatever it is printed as: rows and columns of entries, each with the paper's figure beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from realm.lab.tables.statistics import Contrast, Summary
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One figure.
+
+    | field | meaning |
+    |---|---|
+    | ours | mean and spread over the finished seeds, in the unit shown; None while no cell is finished |
+    | seeds | how many seeds there should be |
+    | paper | mean and standard deviation of the paper, in the same unit; None where nothing corresponds |
+    | digits | decimals shown |
+    | signed | whether it is a difference |
+    | contrast | for a difference of accuracies, how sure it is |
+    | best | whether it is the best of its row and group |
+    | key | what it is: fields of the configuration, method and quantity |
+    """
+
+    key: Mapping[str, Any]
+    ours: Summary | None
+    seeds: int
+    paper: tuple[float, float | None] | None = None
+    digits: int = 2
+    signed: bool = False
+    contrast: Contrast | None = None
+    best: bool = False
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours.mean - self.paper[0]
+
+    @property
+    def partial(self) -> bool:
+        return self.ours is not None and self.ours.seeds < self.seeds
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: the group it stands under (empty for none) and its own name."""
+
+    group: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its labels, an entry per column (text stands as it is, None is left empty)."""
+
+    labels: tuple[str, ...]
+    entries: tuple[Entry | str | None, ...]
+    average: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. `stub` names the columns of the rows' labels; `notes` stand below it."""
+
+    title: str
+    stub: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry for row in self.rows for entry in row.entries if isinstance(entry, Entry)]
+
+    @property
+    def has_paper(self) -> bool:
+        return any(entry.paper is not None for entry in self.entries)
