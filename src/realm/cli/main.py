@@ -18,6 +18,7 @@ from realm.cli import (
     export,
     import_,
     info,
+    lab,
     models,
     predict,
     relabel,
@@ -68,6 +69,7 @@ app.command()(export.export)
 app.command()(report.report)
 app.command()(demo.demo)
 app.command()(simulate.simulate)
+app.add_typer(lab.app, name="lab")
 app.add_typer(models.app, name="models")
 app.command()(info.info)
 

@@ -21,14 +21,11 @@ from safetensors.numpy import load_file
 from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.inference.evaluate import evaluate, gold_items
-from realm.inference.predict import Scores, score
-from realm.training import METHODS, RealmConfig, RealmTrainer
+from realm.inference.predict import Scores
+from realm.lab.fitting import AGGREGATED, held_out_split, quiet_trainer, spearman_with_gold, trial_score
+from realm.training import METHODS, RealmConfig
 from realm.training.files import read_json, write_json
-from realm.training.methods import training_labels
 from realm.training.run_folder import check_output, fingerprint, write_tensors
-
-AGGREGATED = ("majority", "dawid-skene")
-HELD_OUT = 0.1
 
 MakeConfig = Callable[..., RealmConfig]
 
@@ -98,12 +95,13 @@ class Comparison:
             if stored["key"] != key:
                 raise RealmError(f"{path} was made with other data or settings. Use --overwrite or another --output.")
             return dict(stored["figures"])
-        trainer = self._train(table, config)
+        trainer = quiet_trainer(self.model, table, config, self.test)
+        trainer.train()
         scores = trainer.test_scores()
         figures: dict[str, Any] = {k: v for k, v in evaluate(self.test, scores).items() if isinstance(v, int | float)}
         if trainer.channel is not None and self.annotations.gold is not None:
-            figures["expertise_spearman"] = _spearman(table, trainer.estimate().beta)
-            figures["expertise_trained_spearman"] = _spearman(table, trainer.channel.expertise().numpy())
+            figures["expertise_spearman"] = spearman_with_gold(table, trainer.estimate().beta)[0]
+            figures["expertise_trained_spearman"] = spearman_with_gold(table, trainer.channel.expertise().numpy())[0]
         write_tensors(path.with_suffix(".safetensors"), log_probs=scores.log_probs.astype(np.float32))
         write_json(path, {"key": key, "figures": figures})
         self.say(f"{method}, seed {seed}: accuracy {figures['accuracy']:.4f}")
@@ -112,14 +110,6 @@ class Comparison:
     def _config(self, method: str, seed: int, settings: dict[str, float]) -> RealmConfig:
         fixed = {"save_strategy": "no", "write_run": False, "disable_tqdm": True, "method": method, "seed": seed}
         return self.make_config(self.output / "training", **{**fixed, **settings})
-
-    def _train(self, table: Annotations, config: RealmConfig) -> RealmTrainer:
-        from transformers.trainer_callback import PrinterCallback
-
-        trainer = RealmTrainer(self.model, table, config, test=self.test)
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-        return trainer
 
     def _key(self, table: Annotations, config: RealmConfig) -> str:
         said = json.dumps([self.model, config.settings(), fingerprint(table), fingerprint(self.test)], default=str)
@@ -154,55 +144,12 @@ class Comparison:
         key = self._key(table, config)
         if path.exists() and (stored := read_json(path))["key"] == key:
             return float(stored["likelihood"])
-        kept, held_out = table.split(HELD_OUT, seed=0)
-        trainer = self._train(kept, config)
-        labels = training_labels(table, method).annotations
-        likelihood = held_out_likelihood(trainer, held_out, _labels_of(labels, held_out, table))
+        kept, held_out = held_out_split(table)
+        trainer = quiet_trainer(self.model, kept, config)
+        trainer.train()
+        likelihood = trial_score(trainer, table, held_out)
         write_json(path, {"key": key, "likelihood": likelihood})
         return likelihood
-
-
-def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: Annotations) -> float:
-    """Mean log-likelihood of the annotations of items that were not trained on, under model and channel."""
-    import torch
-
-    scores = score(trainer.scorer, trainer.scorer.encode(held_out))
-    with torch.no_grad():
-        channel = trainer.labels.channel.eval()
-        likelihood = channel(
-            torch.from_numpy(scores.log_probs).float(),
-            torch.from_numpy(held_out.option_counts.astype(np.int64)),
-            torch.from_numpy(labels.item.astype(np.int64)),
-            torch.from_numpy(labels.annotator.astype(np.int64)),
-            torch.from_numpy(held_out.item_tasks[labels.item].astype(np.int64)),
-            torch.from_numpy(labels.label.astype(np.int64)),
-        )
-    return float(likelihood.mean())
-
-
-def _labels_of(labels: Annotations, held_out: Annotations, table: Annotations) -> Annotations:
-    """What a method takes for labels, restricted to the held-out items (aggregated over the whole table)."""
-    place = {item: index for index, item in enumerate(zip(table.item_ids.to_pylist(), table.item_tasks, strict=True))}
-    wanted = [place[item] for item in zip(held_out.item_ids.to_pylist(), held_out.item_tasks, strict=True)]
-    return labels.take_items(np.array(wanted, dtype=np.int64))
-
-
-def _spearman(table: Annotations, beta: npt.NDArray[np.floating[Any]], least: int = 10) -> float | None:
-    """Rank correlation of learned expertise with agreement with gold, over annotators with enough annotations."""
-    from scipy.stats import spearmanr
-
-    assert table.gold is not None
-    known = table.gold[table.item] != -1
-    who, right = table.annotator[known], table.label[known] == table.gold[table.item[known]]
-    counts = np.bincount(who, minlength=table.n_annotators)
-    ranked = counts >= least
-    if ranked.sum() < 3:
-        return None
-    agreement = np.bincount(who, right, minlength=table.n_annotators)[ranked] / counts[ranked]
-    mean_beta = np.nanmean(beta, axis=1)[ranked]
-    return (
-        None if np.ptp(mean_beta) == 0 or np.ptp(agreement) == 0 else float(spearmanr(mean_beta, agreement).statistic)
-    )
 
 
 def check_comparison_output(folder: Path, overwrite: bool) -> None:

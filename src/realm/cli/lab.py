@@ -1,0 +1,151 @@
+"""`realm lab`: the paper's tables as grids of cells, run as far as they are missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from realm.cli.screen import interactive, note, show_table
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    from realm.lab.grid.cell import Cell
+    from realm.lab.grid.run import Progress
+
+app = typer.Typer(no_args_is_help=True, help="Reproduce the paper's tables and figures: grids, results, tables, plots.")
+
+RESULTS = Path("runs/lab/results.sqlite")
+ResultsFile = Annotated[Path, typer.Option("--results", help="SQLite file with the finished cells.")]
+SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A name from `realm lab list`, or a YAML file.")]
+
+
+@app.command("list")
+def list_specs(
+    results: ResultsFile = RESULTS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a script.")] = False,
+) -> None:
+    """List the specs that come with the package, with the cells of each and how many are finished."""
+    import json
+
+    from realm.lab.grid.results import Results
+    from realm.lab.grid.spec import expand, load_spec, packaged_specs
+
+    opened = Results.open(results) if results.is_file() else None
+    rows = []
+    for name in packaged_specs():
+        spec = load_spec(name)
+        cells = expand(spec)
+        finished = 0 if opened is None else len(cells) - len(opened.missing(cells))
+        rows.append({"spec": name, "cells": len(cells), "finished": finished, "paper": spec.paper, "title": spec.title})
+    if as_json:
+        typer.echo(json.dumps(rows))
+    else:
+        show_table(
+            "Specs",
+            ["spec", "cells", "finished", "title"],
+            [[r["spec"], r["cells"], r["finished"], r["title"]] for r in rows],
+        )
+
+
+@app.command()
+def run(
+    spec: SpecName,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the benchmarks' files; by default they come from the hub.")
+    ] = None,
+    results: ResultsFile = RESULTS,
+    jobs: Annotated[int, typer.Option(help="Cells to run at once.")] = 1,
+    engine: Annotated[str, typer.Option(help="`processes`, or `ray` for a Ray cluster.")] = "processes",
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only these cells, such as `method=realm,noisy`; may be repeated.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Run this many cells at most.")] = None,
+) -> None:
+    """Run the cells of a spec that are missing. Stop it as you like: the same command goes on."""
+    from realm.lab.grid.engines import ENGINES
+    from realm.lab.grid.results import Results
+    from realm.lab.grid.run import run_grid
+    from realm.lab.grid.spec import expand, load_spec
+
+    if engine not in ENGINES:
+        raise RealmError(f"--engine {engine}: must be one of {', '.join(ENGINES)}.")
+    if jobs < 1 or (limit is not None and limit < 1):
+        raise RealmError("--jobs and --limit must be 1 or more.")
+    cells = selected(expand(load_spec(spec), say=note), only or [])
+    opened = Results.open(results, create=True)
+    before = len(cells) - len(opened.missing(cells))
+    note(f"{len(cells)} cells, {before} of them finished, in {results}")
+    screen = Screen()
+    try:
+        failed = run_grid(cells, opened, data=data, engine=engine, workers=jobs, limit=limit, heard=screen.heard)
+    except KeyboardInterrupt:
+        note("stopped. Finished cells are kept: the same command goes on.")
+        raise typer.Exit(130) from None
+    finally:
+        screen.close()
+    note(f"{len(cells) - len(opened.missing(cells))} of {len(cells)} cells are finished")
+    if failed:
+        listed = "\n".join(f"  {cell}: {error}" for cell, error in list(failed.items())[:5])
+        raise RealmError(f"{len(failed)} cells failed:\n{listed}")
+
+
+def selected(cells: list[Cell], only: list[str]) -> list[Cell]:
+    """The cells that agree with every `field=value,value`."""
+    from dataclasses import fields
+
+    names = [f.name for f in fields(type(cells[0]))] if cells else []
+    wanted: dict[str, list[str]] = {}
+    for said in only:
+        name = ""
+        for part in said.split(","):
+            before, given, after = part.partition("=")
+            name, value = (before.strip(), after) if given else (name, before)
+            if name not in names:
+                raise RealmError(f"--only {said}: must be like method=realm,noisy; fields are {', '.join(names)}.")
+            wanted.setdefault(name, []).append(value.strip())
+    kept = [cell for cell in cells if all(str(getattr(cell, name)) in values for name, values in wanted.items())]
+    if cells and not kept:
+        raise RealmError(f"--only {' '.join(only)}: no cell of the spec agrees.")
+    return kept
+
+
+class Screen:
+    """A bar with the time left in a terminal, a line for each finished cell elsewhere."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+        self.job: Any = None
+
+    def heard(self, progress: Progress, cell: Cell, result: Any) -> None:
+        left = time_left(progress.seconds_left)
+        if not interactive():
+            if result is not None:
+                score = next((f"{name} {value:.4f}" for name, value in result.figures.items() if name in SCORES), "")
+                place = f"[{progress.cells_done}/{progress.cells}]"
+                note(f"{place} {cell}: {score} ({result.seconds:.0f} s; {left})")
+            return
+        if self.bar is None:
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            self.bar = Bar(MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[left]}  {task.description}"))
+            self.bar.start()
+            self.job = self.bar.add_task("", total=progress.cells, left="")
+        self.bar.update(self.job, completed=progress.cells_done, description=str(cell), left=left)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+SCORES = ("accuracy", "held_out_likelihood")
+
+
+def time_left(seconds: float | None) -> str:
+    if seconds is None:
+        return "time left unknown"
+    if seconds < 90:
+        return f"about {seconds:.0f} s left"
+    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
