@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm.lab.significance import Floats
 from realm.lab.tables.gather import FIELDS, Gathered
 from realm.lab.tables.layouts import HEADS, shown
 from realm.lab.tables.statistics import LEVEL, Contrast, Wins, contrast, count_wins
@@ -28,7 +27,7 @@ class Compared:
 
 
 def configurations(gathered: Gathered) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """The configurations that REALM is trained in, with their cells of every method but the oracle, in the spec's order."""
+    """The configurations that REALM is trained in, in the spec's order, with their cells of all methods but the oracle."""
     seen = gathered.frame[gathered.frame["method"] == FIRST].drop_duplicates(list(FIELDS))
     for values in seen[list(FIELDS)].itertuples(index=False):
         fields = {name: (None if _absent(value) else value) for name, value in zip(FIELDS, values, strict=True)}
@@ -52,12 +51,12 @@ def between(gathered: Gathered, rows: pd.DataFrame, first: str, second: str) -> 
     """Two methods of one configuration, paired by seed and by item."""
     by_seed = [rows[rows["method"] == name].set_index("seed") for name in (first, second)]
     seeds = by_seed[0].index.intersection(by_seed[1].index)
-    accuracies: list[Floats] = [one.loc[seeds, "accuracy"].to_numpy(dtype=np.float64) for one in by_seed]
-    both = ~np.isnan(accuracies[0]) & ~np.isnan(accuracies[1])
+    ours, theirs = (one.loc[seeds, "accuracy"].to_numpy(dtype=np.float64) for one in by_seed)
+    both = ~np.isnan(ours) & ~np.isnan(theirs)
     right = [gathered.right(one.loc[seeds[both], "id"].tolist()) for one in by_seed]
     if right[0] is None or right[1] is None or right[0].shape != right[1].shape:
-        return contrast((first, second), *accuracies)
-    return contrast((first, second), *accuracies, (right[0], right[1]))
+        return contrast((first, second), ours, theirs)
+    return contrast((first, second), ours, theirs, (right[0], right[1]))
 
 
 # -------------------------------------------------------------------- shown
@@ -72,8 +71,8 @@ def contrast_table(compared: Sequence[Compared]) -> Table:
         made = one.contrast
         interval = "" if made.low is None or made.high is None else f"{100 * made.low:+.1f} to {100 * made.high:+.1f}"
         cells = (
-            shown(made.second), f"{100 * made.delta:+.2f}", str(made.seeds), made.signs, p_shown(made.p_seeds), interval,
-            p_shown(made.p_items),
+            shown(made.second), f"{100 * made.delta:+.2f}", str(made.seeds), made.signs, p_shown(made.p_seeds),
+            interval, p_shown(made.p_items),
         )  # fmt: skip
         rows.append(Row(tuple(_said(one.fields[name]) for name in varying), cells))
     stub = tuple(HEADS.get(name, name.capitalize()) for name in varying)

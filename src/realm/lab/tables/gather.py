@@ -37,9 +37,9 @@ class Gathered:
     """The cells of a spec and their results.
 
     `frame` has a row per cell: id, model, benchmark, noise, pool, regime, method, seed, steps, rate, `finished`,
-    accuracy and the other figures (NaN where the cell is not finished). `spread` and `annotators` describe pools that are
-    there in several sizes. `rate` is the expertise rate where the spec
-    compares rates, else None; a spec's `small`, `base` and `large` stand for the three sizes of Flan-T5.
+    accuracy and the other figures (NaN where the cell is not finished). `spread` and `annotators` describe pools that
+    come in several sizes. `rate` is the expertise rate where the spec compares rates, else None. The models `small`,
+    `base` and `large` are the three sizes of Flan-T5.
     """
 
     spec: Spec

@@ -102,9 +102,11 @@ class _Maker:
     def _group(self, value: Any) -> str:
         if value is None:
             return ""
-        said = {"annotators": f"N={value:g}", "rate": f"rate {value:g}", "steps": f"{value} steps"} if not isinstance(
-            value, str
-        ) else {}
+        said = (
+            {"annotators": f"N={value:g}", "rate": f"rate {value:g}", "steps": f"{value} steps"}
+            if not isinstance(value, str)
+            else {}
+        )
         return said.get(str(self.layout.columns), shown(value))
 
     def _of(self, fields: Mapping[str, Any]) -> pd.DataFrame:

@@ -60,9 +60,7 @@ class Grouped:
 
 
 GROUPED: dict[str, Grouped] = {
-    "real": Grouped(
-        ("benchmark", "model"), "regime", ("realm", *BASELINES), BASELINES, oracle=True, digits=1
-    ),
+    "real": Grouped(("benchmark", "model"), "regime", ("realm", *BASELINES), BASELINES, oracle=True, digits=1),
     "uniform": Grouped(("model", "benchmark"), "pool", oracle=True, average="benchmark"),
     "noise-types": Grouped(("pool", "model", "benchmark"), "noise", oracle=True, average="benchmark"),
     "multitask": Grouped(("model", "pool"), "noise", delta=(), oracle=True),

@@ -1,0 +1,108 @@
+"""Tables of counts: in how many configurations REALM is better, and in how many that is significant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from realm.lab.grid.cell import JOINED
+from realm.lab.tables.contrasts import BASELINE, Compared, configurations, contrasts, wins_said
+from realm.lab.tables.gather import Gathered
+from realm.lab.tables.layouts import shown
+from realm.lab.tables.published import Published
+from realm.lab.tables.statistics import Summary, Wins, count_wins
+from realm.lab.tables.table import Column, Entry, Row, Table
+
+COUNTED = ("significance", "wins")
+"""Tables of counts by the name a spec gives as `table`."""
+OTHER = "app:significance"
+"""Where the paper gives its counts by model size and over all."""
+
+
+def significance_table(gathered: Gathered, published: Published) -> Table:
+    """Outcomes of the paired t-test over seeds, by benchmark and by model."""
+    made = contrasts(gathered, [BASELINE])
+    by_model = Published(OTHER if len(published) else None)
+    columns = tuple(Column("", name) for name in ("configurations", "REALM better", "no sig. diff.", "Noisy better"))
+    quantities = ("configurations", "significant-wins", "not-significant", "significant-losses")
+    rows = []
+    for field, label in (("benchmark", "Dataset"), ("model", "Model")):
+        for value in dict.fromkeys(one.fields[field] for one in made):
+            of_value = _counted(made, lambda fields, f=field, v=value: fields[f] == v)  # type: ignore[misc]
+            source = published if field == "benchmark" else by_model
+            figures = (of_value.configurations, of_value.better, of_value.undecided, of_value.worse)
+            entries = [
+                _count(figure, name, source, **{field: value}) for name, figure in zip(quantities, figures, strict=True)
+            ]
+            rows.append(Row((label, shown(value)), tuple(entries)))
+    every = count_wins(one.contrast for one in made)
+    totals = (every.configurations, every.better, every.undecided, every.worse)
+    rows.append(
+        Row(
+            ("All", ""),
+            tuple(_count(n, name, published, benchmark="all") for name, n in zip(quantities, totals, strict=True)),
+            average=True,
+        )
+    )
+    decided = every.better + every.worse
+    notes = [f"In {every.unanimous} of the {decided} significant configurations the winner is ahead on every seed."]
+    if len(published):
+        notes[0] += " In the paper: 93 of 103."
+    return Table(gathered.spec.title, ("", ""), columns, tuple(rows), notes)
+
+
+def wins_table(gathered: Gathered, published: Published) -> Table:
+    """Outright wins by mean accuracy, over single-task and multi-task configurations."""
+    made = contrasts(gathered, [BASELINE])
+    groups: list[tuple[str, Callable[[Any], bool]]] = [
+        ("single task", lambda fields: JOINED not in fields["benchmark"]),
+        ("several tasks", lambda fields: JOINED in fields["benchmark"]),
+    ]
+    for noise in dict.fromkeys(one.fields["noise"] for one in made):
+        groups.append((f"{noise} noise", lambda fields, n=noise: fields["noise"] == n))  # type: ignore[misc]
+    groups.append(("All", lambda fields: True))
+    columns = tuple(Column("", name) for name in ("configurations", "ahead", "behind", "mean difference"))
+    rows = []
+    for name, within in groups:
+        chosen = [one for one in made if within(one.fields)]
+        if not chosen:
+            continue
+        wins = count_wins(one.contrast for one in chosen)
+        last = name == "All"
+        mean = 100 * sum(one.contrast.delta for one in chosen) / len(chosen)
+        delta = published.figure("realm", "average-delta") if last else None
+        delta = published.figure("realm", "single-task-average-delta") if name == "single task" else delta
+        entries: tuple[Entry | str | None, ...] = (
+            _count(wins.configurations, "configurations", published) if last else str(wins.configurations),
+            _count(wins.ahead, "wins", published) if last else str(wins.ahead),
+            str(wins.behind),
+            Entry({"quantity": "delta", "group": name}, Summary(mean, float("nan"), 1), 1, delta, 1, signed=True),
+        )
+        rows.append(Row((name,), entries, average=last))
+    exceptions = ", ".join(_named(one) for one in made if one.contrast.delta < 0)
+    notes = [f"Behind in: {exceptions}."] if exceptions else []
+    return Table(gathered.spec.title, ("Configurations",), columns, tuple(rows), notes)
+
+
+def counted_table(gathered: Gathered, name: str, published: Published) -> Table:
+    """A table of counts by its name. Only configurations with finished cells of both methods are counted."""
+    table = (significance_table if name == "significance" else wins_table)(gathered, published)
+    wanted = sum(1 for _ in configurations(gathered))
+    made = contrasts(gathered, [BASELINE])
+    notes = [*table.notes, wins_said(count_wins(one.contrast for one in made))]
+    if len(made) < wanted:
+        notes.append(f"{wanted - len(made)} of the {wanted} configurations have no finished pair yet.")
+    return Table(table.title, table.stub, table.columns, table.rows, notes)
+
+
+def _counted(made: Sequence[Compared], within: Callable[[Any], bool]) -> Wins:
+    return count_wins(one.contrast for one in made if within(one.fields))
+
+
+def _count(n: int, quantity: str, published: Published, **fields: Any) -> Entry:
+    paper = published.figure("realm", quantity, **fields)
+    return Entry({**fields, "quantity": quantity}, Summary(n, float("nan"), 1), 1, paper, digits=0)
+
+
+def _named(one: Compared) -> str:
+    return " ".join(shown(one.fields[name]) for name in ("benchmark", "model", "noise", "pool") if one.fields[name])
