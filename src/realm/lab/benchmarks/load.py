@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.lab.benchmarks import detox, questions
 from realm.lab.benchmarks.base import Benchmark
@@ -40,4 +42,10 @@ def load_benchmark(name: str, folder: str | Path | None = None, *, offline: bool
     """
     if name not in LOADERS:
         raise RealmError(f"There is no benchmark '{name}'. There are: {', '.join(NAMES)}.")
-    return LOADERS[name](None if folder is None else Path(folder), offline)
+    made = LOADERS[name](None if folder is None else Path(folder), offline)
+    return replace(made, train=_named(made.train, name), test=_named(made.test, name))
+
+
+def _named(table: Annotations, name: str) -> Annotations:
+    """A single task takes the name of the set, so that several sets can be trained jointly."""
+    return table if len(table.tasks) > 1 else replace(table, tasks=(replace(table.tasks[0], name=name),))
