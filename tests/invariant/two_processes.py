@@ -1,19 +1,17 @@
-"""The same short runs in one process and in two: what is run, and the program that `torchrun` starts.
-
-    torchrun --nproc-per-node 2 -m tests.invariant.two_processes MODELS OUTPUT CASE...
-"""
+"""The same short runs in one process and in two: what is run, and what each process does."""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-EFFECTIVE = 16
+EFFECTIVE = 8
 
 
 @dataclass(frozen=True)
@@ -22,41 +20,49 @@ class Case:
 
     kind: str = "causal"
     double: bool = True
+    micro: int = 4
     table: dict[str, Any] = field(default_factory=lambda: {"n_items": 50, "per_item": 2})
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-FULL: dict[str, Any] = {}
 LORA = {"lora_rank": 2}
 FROZEN = {"train_layers": 1, "cache_gb": 0.0}  # the cache holds fp32, so float64 goes without it
 ANNOTATION = {"batch_unit": "annotation"}
 DENSE = {"expertise_optimizer": "adamw"}
+GOLD = {"use_gold": True}
 
 CASES = {
-    "full": Case("seq2seq"),
-    "full-annotation-dense": Case("causal", settings=ANNOTATION | DENSE),
-    "lora-dense": Case("causal", settings=LORA | DENSE),
-    "lora-annotation": Case("bert", settings=LORA | ANNOTATION),
-    "frozen": Case("causal", settings=FROZEN),
-    "frozen-annotation-dense": Case("seq2seq", settings=FROZEN | ANNOTATION | DENSE),
-    "em": Case("bert", settings={"expertise_update": "em"}),
-    "gold": Case("bert", settings={"use_gold": True}),
-    "gold-annotation": Case("bert", settings={"use_gold": True} | ANNOTATION),
-    "float32": Case("causal", double=False),
-    "float32-lora": Case("seq2seq", double=False, settings=LORA),
+    "full": Case("seq2seq", micro=2),
+    "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE),
+    "frozen-annotation": Case("causal", settings=FROZEN | ANNOTATION),
+    "em-gold": Case("bert", settings={"expertise_update": "em"} | GOLD),
     "float32-cache": Case("causal", double=False, settings={"train_layers": 1}),
 }
 MORE = {
     "full-dense": Case("bert", settings=DENSE),
     "full-annotation": Case("seq2seq", settings=ANNOTATION),
+    "full-annotation-dense": Case("causal", micro=1, settings=ANNOTATION | DENSE),
     "lora": Case("seq2seq", settings=LORA),
-    "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE),
-    "frozen-dense": Case("bert", settings=FROZEN | DENSE),
-    "frozen-annotation": Case("causal", settings=FROZEN | ANNOTATION),
-    "tasks-cloze": Case("causal", table={"n_items": 50, "tasks": 2}, settings={"answers": "cloze"}),
+    "lora-dense": Case("causal", settings=LORA | DENSE),
+    "lora-annotation": Case("bert", settings=LORA | ANNOTATION),
+    "frozen": Case("seq2seq", settings=FROZEN),
+    "frozen-dense": Case("causal", settings=FROZEN | DENSE),
+    "frozen-annotation-dense": Case("bert", micro=2, settings=FROZEN | ANNOTATION | DENSE),
+    "em": Case("causal", settings={"expertise_update": "em"}),
+    "em-annotation": Case("bert", settings={"expertise_update": "em"} | ANNOTATION),
+    "gold": Case("causal", settings=GOLD),
+    "gold-annotation": Case("bert", micro=1, settings=GOLD | ANNOTATION),
     "experts": Case("bert", settings={"experts": ["w0"]}),
     "noisy": Case("bert", settings={"method": "noisy"}),
+    "tasks-cloze": Case("causal", table={"n_items": 50, "tasks": 2}, settings={"answers": "cloze"}),
+    "checkpointing": Case("causal", settings={"gradient_checkpointing": True}),
+    "float32": Case("causal", double=False),
+    "float32-lora": Case("causal", double=False, settings=LORA),
 }
+
+
+def processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def run_case(case: Case, models: Path, folder: Path) -> dict[str, np.ndarray]:
@@ -64,15 +70,14 @@ def run_case(case: Case, models: Path, folder: Path) -> dict[str, np.ndarray]:
     from tests.runs import trainer, trajectory
     from tests.tiny import crowd
 
-    world = int(os.environ.get("WORLD_SIZE", "1"))
     made = trainer(
         str(models / case.kind),
         crowd(**case.table),
         folder,
         double=case.double,
         max_steps=20,
-        per_device_train_batch_size=4,
-        gradient_accumulation_steps=EFFECTIVE // (4 * world),
+        per_device_train_batch_size=case.micro,
+        gradient_accumulation_steps=EFFECTIVE // (case.micro * processes()),
         **case.settings,
     )
     # LoRA's own parameters leave the model when they are merged at the end, so they are held here.
@@ -82,12 +87,68 @@ def run_case(case: Case, models: Path, folder: Path) -> dict[str, np.ndarray]:
     return {"losses": losses, "omegas": omegas, "weights": weights}
 
 
-def main() -> None:
-    models, output = Path(sys.argv[1]), Path(sys.argv[2])
-    rank = os.environ["RANK"]
-    for name in sys.argv[3:]:
+def run_cases(names: list[str], models: Path, output: Path) -> None:
+    """Run these cases in this process and save what was found."""
+    rank = os.environ.get("RANK", "0")
+    for name in names:
         np.savez(output / f"{name}.{rank}.npz", **run_case({**CASES, **MORE}[name], models, output / "run"))
 
 
-if __name__ == "__main__":
-    main()
+WRITING = {
+    "write_run": True, "train_layers": 1, "max_steps": 7, "save_strategy": "steps", "save_steps": 2, "logging_steps": 3,
+    "per_device_train_batch_size": 4,
+}  # fmt: skip
+
+
+def writing_trainer(model: str, folder: Path, **settings: Any) -> Any:
+    """A run of seven steps in mid-epoch, with a checkpoint every other step, a test table and a warning to print."""
+    from tests.runs import trainer
+    from tests.tiny import crowd
+
+    chosen = {**WRITING, "gradient_accumulation_steps": EFFECTIVE // (4 * processes()), **settings}
+    return trainer(model, crowd(40, per_item=1), folder, test=crowd(12, seed=3), **chosen)
+
+
+def write_runs(model: str, output: Path) -> None:
+    """Runs with a folder. Each process is given a folder of its own, as on machines that share no disk.
+
+    `whole` is left to finish, `stopped` is interrupted and resumed, `left` is interrupted and left to the test.
+    """
+    from realm.errors import RealmError
+    from realm.training.trunk_cache import TrunkCache
+    from tests.invariant.test_resume import StopAt
+
+    rank = os.environ["RANK"]
+    os.environ["REALM_HOME"] = str(output / "home")
+    told, built = _Told(), []
+    logging.getLogger("realm").addHandler(told)
+    build = TrunkCache._build
+    TrunkCache._build = lambda *args: (built.append(1), build(*args))[1]
+
+    def folder(name: str) -> Path:
+        return output / (name if rank == "0" else f"elsewhere-{name}")
+
+    writing_trainer(model, folder("whole")).train()
+    for name in ("stopped", "left"):
+        stopped = writing_trainer(model, folder(name))
+        stopped.add_callback(StopAt(5))
+        try:
+            stopped.train()
+        except KeyboardInterrupt:
+            pass
+    writing_trainer(model, folder("stopped")).train(resume_from_checkpoint=True)
+    try:
+        writing_trainer(model, folder("whole")).train()
+    except RealmError as error:
+        refused = str(error)
+    found = {"told": told.messages, "built": len(built), "refused": refused}
+    (output / f"found.{rank}.json").write_text(json.dumps(found))
+
+
+class _Told(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())

@@ -1,0 +1,45 @@
+"""Processes that tests start and may kill: forked from a server that has imported everything, so that each is cheap."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
+from typing import Any
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["realm.training.trainer", "tests.runs", "tests.tiny", "peft", "transformers"])
+
+
+def start(act: Callable[..., Any], *args: Any, **environment: str) -> ForkServerProcess:
+    """Begin `act(*args)`, a function of a module, in a process with these environment variables."""
+    environment = {"REALM_HOME": os.environ["REALM_HOME"], "OMP_NUM_THREADS": "1", **environment}
+    process = _context.Process(target=_run, args=(act, args, environment), daemon=True)
+    process.start()
+    return process
+
+
+def _run(act: Callable[..., Any], args: tuple[Any, ...], environment: dict[str, str]) -> None:
+    import torch
+
+    os.environ.update(environment)
+    torch.set_num_threads(1)
+    act(*args)
+
+
+def run_together(act: Callable[..., Any], *args: Any, world: int = 2, timeout: float = 300) -> None:
+    """Run `act(*args)` in `world` processes that find each other as those of `torchrun` do; fail if one fails."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [start(act, *args, **shared, RANK=str(r), LOCAL_RANK=str(r)) for r in range(world)]
+    try:
+        for process in ranks:
+            process.join(timeout)
+        assert [process.exitcode for process in ranks] == [0] * world
+    finally:
+        for process in ranks:
+            process.kill()

@@ -1,0 +1,121 @@
+"""Two processes (gloo, on the processor) follow the trajectory of one, and only the first of them writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+
+from realm.training import Run
+from tests.forked import run_together
+from tests.invariant.two_processes import CASES, MORE, run_case, run_cases, write_runs, writing_trainer
+from tests.tiny import crowd, save_tiny
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for kind in ("seq2seq", "causal", "bert"):
+        save_tiny(folder / kind, kind, layers=2, width=16)
+    return folder
+
+
+def compare(name: str, models: Path, folder: Path) -> dict[str, float]:
+    """The largest difference of either process from the run of one process."""
+    case = {**CASES, **MORE}[name]
+    one = run_case(case, models, folder / "run")
+    two = [np.load(folder / f"{name}.{rank}.npz") for rank in range(2)]
+    assert len(one["losses"]) == 20 and np.ptp(one["losses"]) > 0.001
+    if case.settings.get("method") != "noisy":
+        assert np.abs(one["omegas"][-1] - one["omegas"][0]).max() > 0.01
+    differences = {"losses": np.abs((two[0]["losses"] + two[1]["losses"]) / 2 - one["losses"]).max()}
+    for part in ("omegas", "weights"):
+        differences[part] = max(np.abs(found[part] - one[part]).max(initial=0.0) for found in two)
+    assert max(differences.values()) < (1e-8 if case.double else 1e-4), (name, differences)
+    return differences
+
+
+@pytest.fixture(scope="module")
+def ran_together(models, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("two")
+    run_together(run_cases, list(CASES), models, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_follow_the_trajectory_of_one(name, models, ran_together) -> None:
+    compare(name, models, ran_together)
+
+
+@pytest.mark.slow
+def test_two_processes_follow_the_trajectory_of_one_in_every_other_configuration(models, tmp_path) -> None:
+    run_together(run_cases, list(MORE), models, tmp_path, timeout=900)
+    for name in MORE:
+        print(name, compare(name, models, tmp_path))
+
+
+def test_only_the_first_process_writes(models, tmp_path) -> None:
+    model = str(models / "causal")
+    run_together(write_runs, model, tmp_path)
+    first, second = (json.loads((tmp_path / f"found.{rank}.json").read_text()) for rank in range(2))
+    assert not list(tmp_path.glob("elsewhere-*"))
+    assert (first["built"], second["built"]) == (2, 0)  # the states of the training and the test table, once
+    assert any("one annotation" in message for message in first["told"]) and second["told"] == []
+    assert "already holds a run" in first["refused"] and second["refused"] == first["refused"]
+
+    whole, stopped = Run.open(tmp_path / "whole"), Run.open(tmp_path / "stopped")
+    assert whole.metrics == stopped.metrics
+    for name in ("channel", "trajectory", "predictions"):
+        for key, value in load_file(whole.folder / f"{name}.safetensors").items():
+            np.testing.assert_array_equal(value, load_file(stopped.folder / f"{name}.safetensors")[key])
+    names = {path.name for path in (whole.folder / "checkpoints" / "checkpoint-7").iterdir()}
+    assert {"rng_state_0.pth", "rng_state_1.pth"} <= names
+
+    # One process ends where two end, and goes on from where two were stopped.
+    writing_trainer(model, tmp_path / "alone").train()
+    writing_trainer(model, tmp_path / "left").train(resume_from_checkpoint=True)
+    for name in ("alone", "left"):
+        other = Run.open(tmp_path / name)
+        np.testing.assert_allclose(other.trained_expertise(), whole.trained_expertise(), atol=1e-5)
+        for here, there in zip(other.metrics["history"], whole.metrics["history"], strict=True):
+            assert here == pytest.approx(there, abs=1e-5)
+
+
+LAUNCHERS = {
+    "torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
+    "accelerate": [
+        *("accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"),
+        *("--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"),
+    ],
+}
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", pytest.param("accelerate", marks=pytest.mark.slow)])
+def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli, tmp_path) -> None:
+    crowd(40, per_item=1).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    flags = ["train", tmp_path / "labels.csv", "--model", models / "bert", "--steps", 5, "--batch-size", 8]
+    flags += ["--micro-batch-size", 4, "--logging-steps", 1]
+    command = [sys.executable, "-m", *LAUNCHERS[launcher], "-m", "realm", *flags, "--output", tmp_path / "two"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: every item has one annotation") == 1, done.stderr
+    assert done.stderr.count("The run is in") == 1 and done.stdout.count("How far each annotator") == 1
+    code, _, error = realm_cli(*flags, "--output", tmp_path / "one")
+    assert code == 0, error
+    one, two = (load_file(tmp_path / run / "trajectory.safetensors")["omega"] for run in ("one", "two"))
+    assert len(one) == 5
+    np.testing.assert_allclose(two, one, atol=1e-5)
+    tables = [pd.read_csv(tmp_path / run / "expertise.csv") for run in ("one", "two")]
+    pd.testing.assert_frame_equal(*tables, atol=1e-4)
