@@ -92,7 +92,7 @@ def write_results(trainer: RealmTrainer) -> None:
     write_csv(labels_table(trainer.annotations, estimate.posterior), run / "labels.csv")
     metrics: dict[str, Any] = {
         "history": [
-            {k: v for k, v in entry.items() if not any(part in k for part in _TIMED)}
+            {k: entry[k] for k in sorted(entry) if not any(part in k for part in _TIMED)}
             for entry in trainer.state.log_history
         ],
         "steps": trainer.state.global_step,
