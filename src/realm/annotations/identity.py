@@ -55,11 +55,13 @@ def _ids(columns: Mapping[str, Coded], keys: pa.LargeStringArray | None, first: 
     shown = [columns["text"].take(first)]
     if "context" in columns:
         shown.append(columns["context"].take(first).fill_null(""))
-    if keys is not None:
-        shown.append(keys.take(pa.array(first)).fill_null(""))
     key = np.zeros(len(first), dtype=np.uint64)
     for part in shown:
         key = key * np.uint64(31) + pd.util.hash_array(part.to_numpy(zero_copy_only=False), categorize=False)
+    if keys is not None:
+        own = keys.take(pa.array(first)).fill_null("").to_numpy(zero_copy_only=False)
+        # Without options of its own an item has the id it has in a table without such a column.
+        key = np.where(own == "", key, key * np.uint64(31) + pd.util.hash_array(own, categorize=False))
     hexed = key.astype(">u8").tobytes().hex().encode()
     offsets = np.arange(len(first) + 1, dtype=np.int64) * 16
     return pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(offsets), pa.py_buffer(hexed))

@@ -24,23 +24,27 @@ def predict(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
 ) -> None:
-    """The most probable option of each item, with its probability."""
+    """The most probable option of each item, with its probability. Files of any length are answered part by part."""
     from realm.training.run_folder import Run
 
     opened = Run.open(run)
-    table = source.read(file, need="items", tasks=opened.tasks)
+    parts = source.read_parts(file, tasks=opened.tasks)
 
-    from realm.inference.predict import predictions_table, score
-    from realm.report.spreadsheet import write_csv
+    from realm.inference.predict import predict_parts
+    from realm.report.spreadsheet import csv_in_parts
 
-    scorer = opened.scorer()
-    scores = score(scorer, scorer.encode(table), progress="Answering" if interactive() else None)
-    frame = predictions_table(table, scores)
-    if as_json:
-        for record in frame.to_dict("records"):
-            typer.echo(json.dumps(record, ensure_ascii=False))
-    elif output is None:
-        typer.echo(frame.to_csv(index=False), nl=False)
-    else:
-        write_csv(frame, output, raw=raw)
-        note(f"{len(frame):,} answers in {output}")
+    frames = predict_parts(opened.scorer(), parts, progress="Answering" if interactive() else None)
+    if output is not None:
+        done = 0
+        with csv_in_parts(output, raw=raw) as write:
+            for frame in frames:
+                write(frame)
+                done += len(frame)
+        note(f"{done:,} answers in {output}")
+        return
+    for index, frame in enumerate(frames):
+        if as_json:
+            for record in frame.to_dict("records"):
+                typer.echo(json.dumps(record, ensure_ascii=False))
+        else:
+            typer.echo(frame.to_csv(index=False, header=index == 0), nl=False)

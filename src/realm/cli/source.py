@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from realm.cli.flags import flag
 
 if TYPE_CHECKING:
-    from realm.annotations import Annotations
+    from realm.annotations import Annotations, Task
 
 PANEL = "Reading the table"
 
@@ -46,8 +47,17 @@ class Source:
         """Read the table; `need` says what it must hold."""
         from realm.annotations.readers import read
 
+        return read(path, need=need, **self._chosen(), **more)
+
+    def read_parts(self, path: Path, *, tasks: Sequence[Task]) -> Iterator[Annotations]:
+        """Read the items of a table part by part; `tasks` are those of the run that is asked."""
+        from realm.annotations.readers.parts import read_parts
+
+        return read_parts(path, tasks=tasks, **self._chosen())
+
+    def _chosen(self) -> dict[str, Any]:
         chosen = {name: value for name, value in vars(self).items() if value is not None}
         for name in ("labels", "wide"):
             if name in chosen:
                 chosen[name] = [part.strip() for part in chosen[name].split(",")]
-        return read(path, need=need, **chosen, **more)
+        return chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,15 @@ def score(
     scorer.train(training)
     known = answer_mass and len(encoded) > 0 and not np.isnan(mass).any()
     return Scores(log_probs, mass if known else None)
+
+
+def predict_parts(scorer: Scorer, parts: Iterable[Annotations], progress: str | None = None) -> Iterator[pd.DataFrame]:
+    """`predictions_table` of each part in turn, so that only one part is held at a time."""
+    done = 0
+    for table in parts:
+        said = None if progress is None else f"{progress} after {done:,} items"
+        yield predictions_table(table, score(scorer, scorer.encode(table), progress=said))
+        done += table.n_items
 
 
 def predictions_table(table: Annotations, scores: Scores) -> pd.DataFrame:

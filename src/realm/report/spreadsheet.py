@@ -6,7 +6,8 @@ import csv
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,23 +27,34 @@ def write_csv(frame: pd.DataFrame, path: str | Path, raw: bool = False) -> None:
     Text that begins with =, +, -, @, tab, CR or LF gets a ' in front, so that a spreadsheet shows it instead of running
     it; `raw` leaves it as it is. Numbers stay numbers, those with a sign too.
     """
+    with csv_in_parts(path, raw) as write:
+        write(frame)
+
+
+@contextmanager
+def csv_in_parts(path: str | Path, raw: bool = False) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """A function that appends frames of the same columns to a CSV file, which takes its place when all are written."""
     path = Path(path)
-    if not raw:
-        frame = guarded(frame)
+    name = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".csv")
-        try:
-            with open(handle, "w", encoding="utf-8", newline="") as file:
-                frame.to_csv(file, index=False, lineterminator="\n", quoting=_quoting(frame))
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        with open(handle, "w", encoding="utf-8", newline="") as file:
+
+            def write(frame: pd.DataFrame) -> None:
+                part = frame if raw else guarded(frame)
+                part.to_csv(file, index=False, header=not file.tell(), lineterminator="\n", quoting=_quoting(part))
+
+            yield write
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
     except OSError as error:
         raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
+    finally:
+        if name:
+            Path(name).unlink(missing_ok=True)
 
 
 def guarded(frame: pd.DataFrame) -> pd.DataFrame:

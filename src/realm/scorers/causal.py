@@ -11,7 +11,7 @@ from torch import Tensor
 
 from realm.annotations import Annotations
 from realm.errors import RealmError
-from realm.prompts import encode_prompt, lead, render, tokenize
+from realm.prompts import encode_prompts, lead, render, tokenize
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged
@@ -38,29 +38,27 @@ class CausalScorer(LanguageScorer):
 
     def encode(self, annotations: Annotations) -> EncodedItems:
         self.check_options(annotations)
+        cloze = self.style.answers == "cloze"
         rows: list[list[int]] = []
         starts = [0]
-        tails: list[list[int]] = []
-        for index, (_, text, context, options) in enumerate(annotations.iter_items()):
-            if self.style.answers == "cloze":
-                continuations = [self._continuation(option) for option in options]
-                reserve = max(len(ids) for ids in continuations)
-                prompt = encode_prompt(self.tokenizer, self.style, text, context, options, reserve)
-                rows.extend(prompt + ids for ids in continuations)
-                tails.extend(continuations)
-            else:
-                prefix = self.answers[annotations.item_tasks[index]].prefix
-                prompt = encode_prompt(self.tokenizer, self.style, text, context, options, len(prefix))
-                rows.append([*prompt, *prefix])
+        tails: list[list[list[int]]] = []
+        for task, (_, _, _, options) in zip(annotations.item_tasks, annotations.iter_items(), strict=True):
+            own = [self._continuation(option) for option in options] if cloze else [list(self.answers[task].prefix)]
+            tails.append(own)
+        asked = (
+            (text, context, options, max(len(ids) for ids in own))
+            for own, (_, text, context, options) in zip(tails, annotations.iter_items(), strict=True)
+        )
+        for own, prompt in zip(tails, encode_prompts(self.tokenizer, self.style, asked), strict=True):
+            rows.extend(prompt + ids for ids in own)
             starts.append(len(rows))
         row_starts = np.array(starts, dtype=np.int64)
-        cloze = self.style.answers == "cloze"
         return EncodedItems(
             rows=Ragged.of(rows),
             row_starts=row_starts,
             tasks=annotations.item_tasks,
             option_counts=annotations.option_counts,
-            targets=Ragged.of(tails) if cloze else None,
+            targets=Ragged.of(ids for own in tails for ids in own) if cloze else None,
             target_starts=row_starts if cloze else None,
         )
 

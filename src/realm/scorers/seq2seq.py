@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from realm.annotations import Annotations
-from realm.prompts import encode_prompt, tokenize
+from realm.prompts import encode_prompts, tokenize
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged, spans
@@ -42,15 +42,14 @@ class Seq2SeqScorer(LanguageScorer):
 
     def encode(self, annotations: Annotations) -> EncodedItems:
         self.check_options(annotations)
-        rows: list[list[int]] = []
+        cloze = self.style.answers == "cloze"
+        asked = ((text, context, options, 0) for _, text, context, options in annotations.iter_items())
+        rows = list(encode_prompts(self.tokenizer, self.style, asked))
         targets: list[list[int]] = []
         target_starts = [0]
-        for _, text, context, options in annotations.iter_items():
-            rows.append(encode_prompt(self.tokenizer, self.style, text, context, options))
-            if self.style.answers == "cloze":
-                targets.extend(self._answer_ids(option) for option in options)
-                target_starts.append(len(targets))
-        cloze = self.style.answers == "cloze"
+        for item in range(annotations.n_items if cloze else 0):
+            targets.extend(self._answer_ids(option) for option in annotations.options_of(item))
+            target_starts.append(len(targets))
         return EncodedItems(
             rows=Ragged.of(rows),
             row_starts=np.arange(len(rows) + 1, dtype=np.int64),

@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
     """The table with every column as text. `data` must have lost its byte order mark."""
     check_utf8(data, source)
-    header = _header(data)
+    header = first_record(data)
     delimiter = "\t" if kind == "tsv" else _delimiter(header)
     quoted = _check_quotes(data, delimiter, source)
     names = _names(header, delimiter, source)
@@ -55,7 +55,7 @@ def check_utf8(data: bytes | pa.Buffer, source: str) -> None:
         ) from None
 
 
-def _header(data: pa.Buffer) -> bytes:
+def first_record(data: pa.Buffer) -> bytes:
     """The bytes of the first record: up to the first line end that is not within quotes."""
     size = BLOCK >> 7
     while True:
@@ -141,6 +141,17 @@ def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> bool:
     finally:
         csv.field_size_limit(limit)
     return True
+
+
+def row_ends(rows: bytes, header: bytes, kind: str) -> npt.NDArray[np.int64] | None:
+    """Where each row but a last unfinished one ends, behind its line end; None where counting quotes cannot tell."""
+    data = np.frombuffer(rows, dtype=np.uint8)
+    quotes = np.cumsum(data == QUOTE, dtype=np.uint8)  # it may wrap: only odd or even counts
+    lines = np.flatnonzero(data == NEWLINE)
+    ends = lines[quotes[lines] % 2 == 0] + 1
+    whole = data[: ends[-1]] if len(ends) else data[:0]
+    delimiter = "\t" if kind == "tsv" else _delimiter(header)
+    return None if _count_quotes(whole, ord(delimiter)) is None else ends
 
 
 def _count_quotes(data: Bytes, delimiter: int) -> int | None:

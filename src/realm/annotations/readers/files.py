@@ -88,7 +88,7 @@ def open_file(path: Path, container: Container | None = None) -> Opened:
 def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Container | None = None) -> Opened:
     """Open bytes that are known by a path, on disk or within an archive."""
     head = bytes(data[:4096])
-    kind = container or SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix) or _guess(head)
+    kind = container or SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix) or guess(head)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise RealmError(f"{source}: the text is UTF-16. Save the file as UTF-8.")
     if kind == "parquet":
@@ -127,7 +127,8 @@ def read_bytes(path: Path) -> bytes | pa.Buffer:
     return data
 
 
-def _guess(head: bytes) -> Container:
+def guess(head: bytes) -> Container:
+    """The container of a file whose name does not tell."""
     if head.startswith(b"PAR1"):
         return "parquet"
     start = head.removeprefix(BOM).lstrip()[:1]
@@ -157,11 +158,16 @@ def _read_lines(data: bytes, source: str) -> list[Any]:
     records = []
     for number, line in enumerate(io.BytesIO(data), 1):
         if line.strip():
-            try:
-                records.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
+            records.append(parse_line(line, number, source))
     return records
+
+
+def parse_line(line: bytes, number: int, source: str) -> Any:
+    """What a line of JSON lines says."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,111 @@
+"""`realm predict` on files of any length: the same answers in parts, one part held at a time, whole files or none."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from realm.annotations.readers import parts as reading
+from realm.annotations.readers.parts import read_parts
+from realm.inference.predict import predict_parts
+from realm.scorers import load_scorer
+from tests.tiny import crowd, sentences
+
+
+@pytest.fixture(scope="module")
+def run(tiny_model, tmp_path_factory, realm_cli):
+    folder = tmp_path_factory.mktemp("run")
+    crowd(40).to_pandas().to_csv(folder / "labels.csv", index=False)
+    words = ("--model", tiny_model("bert"), "--steps", "3", "--output", folder / "run")
+    code, _, error = realm_cli("train", folder / "labels.csv", *words)
+    assert code == 0, error
+    return folder / "run"
+
+
+@pytest.fixture
+def new(tmp_path):
+    texts, _ = sentences(90, seed=7)
+    table = pd.DataFrame({"item": [f"=n{i}" for i in range(90)], "text": texts})
+    table = pd.concat([table, table.iloc[:10]])  # ten come again
+    table.to_csv(tmp_path / "new.csv", index=False)
+    table.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
+    table.to_parquet(tmp_path / "new.parquet", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.jsonl", "new.parquet"])
+def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli, monkeypatch) -> None:
+    answers = []
+    for size in (8, 1000):
+        monkeypatch.setattr(reading, "PART_ROWS", size)
+        code, _, error = realm_cli("predict", run, new / name, "--output", new / f"{size}.csv")
+        assert code == 0 and "90 answers" in error
+        answers.append(pd.read_csv(new / f"{size}.csv"))
+    in_parts, whole = answers
+    assert list(in_parts["item"]) == [f"'=n{i}" for i in range(90)]
+    pd.testing.assert_frame_equal(
+        in_parts.drop(columns="probabilities"), whole.drop(columns="probabilities"), atol=2e-6
+    )
+
+
+def test_the_screen_gets_one_header(run, new, realm_cli, monkeypatch) -> None:
+    monkeypatch.setattr(reading, "PART_ROWS", 8)
+    code, out, _ = realm_cli("predict", run, new / "new.csv")
+    lines = out.splitlines()
+    assert code == 0 and len(lines) == 91 and sum(line.startswith("item,task") for line in lines) == 1
+
+
+def test_one_part_is_held_at_a_time(tiny_model, new) -> None:
+    table = crowd(10)
+    scorer = load_scorer(tiny_model("bert"), table)
+    alive: list[weakref.ref] = []
+
+    def watched():
+        for part in read_parts(new / "new.csv", tasks=table.tasks, part_rows=8):
+            alive.append(weakref.ref(part))
+            yield part
+            del part
+
+    answered = 0
+    for frame in predict_parts(scorer, watched()):
+        answered += len(frame)
+        assert sum(ref() is not None for ref in alive) <= 2  # the one in hand, and the one just answered
+    assert answered == 90 and len(alive) == 12
+
+
+def test_an_error_in_a_late_part_leaves_what_was_there(run, new, realm_cli, monkeypatch) -> None:
+    monkeypatch.setattr(reading, "PART_ROWS", 8)
+    with (new / "new.csv").open("a", encoding="utf-8") as file:
+        file.write("late,\n")
+    (new / "answers.csv").write_text("earlier\n", encoding="utf-8")
+    code, _, error = realm_cli("predict", run, new / "new.csv", "--output", new / "answers.csv")
+    assert code == 2 and "row 101: no text" in error
+    assert (new / "answers.csv").read_text(encoding="utf-8") == "earlier\n"
+    assert not list(new.glob(".answers.csv-*"))
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "causal"])
+@pytest.mark.parametrize("answers", ["letters", "cloze"])
+def test_prompts_encoded_together_are_those_encoded_alone(kind, answers, tiny_model) -> None:
+    from realm.prompts import encode_prompt
+
+    table = crowd(30)
+    scorer = load_scorer(tiny_model(kind), table, answers=answers, max_length=24)  # the longest are shortened
+    encoded = scorer.encode(table)
+    lengths = set()
+    for index, (_, text, context, options) in enumerate(table.iter_items()):
+        tail = 0
+        if kind == "causal":
+            first = encoded.row_starts[index]
+            own = scorer.answers[0].prefix if answers == "letters" else encoded.targets[first]
+            longest = own if answers == "letters" else max((scorer._continuation(o) for o in options), key=len)
+            tail = len(longest)
+            expected = [*encode_prompt(scorer.tokenizer, scorer.style, text, context, options, tail), *own]
+        else:
+            expected = encode_prompt(scorer.tokenizer, scorer.style, text, context, options)
+        np.testing.assert_array_equal(encoded.rows[int(encoded.row_starts[index])], expected)
+        lengths.add(len(expected) - tail)
+    assert max(lengths) <= 24
