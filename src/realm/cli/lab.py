@@ -13,6 +13,7 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     from realm.lab.grid.cell import Cell
     from realm.lab.grid.run import Progress
+    from realm.lab.grid.work import CellResult
 
 app = typer.Typer(no_args_is_help=True, help="Reproduce the paper's tables and figures: grids, results, tables, plots.")
 
@@ -56,7 +57,9 @@ def run(
         Path | None, typer.Option(help="Folder with the benchmarks' files; by default they come from the hub.")
     ] = None,
     results: ResultsFile = RESULTS,
-    jobs: Annotated[int, typer.Option(help="Cells to run at once.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Cells to run at once: one by default, on Ray all there is room for.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="`processes`, or `ray` for a Ray cluster.")] = "processes",
     only: Annotated[
         list[str] | None, typer.Option(help="Only these cells, such as `method=realm,noisy`; may be repeated.")
@@ -71,8 +74,9 @@ def run(
 
     if engine not in ENGINES:
         raise RealmError(f"--engine {engine}: must be one of {', '.join(ENGINES)}.")
-    if jobs < 1 or (limit is not None and limit < 1):
-        raise RealmError("--jobs and --limit must be 1 or more.")
+    for flag, value in (("--jobs", jobs), ("--limit", limit)):
+        if value is not None and value < 1:
+            raise RealmError(f"{flag} {value}: must be 1 or more.")
     cells = selected(expand(load_spec(spec), say=note), only or [])
     opened = Results.open(results, create=True)
     before = len(cells) - len(opened.missing(cells))
@@ -118,13 +122,10 @@ class Screen:
         self.bar: Any = None
         self.job: Any = None
 
-    def heard(self, progress: Progress, cell: Cell, result: Any) -> None:
+    def heard(self, progress: Progress, cell: Cell, result: CellResult | RealmError) -> None:
         left = time_left(progress.seconds_left)
         if not interactive():
-            if result is not None:
-                score = next((f"{name} {value:.4f}" for name, value in result.figures.items() if name in SCORES), "")
-                place = f"[{progress.cells_done}/{progress.cells}]"
-                note(f"{place} {cell}: {score} ({result.seconds:.0f} s; {left})")
+            note(f"[{progress.cells_done}/{progress.cells}] {cell}: {outcome(result)} ({left})")
             return
         if self.bar is None:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -141,6 +142,13 @@ class Screen:
 
 
 SCORES = ("accuracy", "held_out_likelihood")
+
+
+def outcome(result: CellResult | RealmError) -> str:
+    if isinstance(result, RealmError):
+        return f"failed: {result}"
+    score = next(f"{name.replace('_', ' ')} {result.figures[name]:.4f}" for name in SCORES if name in result.figures)
+    return f"{score}, {result.seconds:.0f} s"
 
 
 def time_left(seconds: float | None) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -61,7 +62,7 @@ class Cell:
                 kept = {key: value for key, value in getattr(self, name).items() if not key.startswith("expertise")}
                 object.__setattr__(self, name, kept)
 
-    @property
+    @cached_property
     def content(self) -> str:
         """The cell as JSON with sorted keys; what is not set is left out, so that a new field changes no old id."""
         said = {k: v for k, v in asdict(self).items() if v is not None and v is not False and v != {}}
@@ -99,7 +100,7 @@ class Cell:
     @property
     def kinship(self) -> tuple[str, ...]:
         """Cells that agree in it train the same model on the same items and share what is cached of them."""
-        return (self.model, self.benchmark, str(self.items), str(self.test_items))
+        return (self.model, self.benchmark, str(self.items))
 
     # ---------------------------------------------------------------- trials
 

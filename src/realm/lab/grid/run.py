@@ -1,11 +1,12 @@
-"""Running a spec: trials first, then the cells that are missing, each kept as soon as it is finished."""
+"""Running a spec: the cells that are missing and the trials they need, each kept as soon as it is finished."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from realm.errors import RealmError
 from realm.lab.grid.cell import Cell
@@ -36,8 +37,7 @@ class Progress:
         return (time.monotonic() - self.began) / self.steps_done * (self.steps - self.steps_done)
 
 
-Heard = Callable[[Progress, Cell, CellResult | None], None]
-"""Called after each cell; the result is None where the cell was finished by another process meanwhile."""
+Heard = Callable[[Progress, Cell, CellResult | RealmError], None]
 
 
 def run_grid(
@@ -46,28 +46,54 @@ def run_grid(
     *,
     data: Path | None = None,
     engine: str = "processes",
-    workers: int = 1,
+    workers: int | None = None,
     limit: int | None = None,
     heard: Heard = lambda progress, cell, result: None,
 ) -> dict[Cell, RealmError]:
-    """Run the cells that are missing, and the trials they need; at most `limit` in all. Returns those that failed."""
-    wanted = results.missing(cells)
-    trials = results.missing(dict.fromkeys(trial for cell in wanted for trial in cell.trials()))
-    first, then = in_order(trials)[:limit], in_order(wanted)
-    then = then if limit is None else then[: limit - len(first)]
-    check_data([*first, *then], results, data)
-    progress = Progress(len(first) + len(then), sum(cell.steps for cell in [*first, *then]))
-    failed: dict[Cell, RealmError] = {}
-    for part in (first, then):
-        jobs = _jobs(part, results, data, failed, lambda cell: _skip(progress, cell, heard))
-        for job, result in run_jobs(jobs, engine, workers):
-            progress.finished(job.cell)
-            if isinstance(result, RealmError):
-                failed[job.cell] = result
-            else:
-                results.add(result)
-                heard(progress, job.cell, result)
-    return failed
+    """Run the cells that are missing, and the trials they need; at most `limit` in all. Returns those that failed.
+
+    `heard` is called after each. A process that is killed loses the cells it was at and nothing else.
+    """
+    queue = Queue(cells, results, data, limit)
+    check_data(queue.pending, results, data)
+    progress = Progress(len(queue.expected), sum(cell.steps for cell in queue.expected))
+    for job, result in run_jobs(queue.take, engine, workers):
+        if isinstance(result, RealmError):
+            queue.failed[job.cell] = result
+        else:
+            results.add(result)
+        progress.finished(job.cell)
+        heard(progress, job.cell, result)
+    return queue.failed
+
+
+class Queue:
+    """The cells to run, each given out once and only when the trials that choose its settings are finished."""
+
+    def __init__(self, cells: Sequence[Cell], results: Results, data: Path | None, limit: int | None = None) -> None:
+        self.results, self.data = results, data
+        wanted = results.missing(cells)
+        trials = results.missing(dict.fromkeys(trial for cell in wanted for trial in cell.trials()))
+        self.pending = in_order([*trials, *wanted])
+        self.expected = self.pending[:limit]
+        self.left = len(self.expected)
+        self.failed: dict[Cell, RealmError] = {}
+
+    def take(self) -> Job | None:
+        """The next job that is ready; None where none is, now or at all."""
+        for cell in list(self.pending) if self.left else ():
+            if broken := [trial for trial in cell.trials() if trial in self.failed]:
+                self.failed[cell] = RealmError(f"no settings for it: {broken[0]} failed.")
+                self.pending.remove(cell)
+                continue
+            if not self.results.missing([cell]):  # finished by another process meanwhile
+                self.pending.remove(cell)
+                continue
+            if (chosen := chosen_settings(cell, self.results)) is not None:
+                self.pending.remove(cell)
+                self.left -= 1
+                return Job(cell, chosen, self.data)
+        return None
 
 
 def in_order(cells: Sequence[Cell]) -> list[Cell]:
@@ -78,7 +104,7 @@ def in_order(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for group in kin.values() for cell in group]
 
 
-def chosen_settings(cell: Cell, results: Results) -> dict[str, object] | None:
+def chosen_settings(cell: Cell, results: Results) -> dict[str, Any] | None:
     """The values whose trial explains held-out annotations best; None while a trial is missing."""
     if cell.trial:
         return {name: values[0] for name, values in cell.choose.items()}
@@ -99,28 +125,3 @@ def check_data(cells: Sequence[Cell], results: Results, data: Path | None) -> No
                 f"--results {results.path}: holds cells of {benchmark} that were trained on other data (fingerprint "
                 f"{min(other)}, not {found}). Give the same --data as before, or another file."
             )
-
-
-def _jobs(
-    cells: Sequence[Cell],
-    results: Results,
-    data: Path | None,
-    failed: dict[Cell, RealmError],
-    skip: Callable[[Cell], None],
-) -> Iterator[Job]:
-    """A job for each cell when there is room for it, unless another process has finished it meanwhile."""
-    for cell in cells:
-        if not results.missing([cell]):
-            skip(cell)
-            continue
-        chosen = chosen_settings(cell, results)
-        if chosen is None:
-            failed[cell] = RealmError("a trial that chooses its settings failed.")
-            skip(cell)
-            continue
-        yield Job(cell, chosen, data)
-
-
-def _skip(progress: Progress, cell: Cell, heard: Heard) -> None:
-    progress.finished(cell)
-    heard(progress, cell, None)
