@@ -19,6 +19,7 @@ from realm.lab.benchmarks import Benchmark, load_benchmark
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.pools import own_pool, simulated_pool
 from realm.lab.simulation import Floats, simulate
+from realm.scorers.store import offline
 from realm.training.run_folder import fingerprint
 
 SHUFFLE = 0
@@ -57,7 +58,10 @@ def _own(part: Benchmark, cell: Cell) -> Annotations:
     if not train.n_annotations:
         raise RealmError(f"{cell.benchmark} has no annotations of its own: say which `noise` and `pool` to simulate.")
     size, least = own_pool(cell.pool or "all")
-    table = train.contrast(size, least or part.min_annotations) if size else train.compact()
+    try:
+        table = train.contrast(size, least or part.min_annotations) if size else train.compact()
+    except RealmError as error:
+        raise RealmError(f"pool {cell.pool} of {cell.benchmark}: {error}") from None
     table = _some(table, cell.items).compact()
     return table.sparse(cell.seed) if cell.regime == "sparse" else table
 
@@ -133,7 +137,7 @@ def _joined(columns: Sequence[pa.Array]) -> pa.Array:
 def _load(name: str, folder: Path | None) -> Benchmark:
     """A benchmark, or one task of it: `cebab/food`."""
     whole, _, task = name.partition("/")
-    loaded = load_benchmark(whole, folder)
+    loaded = load_benchmark(whole, folder, offline=offline())
     if not task:
         return loaded
     return replace(loaded, name=name, train=_one_task(loaded.train, task), test=_one_task(loaded.test, task))

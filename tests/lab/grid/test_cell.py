@@ -1,0 +1,110 @@
+"""Cells are named by what they compute."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realm.lab.grid.cell import Cell
+
+BASE = {
+    "model": "m",
+    "benchmark": "obqa",
+    "noise": "uniform",
+    "pool": "D1",
+    "regime": "sparse",
+    "method": "realm",
+    "seed": 0,
+    "steps": 200,
+}
+
+
+def cell(**changed) -> Cell:
+    return Cell(**{**BASE, **changed})
+
+
+@given(
+    st.dictionaries(st.sampled_from(["learning_rate", "train_layers", "batch_unit", "max_length"]), st.integers(0, 9)),
+    st.randoms(),
+)
+def test_the_order_of_settings_does_not_matter(settings, random) -> None:
+    shuffled = list(settings.items())
+    random.shuffle(shuffled)
+    assert cell(settings=settings).id == cell(settings=dict(shuffled)).id
+    assert cell(settings=settings) == cell(settings=dict(shuffled))
+
+
+def test_every_field_has_a_part_in_the_id() -> None:
+    changed = [
+        {"model": "n"},
+        {"benchmark": "piqa"},
+        {"noise": "systematic"},
+        {"noise": None, "pool": "all"},
+        {"pool": "D2"},
+        {"regime": "shared"},
+        {"method": "noisy"},
+        {"seed": 1},
+        {"steps": 100},
+        {"items": 5},
+        {"test_items": 5},
+        {"settings": {"train_layers": 1}},
+        {"choose": {"learning_rate": (1e-4, 1e-3)}},
+        {"curve": 10},
+        {"trial": True},
+    ]
+    cells = [cell(), *(cell(**change) for change in changed)]
+    assert len({made.id for made in cells}) == len(cells)
+    for one, other in itertools.combinations(cells, 2):
+        assert one != other
+
+
+def test_ids_do_not_change_from_one_version_to_the_next() -> None:
+    """Results that somebody has computed must be found again."""
+    assert cell(settings={"learning_rate": 5e-5, "batch_unit": "annotation"}).id == "d7327c77a42cfa62"
+    said = "from tests.lab.grid.test_cell import cell; print(cell().id)"
+    fresh = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert fresh.stdout.strip() == cell().id
+
+
+def test_oracle_reads_neither_noise_nor_pool_nor_regime() -> None:
+    oracles = {
+        cell(method="oracle", noise=noise, pool=pool, regime=regime).id
+        for noise in ("uniform", None)
+        for pool in ("D1", "D2")
+        for regime in ("sparse", "shared")
+    }
+    assert len(oracles) == 1
+
+
+def test_only_realm_depends_on_settings_of_the_expertise() -> None:
+    rates = [{"expertise_learning_rate": rate, "expertise": "scalar"} for rate in (0.1, 0.5)]
+    assert len({cell(method="noisy", settings=said).id for said in rates}) == 1
+    assert len({cell(method="realm", settings=said).id for said in rates}) == 2
+
+
+def test_a_cell_can_be_read_back() -> None:
+    made = cell(settings={"learning_rate": 5e-5}, choose={"expertise_learning_rate": (0.1, 0.5)}, items=3)
+    assert Cell.read(made.content) == made
+    assert json.loads(made.content)["items"] == 3
+
+
+def test_trials_are_every_combination_on_seed_zero_and_the_same_for_all_seeds() -> None:
+    choose = {"expertise_learning_rate": (0.1, 0.5), "learning_rate": (1e-4, 1e-3, 1e-2)}
+    trials = cell(seed=3, choose=choose, curve=10).trials()
+    assert len(trials) == 6 and {trial.seed for trial in trials} == {0} and all(trial.trial for trial in trials)
+    assert trials == cell(seed=0, choose=choose).trials()
+    assert {trial.choose["learning_rate"] for trial in trials} == {(1e-4,), (1e-3,), (1e-2,)}
+    assert [trial.trials() for trial in trials] == [[]] * 6
+    assert cell(choose=choose).with_chosen({"learning_rate": 1.0}).settings["learning_rate"] == 1.0
+
+
+@pytest.mark.parametrize(("changed", "said"), [({}, "m obqa uniform D1 sparse realm seed 0 200 steps")])
+def test_a_cell_can_be_told_to_a_person(changed, said) -> None:
+    assert str(cell(**changed)) == said
+    assert str(cell(trial=True, choose={"learning_rate": (0.5,)})).startswith("trial: ")

@@ -1,0 +1,120 @@
+"""What a cell trains on: the same for every method, smaller variants, several benchmarks jointly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from realm.errors import RealmError
+from realm.lab.grid.cell import Cell
+from realm.lab.grid.data import data_fingerprint, material
+from realm.lab.simulation import realised_accuracies, task_matrix
+from realm.training.run_folder import fingerprint
+from tests.lab.grid.scene import write_questions
+from tests.tiny import crowd
+
+
+def cell(**changed) -> Cell:
+    said = {"model": "m", "benchmark": "obqa", "noise": "uniform", "pool": "D1", "regime": "sparse", "method": "realm"}
+    return Cell(**{**said, "seed": 0, "steps": 1, **changed})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("data")
+    write_questions(place, "obqa", train=300)
+    write_questions(place, "piqa", train=300, labels=2)
+    write_questions(place, "arc", train=300, labels=4)
+    own = place / "sentpolarity"
+    own.mkdir()
+    words = {"red": "negative", "green": "positive"}
+    crowd(80, (0.95, 0.9, 0.5, 0.2), labels=2).to_pandas().replace(words).to_csv(own / "annotations.csv", index=False)
+    test = crowd(30, seed=5, labels=2).to_pandas().replace(words)[["item", "text", "gold"]].drop_duplicates()
+    test.to_csv(own / "test.csv", index=False)
+    return place
+
+
+def test_methods_of_a_configuration_see_the_same_annotations_and_seeds_differ(folder) -> None:
+    tables = {method: material(cell(method=method), folder).table for method in ("realm", "noisy")}
+    assert fingerprint(tables["realm"]) == fingerprint(tables["noisy"])
+    assert fingerprint(material(cell(seed=1), folder).table) != fingerprint(tables["realm"])
+    oracle = material(cell(method="oracle"), folder).table
+    assert oracle.n_annotations == 0 and oracle.texts.equals(tables["realm"].texts)
+    assert (oracle.gold == tables["realm"].gold).all()
+
+
+def test_regimes(folder) -> None:
+    assert (material(cell(), folder).table.annotations_per_item == 1).all()
+    assert (material(cell(regime="shared", pool="graded:5"), folder).table.annotations_per_item == 5).all()
+
+
+def test_a_smaller_variant_takes_the_same_items_for_every_seed_and_pool(folder) -> None:
+    small = [
+        material(cell(items=50, test_items=7, seed=seed, pool=pool), folder) for seed in (0, 1) for pool in ("D1", "D2")
+    ]
+    assert {found.table.n_items for found in small} == {50} and {found.test.n_items for found in small} == {7}
+    assert len({tuple(found.table.item_ids.to_pylist()) for found in small}) == 1
+    larger = material(cell(items=80), folder).table.item_ids.to_pylist()
+    assert set(small[0].table.item_ids.to_pylist()) < set(larger)
+    assert material(cell(items=10_000), folder).table.n_items == 300
+
+
+def test_joined_benchmarks_are_tasks_with_the_patterns_of_the_paper(folder) -> None:
+    found = material(cell(benchmark="obqa+piqa+arc", pool="D3", regime="shared"), folder)
+    table = found.table
+    assert [task.name for task in table.tasks] == ["obqa", "piqa", "arc"] == [t.name for t in found.test.tasks]
+    assert [set(table.option_counts[table.item_tasks == task]) for task in range(3)] == [{4}, {2}, {4}]
+    assert found.asked is not None and (found.asked == task_matrix("D3")).all()
+    assert np.abs(realised_accuracies(table) - task_matrix("D3")).max() < 0.1
+    assert len({*zip(table.item_ids.to_pylist(), table.item_tasks.tolist(), strict=True)}) == table.n_items == 900
+    alone = material(cell(benchmark="piqa"), folder).table
+    assert alone.texts.to_pylist() == [
+        t for t, task in zip(table.texts.to_pylist(), table.item_tasks, strict=True) if task == 1
+    ]
+    assert material(cell(benchmark="obqa+piqa", pool="D1", items=20), folder).table.n_items == 40
+
+
+def test_own_annotations_with_their_pool(folder) -> None:
+    own = {"benchmark": "sentpolarity", "noise": None, "regime": "shared"}
+    everyone = material(cell(**own, pool="all"), folder)
+    assert everyone.table.n_annotators == 4 and everyone.asked is None
+    assert set(material(cell(**own, pool="contrast:1:10"), folder).table.annotators) == {"w0", "w3"}
+    sparse = material(cell(**{**own, "regime": "sparse"}, pool="all", items=20), folder).table
+    assert sparse.n_items == sparse.n_annotations == 20
+    assert material(cell(benchmark="sentpolarity", noise="uniform"), folder).table.annotators == ("a1", "a2", "a3")
+    with pytest.raises(RealmError, match="contrast:9:10 of sentpolarity"):
+        material(cell(**own, pool="contrast:9:10"), folder)
+    with pytest.raises(RealmError, match="no annotations of its own"):
+        material(cell(noise=None, pool="all"), folder)
+
+
+def test_one_task_of_a_benchmark(tmp_path) -> None:
+    own = tmp_path / "cebab"
+    own.mkdir()
+    rows = [
+        {
+            "item": f"i{i}/{task}",
+            "task": task,
+            "text": f"text {i}",
+            "annotator": f"w{i % 2}",
+            "label": label,
+            "gold": label,
+        }
+        for i, label in enumerate(["positive", "negative", "unknown"] * 4)
+        for task in ("food", "service", "ambiance", "noise")
+    ]
+    pd.DataFrame(rows).to_csv(own / "annotations.csv", index=False)
+    pd.DataFrame(rows).drop(columns=["annotator", "label"]).to_csv(own / "test.csv", index=False)
+    found = material(cell(benchmark="cebab/service", noise=None, pool="all"), tmp_path)
+    assert [task.name for task in found.table.tasks] == ["service"] == [task.name for task in found.test.tasks]
+    assert found.table.n_items == 12 and not found.table.item_tasks.any()
+    assert all(name.endswith("/service") for name in found.table.item_ids.to_pylist())
+    with pytest.raises(RealmError, match="drinks"):
+        material(cell(benchmark="cebab/drinks"), tmp_path)
+
+
+def test_the_fingerprint_tells_data_apart(folder, tmp_path) -> None:
+    write_questions(tmp_path, "obqa", train=299)
+    assert data_fingerprint("obqa", folder) != data_fingerprint("obqa", tmp_path)
+    assert data_fingerprint("obqa", folder) != data_fingerprint("obqa+piqa", folder)

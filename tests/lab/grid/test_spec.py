@@ -1,0 +1,201 @@
+"""Specs: what they expand to, and what is said of mistakes in them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realm.errors import RealmError
+from realm.lab.grid.spec import Spec, expand, load_spec, packaged_specs
+from tests.lab.grid.scene import write_spec
+
+GRID = {
+    "model": "m",
+    "benchmark": "obqa",
+    "noise": "uniform",
+    "pool": "D1",
+    "regime": "sparse",
+    "method": "realm",
+    "seeds": 2,
+    "steps": 20,
+}
+
+
+def cells_of(tmp_path, grid=None, **said):
+    return expand(load_spec(write_spec(tmp_path / "s.yaml", "m", grid, **said)))
+
+
+def spec_of(grid, path="s.yaml", **shared) -> Spec:
+    return Spec("s", "s", path, shared=shared, grids=(grid,))
+
+
+# -------------------------------------------------------------------- expansion
+
+
+def test_a_grid_is_the_product_of_its_axes(tmp_path) -> None:
+    made = cells_of(tmp_path, {"pool": ["D1", "D2", "D3"], "method": ["realm", "noisy"], "seeds": 5, "steps": [3, 9]})
+    assert len(made) == 3 * 2 * 5 * 2 == len({cell.id for cell in made})
+    assert {cell.seed for cell in made} == {0, 1, 2, 3, 4} and {cell.steps for cell in made} == {3, 9}
+
+
+def test_oracle_and_repeated_cells_appear_once(tmp_path) -> None:
+    one = {**GRID, "method": ["realm", "oracle"], "pool": ["D1", "D2"], "noise": ["uniform", "asymmetric"], "seeds": 1}
+    made = cells_of(tmp_path, [one, one])
+    assert [cell.method for cell in made].count("oracle") == 1 and len(made) == 4 + 1
+
+
+def test_aggregation_is_left_out_of_sparse_with_a_note(tmp_path) -> None:
+    grid = {"method": ["noisy", "majority", "dawid-skene"], "regime": ["sparse", "shared"]}
+    heard: list[str] = []
+    made = expand(load_spec(write_spec(tmp_path / "s.yaml", "m", grid)), heard.append)
+    assert {(c.method, c.regime) for c in made if c.method != "noisy"} == {
+        ("majority", "shared"),
+        ("dawid-skene", "shared"),
+    }
+    assert len(heard) == 2 and "majority: 1 cells left out" in heard[0]
+
+
+def test_settings_of_a_grid_win_and_lists_are_axes(tmp_path) -> None:
+    grid = {"method": "realm", "settings": {"expertise_learning_rate": [0.1, 1], "train_layers": 2}}
+    made = cells_of(tmp_path, grid, settings={"train_layers": 1, "learning_rate": "5e-5", "max_steps": 7})
+    assert [cell.settings["expertise_learning_rate"] for cell in made] == [0.1, 1.0]
+    assert all(cell.settings["train_layers"] == 2 and cell.settings["learning_rate"] == 5e-5 for cell in made)
+    assert {cell.steps for cell in made} == {3}  # the grid's own steps
+    bare = {key: value for key, value in GRID.items() if key != "steps"}
+    assert {cell.steps for cell in cells_of(tmp_path, [bare], settings={"max_steps": 7})} == {7}
+
+
+def test_counts_are_shared_unless_the_grid_says_otherwise(tmp_path) -> None:
+    made = cells_of(tmp_path, [GRID, {**GRID, "items": 5, "curve": None}], items=50, test_items=20, curve=10)
+    assert {(cell.items, cell.test_items, cell.curve) for cell in made} == {(50, 20, 10), (5, 20, None)}
+
+
+def test_choosing_belongs_to_its_method_and_can_be_turned_off(tmp_path) -> None:
+    choose = {"realm": {"expertise_learning_rate": [0.1, 0.5]}}
+    made = cells_of(tmp_path, [{**GRID, "method": ["realm", "noisy"]}], choose=choose)
+    assert {cell.method: dict(cell.choose) for cell in made} == {
+        "realm": {"expertise_learning_rate": (0.1, 0.5)},
+        "noisy": {},
+    }
+    off = {**GRID, "choose": {}, "settings": {"expertise_learning_rate": 0.5}}
+    assert not any(cell.choose for cell in cells_of(tmp_path, [off], choose=choose))
+
+
+def test_own_annotations_and_joined_benchmarks(tmp_path) -> None:
+    own = {key: value for key, value in GRID.items() if key not in ("noise", "pool")}
+    assert {cell.pool for cell in cells_of(tmp_path, [own])} == {"all"}
+    assert {cell.pool for cell in cells_of(tmp_path, [{**own, "pool": "contrast:20:10"}])} == {"contrast:20:10"}
+    (made, _) = cells_of(tmp_path, [{**GRID, "benchmark": "arc+obqa+cebab/food", "pool": "D3"}])
+    assert made.benchmarks == ["arc", "obqa", "cebab/food"]
+
+
+names = st.sampled_from(["benchmark", "pool", "noise", "regime", "method", "steps", "model"])
+
+
+@given(st.sets(names), st.randoms(use_true_random=False))
+def test_the_order_of_keys_and_one_value_as_a_list_change_nothing(listed: set[str], luck: random.Random) -> None:
+    grid = {key: [value] if key in listed else value for key, value in GRID.items()}
+    settings = [("learning_rate", 1e-3), ("train_layers", 2), ("expertise_learning_rate", 1)]
+    luck.shuffle(settings)
+    said = list({**grid, "settings": {k: [v] if luck.random() < 0.5 else v for k, v in settings}}.items())
+    luck.shuffle(said)
+    usual = {**GRID, "settings": {"expertise_learning_rate": 1.0, "learning_rate": 0.001, "train_layers": 2}}
+    assert [c.id for c in expand(spec_of(dict(said)))] == [c.id for c in expand(spec_of(usual))]
+
+
+def test_every_spec_of_the_package_reads() -> None:
+    assert "noise-small" in packaged_specs()
+    for name in packaged_specs():
+        spec = load_spec(name)
+        assert expand(spec) and spec.name == name
+        assert spec.small_of is None or name.endswith("-small")
+
+
+# -------------------------------------------------------------------- mistakes
+
+MISTAKES = [
+    ({"benchmark": "obqua"}, {}, ["grid: benchmark", "obqua", "obqa"]),
+    ({"benchmark": "obqa+obqa"}, {}, ["grid: benchmark", "twice"]),
+    ({"noise": "loud"}, {}, ["grid: noise", "loud", "uniform"]),
+    ({"pool": "D9"}, {}, ["grid", "D9", "graded:N"]),
+    ({"pool": "contrast:20"}, {}, ["grid", "contrast:20", "D1"]),
+    ({"pool": "all", "noise": None, "benchmark": "arc+obqa"}, {}, ["noise is missing", "arc+obqa"]),
+    ({"pool": "D3", "benchmark": "arc+obqa"}, {}, ["grid", "D3", "three tasks"]),
+    ({"pool": None}, {}, ["pool is missing", "pool: D1"]),
+    ({"pool": "contrast:none", "noise": None}, {}, ["contrast:none", "contrast:20"]),
+    ({"regime": "dense"}, {}, ["grid: regime", "dense", "shared"]),
+    ({"method": "magic"}, {}, ["grid: method", "magic", "oracle"]),
+    ({"method": []}, {}, ["grid: method", "empty"]),
+    ({"method": 3}, {}, ["grid: method", "text", "3"]),
+    ({"seeds": 0}, {}, ["grid: seeds", "1 or more"]),
+    ({"seeds": [0, -1]}, {}, ["grid: seeds", "0 or more"]),
+    ({"seeds": "five"}, {}, ["grid: seeds", "whole number"]),
+    ({"steps": 0}, {}, ["grid: steps", "1 or more"]),
+    ({"steps": 1.5}, {}, ["grid: steps", "whole number"]),
+    ({"colour": 1}, {}, ["grid", "unknown key colour", "benchmark"]),
+    ({"items": -1}, {}, ["grid: items", "1 or more"]),
+    ({}, {"items": "many"}, ["s.yaml: items", "whole number"]),
+    ({}, {"sead": 1}, ["s.yaml", "unknown key sead", "grid"]),
+    ({}, {"title": 3}, ["s.yaml: title", "text"]),
+    ({}, {"name": "other"}, ["name", "that of the file", "other"]),
+    ({}, {"settings": {"learning_rat": 1}}, ["settings", "no such setting: learning_rat", "learning_rate"]),
+    ({}, {"settings": {"output_dir": "x"}}, ["no such setting: output_dir"]),
+    ({}, {"settings": {"seed": 1}}, ["seed", "seeds"]),
+    ({}, {"settings": {"num_train_epochs": 1}}, ["num_train_epochs", "steps"]),
+    ({}, {"settings": {"use_gold": True}}, ["use_gold", "oracle"]),
+    ({}, {"settings": {"learning_rate": "fast"}}, ["settings: learning_rate", "number", "fast"]),
+    ({}, {"settings": {"train_layers": 1.5}}, ["settings: train_layers", "whole number"]),
+    ({}, {"settings": {"bf16": "yes"}}, ["settings: bf16", "true or false"]),
+    ({}, {"settings": {"learning_rate": []}}, ["learning_rate", "empty"]),
+    ({}, {"settings": [1]}, ["settings", "name: value"]),
+    ({"settings": {"expertise": "vector"}}, {}, ["grid: settings: expertise", "scalar or matrix"]),
+    ({"method": "realm", "settings": {"expertise": "scalar", "expertise_update": "em"}}, {}, ["scalar", "em"]),
+    ({}, {"choose": {"magic": {"learning_rate": [1]}}}, ["choose", "magic", "realm"]),
+    ({}, {"choose": {"noisy": {"learning_rate": [1]}}}, ["learning_rate", "settings", "choose"]),
+    ({}, {"choose": {"realm": {"max_steps": [1]}}}, ["choose", "max_steps"]),
+    ({}, {"choose": [1]}, ["choose", "realm"]),
+    ([1], {}, ["grid", "key: value"]),
+    ([], {}, ["grid", "key: value"]),
+    ([GRID, {**GRID, "noise": "loud"}], {}, ["grid 2: noise", "loud"]),
+]
+
+
+@pytest.mark.parametrize(("grid", "said", "words"), MISTAKES)
+def test_mistakes_name_the_file_the_key_and_the_mending(grid, said, words, tmp_path) -> None:
+    path = write_spec(tmp_path / "s.yaml", "m", grid, **said)
+    with pytest.raises(RealmError) as error:
+        load_spec(path)
+    for word in [str(path), *words]:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["model", "benchmark", "regime", "method", "seeds", "steps"])
+def test_a_key_that_is_needed_is_asked_for(name, tmp_path) -> None:
+    path = write_spec(tmp_path / "s.yaml", "m", [{key: value for key, value in GRID.items() if key != name}])
+    with pytest.raises(RealmError, match=f"{name} is missing"):
+        load_spec(path)
+
+
+@pytest.mark.parametrize("content", ["- 1", "a: [", "\x00", "grid", "title: no grid"])
+def test_what_is_no_spec_at_all(content, tmp_path) -> None:
+    (tmp_path / "s.yaml").write_text(content)
+    with pytest.raises(RealmError, match=r"s\.yaml"):
+        load_spec(tmp_path / "s.yaml")
+
+
+def test_a_spec_that_is_not_there(tmp_path) -> None:
+    with pytest.raises(RealmError, match="realm lab list"):
+        load_spec("no-such-spec")
+    with pytest.raises(RealmError, match=r"gone\.yaml"):
+        load_spec(tmp_path / "gone.yaml")
+
+
+def test_yaml_makes_no_objects(tmp_path) -> None:
+    (tmp_path / "s.yaml").write_text("title: !!python/object/apply:os.getcwd []\n")
+    with pytest.raises(RealmError, match="not readable YAML"):
+        load_spec(tmp_path / "s.yaml")
+    assert yaml.safe_load("1") == 1
