@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -132,10 +133,8 @@ def write_runs(model: str, output: Path) -> None:
     for name in ("stopped", "left"):
         stopped = writing_trainer(model, folder(name))
         stopped.add_callback(StopAt(5))
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             stopped.train()
-        except KeyboardInterrupt:
-            pass
     writing_trainer(model, folder("stopped")).train(resume_from_checkpoint=True)
     try:
         writing_trainer(model, folder("whole")).train()

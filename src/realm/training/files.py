@@ -44,10 +44,12 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RealmError(_unwritable(path, error.strerror or str(error))) from None
-    except (SafetensorError, RuntimeError) as error:  # the writers of safetensors and PyTorch have errors of their own
-        if isinstance(error, RuntimeError) and not re.search(r"PytorchStreamWriter|iostream|file write", str(error)):
+    except SafetensorError as error:
+        raise RealmError(_unwritable(path, str(error))) from None
+    except RuntimeError as error:  # PyTorch's writer says no more than where it stopped
+        if not re.search(r"PytorchStreamWriter|inline_container|iostream|file write", str(error)):
             raise
-        raise RealmError(_unwritable(path, f"is the disk full? {str(error).strip().splitlines()[0]}")) from None
+        raise RealmError(_unwritable(path, "the disk is probably full")) from None
 
 
 def _unwritable(path: Path, reason: str) -> str:

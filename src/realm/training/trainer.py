@@ -115,6 +115,9 @@ class RealmTrainer(SavingTrainer):
         self._scores: Scores | None = None
         self.probabilities, self.temperature = "in-sample", 1.0
         self._trajectory: list[tuple[int, npt.NDArray[np.float32]]] = []
+        if config.should_save:
+            with writing(Path(config.output_dir)):
+                Path(config.output_dir).mkdir(parents=True, exist_ok=True)
         super().__init__(
             model=RealmModel(scorer, labels.channel),
             args=config,

@@ -1,0 +1,243 @@
+"""Disks that are full or read-only, and files that were damaged: an error that says so, or the last good checkpoint."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import TrainerCallback
+
+from realm.errors import RealmError
+from realm.training import Run, checkpoints, files, run_writer
+from realm.training.trunk_cache import TrunkCache
+from tests.invariant.test_resume import StopAt
+from tests.runs import trainer
+from tests.tiny import crowd, save_tiny
+
+SETTINGS = {
+    "write_run": True, "save_strategy": "steps", "save_steps": 2, "max_steps": 7, "logging_steps": 3,
+    "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return save_tiny(tmp_path_factory.mktemp("disk") / "model", "bert", layers=1, width=16, dropout=0.2)
+
+
+def made(model: str, folder: Path, **settings):
+    return trainer(model, crowd(30, per_item=2), folder, **{**SETTINGS, **settings})
+
+
+@pytest.fixture(scope="module")
+def whole(model, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    made(model, folder).train()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped(model, tmp_path_factory) -> Path:
+    """A run that was interrupted after step 5, with checkpoints of steps 2 and 4."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    begun = made(model, folder)
+    begun.add_callback(StopAt(5))
+    with pytest.raises(KeyboardInterrupt):
+        begun.train()
+    return folder
+
+
+def same(one: Path, other: Path) -> None:
+    assert (one / "manifest.json").read_bytes() == (other / "manifest.json").read_bytes()
+
+
+class FullAfter(TrainerCallback):
+    """From this step on the disk takes no file beyond a few kilobytes."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def room_again():
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("step", [1, 4, 6, 7])
+def test_a_disk_that_fills_up_is_an_error_and_the_run_goes_on_later(step, model, whole, tmp_path) -> None:
+    """At the first checkpoint, at a later one, at the last, and when the results are written."""
+    begun = made(model, tmp_path / "run")
+    begun.add_callback(FullAfter(step))
+    with room_again(), pytest.raises(RealmError, match=r"cannot be written: .*--resume"):
+        begun.train()
+    assert not (tmp_path / "run" / "manifest.json").exists()
+    for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints"):
+        checkpoints.verify(path)
+    assert not list((tmp_path / "run").rglob(".*"))
+    made(model, tmp_path / "run").train(resume_from_checkpoint=True)
+    same(tmp_path / "run", whole)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT])
+def test_a_folder_that_takes_no_file(code, model, realm_cli, tmp_path, monkeypatch) -> None:
+    def refuse(*args, **kwargs):
+        raise OSError(code, os.strerror(code))
+
+    crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+    flags = ("train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--output", tmp_path / "run")
+    exit_code, out, error = realm_cli(*flags)
+    assert exit_code == 2 and os.strerror(code) in error and str(tmp_path / "run") in error
+    assert "Traceback" not in out + error
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")
+def test_a_folder_where_nobody_may_write(model, realm_cli, tmp_path) -> None:
+    crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    flags = ("train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--output", "/proc/self/run")
+    code, _, error = realm_cli(*flags)
+    assert code == 2 and "/proc/self/run: cannot be written" in error
+
+
+def test_a_finished_run_whose_results_cannot_be_written_counts_as_unfinished(model, tmp_path, monkeypatch) -> None:
+    def refuse(*args, **kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch, pytest.raises(RealmError, match="No space left on device"):
+        patch.setattr(run_writer, "write_table", refuse)
+        made(model, tmp_path / "run").train()
+    with pytest.raises(RealmError, match="did not finish"):
+        Run.open(tmp_path / "run")
+
+
+def test_a_full_disk_under_the_cache_of_frozen_layers(tmp_path, monkeypatch) -> None:
+    """Writing through memory to a full disk would end the process with a signal, so the space is taken first."""
+    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
+    two_layers = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
+    with room_again(), pytest.raises(RealmError, match=r"no room for .* --cache-gb"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+        made(two_layers, tmp_path / "run", train_layers=1).train()
+    assert not list((tmp_path / "home" / "trunk").iterdir())
+
+
+def test_a_cache_that_was_cut_short_is_made_again(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
+    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
+    first = made(model, tmp_path / "run", train_layers=1)
+    kept = np.array(first._cache("train").states)
+    (entry,) = (tmp_path / "home" / "trunk").iterdir()
+    os.truncate(entry / "states", 100)
+    again: TrunkCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
+    np.testing.assert_array_equal(again.states, kept)
+
+
+def flip(path: Path, chance: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    path.write_bytes(content)
+
+
+def damaged(stopped: Path, folder: Path, seed: int) -> tuple[Path, str]:
+    """A copy of an interrupted run with one file of its newest checkpoint changed, cut or gone."""
+    chance = random.Random(seed)
+    shutil.copytree(stopped, folder)
+    path = chance.choice(sorted((folder / "checkpoints" / "checkpoint-4").iterdir()))
+    how = chance.choice(["flipped", "cut", "gone", "empty"])
+    if how == "flipped":
+        flip(path, chance)
+    elif how == "cut":
+        os.truncate(path, path.stat().st_size // 2)
+    elif how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"")
+    return path, how
+
+
+def test_any_damage_to_a_checkpoint_is_found(stopped, tmp_path) -> None:
+    for seed in range(60):
+        path, how = damaged(stopped, tmp_path / "run", seed)
+        assert checkpoints.newest_whole(tmp_path / "run" / "checkpoints").name == "checkpoint-2", (path, how)
+        shutil.rmtree(tmp_path / "run")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(seed, model, stopped, whole, tmp_path, caplog) -> None:
+    damaged(stopped, tmp_path / "run", seed)
+    made(model, tmp_path / "run", save_total_limit=1).train(resume_from_checkpoint=True)
+    assert "passing over a damaged checkpoint" in caplog.text
+    same(tmp_path / "run", whole)
+    assert [path.name for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints")] == ["checkpoint-7"]
+
+
+def test_a_later_damaged_checkpoint_does_not_push_out_a_good_one(stopped, tmp_path) -> None:
+    shutil.copytree(stopped / "checkpoints", tmp_path / "c")
+    checkpoints.rotate(tmp_path / "c" / "checkpoint-2", 1)
+    assert [path.name for path in checkpoints.checkpoints(tmp_path / "c")] == ["checkpoint-2"]
+
+
+def test_a_finished_run_survives_a_resume_that_finds_nothing_whole(model, whole, tmp_path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints"):
+        os.truncate(path / "optimizer.pt", 10)
+    with pytest.raises(RealmError, match="no checkpoint is whole"):
+        made(model, tmp_path / "run").train(resume_from_checkpoint=True)
+    Run.open(tmp_path / "run")
+
+
+def test_any_damage_to_a_run_is_found(whole, tmp_path) -> None:
+    chance = random.Random(0)
+    listed = list(json.loads((whole / "manifest.json").read_text())["sha256"])
+    assert {"model/model.safetensors", "channel.safetensors", "metrics.json", "config.yaml"} <= set(listed)
+    for name in listed:
+        shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+        flip(tmp_path / "run" / name, chance)
+        with pytest.raises(RealmError, match="changed or damaged"):
+            Run.open(tmp_path / "run")
+        (tmp_path / "run" / name).unlink()
+        with pytest.raises(RealmError, match="is missing"):
+            Run.open(tmp_path / "run")
+        shutil.rmtree(tmp_path / "run")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"sha256": 3}', b"\xff\xfe"])
+def test_a_manifest_that_is_none(content, whole, stopped, tmp_path) -> None:
+    shutil.copytree(whole, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    (tmp_path / "run" / "manifest.json").write_bytes(content)
+    with pytest.raises(RealmError, match="manifest"):
+        Run.open(tmp_path / "run")
+
+
+def test_what_a_killed_process_left_is_swept_away(model, stopped, whole, tmp_path) -> None:
+    shutil.copytree(stopped, tmp_path / "run")
+    (tmp_path / "run" / ".metrics.json-a1b2c3d4.json").write_text("{")
+    (tmp_path / "run" / ".model-a1b2c3d4").mkdir()
+    (tmp_path / "run" / "checkpoints" / ".partial" / "checkpoint-6").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoints" / ".partial" / "checkpoint-6" / "old.pt").write_text("x")
+    made(model, tmp_path / "run").train(resume_from_checkpoint=True)
+    same(tmp_path / "run", whole)
+    assert not list((tmp_path / "run").rglob(".*"))
+
+
+def test_a_whole_file_of_another_checkpoint_is_damage_too(stopped, tmp_path) -> None:
+    shutil.copytree(stopped / "checkpoints", tmp_path / "c")
+    older, newer = (tmp_path / "c" / f"checkpoint-{step}" / "trained.safetensors" for step in (2, 4))
+    assert checkpoints.newest_whole(tmp_path / "c").name == "checkpoint-4"
+    newer.write_bytes(older.read_bytes())
+    assert checkpoints.newest_whole(tmp_path / "c").name == "checkpoint-2"
