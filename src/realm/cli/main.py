@@ -19,6 +19,7 @@ from realm.cli import (
     import_,
     info,
     lab,
+    lab_show,
     models,
     predict,
     relabel,
@@ -27,6 +28,7 @@ from realm.cli import (
     train,
 )
 from realm.errors import RealmError
+from realm.report.visible import visible
 
 app = typer.Typer(
     name="realm",
@@ -69,6 +71,8 @@ app.command()(export.export)
 app.command()(report.report)
 app.command()(demo.demo)
 app.command()(simulate.simulate)
+lab.app.command()(lab_show.table)
+lab.app.command()(lab_show.plot)
 app.add_typer(lab.app, name="lab")
 app.add_typer(models.app, name="models")
 app.command()(info.info)
@@ -80,7 +84,9 @@ def main() -> None:
         app()
     except RealmError as error:
         # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
-        typer.secho(f"error: {error}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None)
+        typer.secho(
+            f"error: {visible(str(error))}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         typer.secho("stopped.", err=True)

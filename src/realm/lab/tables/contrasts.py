@@ -27,7 +27,7 @@ class Compared:
 
 
 def configurations(gathered: Gathered) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """The configurations that REALM is trained in, in the spec's order, with their cells of all methods but the oracle."""
+    """The configurations of REALM in the spec's order, with their cells of every method but the oracle."""
     seen = gathered.frame[gathered.frame["method"] == FIRST].drop_duplicates(list(FIELDS))
     for values in seen[list(FIELDS)].itertuples(index=False):
         fields = {name: (None if _absent(value) else value) for name, value in zip(FIELDS, values, strict=True)}

@@ -31,8 +31,9 @@ def significance_table(gathered: Gathered, published: Published) -> Table:
             of_value = _counted(made, lambda fields, f=field, v=value: fields[f] == v)  # type: ignore[misc]
             source = published if field == "benchmark" else by_model
             figures = (of_value.configurations, of_value.better, of_value.undecided, of_value.worse)
+            named = quantities if field == "benchmark" else ("configurations-per-model", *quantities[1:])
             entries = [
-                _count(figure, name, source, **{field: value}) for name, figure in zip(quantities, figures, strict=True)
+                _count(figure, name, source, **{field: value}) for name, figure in zip(named, figures, strict=True)
             ]
             rows.append(Row((label, shown(value)), tuple(entries)))
     every = count_wins(one.contrast for one in made)
@@ -46,8 +47,9 @@ def significance_table(gathered: Gathered, published: Published) -> Table:
     )
     decided = every.better + every.worse
     notes = [f"In {every.unanimous} of the {decided} significant configurations the winner is ahead on every seed."]
-    if len(published):
-        notes[0] += " In the paper: 93 of 103."
+    theirs = [by_model.figure("realm", name) for name in ("ahead-on-every-seed", "significant")]
+    if theirs[0] is not None and theirs[1] is not None:
+        notes[0] += f" In the paper: {theirs[0][0]:.0f} of {theirs[1][0]:.0f}."
     return Table(gathered.spec.title, ("", ""), columns, tuple(rows), notes)
 
 

@@ -75,7 +75,7 @@ def learned_expertise(gathered: Gathered, frame: pd.DataFrame) -> pd.DataFrame:
     """One row per finished cell, annotator and task; `chance` is 1/K averaged over the annotator's items."""
     ids = frame[frame["finished"]]["id"].tolist()
     if gathered.kept is None or not ids:
-        return pd.DataFrame(columns=["id", "annotator", "task", "chance", *KINDS.values()])
+        return pd.DataFrame(columns=["id", "annotator", "task", "true_accuracy", "chance", *KINDS.values()])
     learned = gathered.kept.expertise(ids)
     # Accuracy is beta + (1 - beta) / K, so a pair of both gives K away.
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -52,12 +52,8 @@ class Gathered:
 
     def of(self, method: str | None = None, **fields: Any) -> pd.DataFrame:
         """The rows of a configuration, by seed. What a field of the cell leaves open (None) agrees with anything."""
-        rows = self.frame
-        if method is not None:
-            rows = rows[rows["method"] == method]
-        for name, value in fields.items():
-            rows = rows[rows[name].isna() | (rows[name] == value)]
-        return rows.sort_values("seed", kind="stable")
+        said = {} if method is None else {"method": method}
+        return select(self.frame, {**said, **fields}, open_fields=tuple(fields)).sort_values("seed", kind="stable")
 
     def right(self, ids: Sequence[str]) -> Bools | None:
         """Whether each answer was right, (cells, items); None where the cells have no or different items."""
@@ -69,14 +65,25 @@ class Gathered:
         return np.stack([labels == gold for labels, gold in answers])
 
 
+def select(frame: pd.DataFrame, fields: Mapping[str, Any], open_fields: Sequence[str] = ()) -> pd.DataFrame:
+    """The rows with these values; in `open_fields` a row without a value agrees with any."""
+    agree = np.ones(len(frame), dtype=bool)
+    for name, value in fields.items():
+        column = frame[name].to_numpy(dtype=object)
+        agree &= (column == value) | (frame[name].isna().to_numpy() if name in open_fields else False)
+    return frame[agree]
+
+
 def gather(spec: Spec, kept: Kept | None) -> Gathered:
     """Put the cells of a spec and the results together."""
     cells = expand(spec)
     rates = {cell.settings.get(RATE) for cell in cells if cell.method == "realm"}
-    rows = pd.DataFrame([_row(cell, several_rates=len(rates) > 1) for cell in cells]).astype({"rate": object})
+    rows = pd.DataFrame([_row(cell, several_rates=len(rates) > 1) for cell in cells])
+    rows = rows.astype({name: object for name in ("id", "benchmark", "method", *FIELDS) if name != "steps"})
     found = pd.DataFrame() if kept is None else kept.frame(cells)
     if len(found):
-        figures = found[[name for name in found.columns if name == "id" or name not in rows.columns]]
+        known = {*rows.columns, *(name for cell in cells for name in (*cell.settings, *cell.choose))} - {"id"}
+        figures = found[[name for name in found.columns if name not in known]]
         rows = rows.merge(figures, on="id", how="left")
     if "accuracy" not in rows.columns:
         rows["accuracy"] = np.nan

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from realm.lab.tables.contrasts import between
-from realm.lab.tables.gather import FIELDS, Gathered
+from realm.lab.tables.gather import FIELDS, Gathered, select
 from realm.lab.tables.layouts import HEADS, Grouped, shown
 from realm.lab.tables.published import Published
 from realm.lab.tables.statistics import Summary
@@ -110,11 +110,8 @@ class _Maker:
         return said.get(str(self.layout.columns), shown(value))
 
     def _of(self, fields: Mapping[str, Any]) -> pd.DataFrame:
-        rows = self.frame
-        for name, value in fields.items():
-            # A method that has no such setting (an expertise rate) is the same under each of its values.
-            rows = rows[(rows[name] == value) | (rows[name].isna() if name == "rate" else False)]
-        return rows
+        # A method that has no expertise rate is the same under each of them.
+        return select(self.frame, fields, open_fields=("rate",))
 
     # ---------------------------------------------------------------- rows
 
@@ -132,11 +129,8 @@ class _Maker:
         return self._accuracy(rows[rows["method"] == method], method)
 
     def _oracles(self, key: Mapping[str, Any]) -> pd.DataFrame:
-        rows = self.gathered.frame
-        rows = rows[rows["method"] == ORACLE]
-        for name in set(key) & {"model", "benchmark", "steps", "task"}:
-            rows = rows[rows[name] == key[name]]
-        return rows
+        named = {name: key[name] for name in ("model", "benchmark", "steps", "task") if name in key}
+        return select(self.gathered.frame, {"method": ORACLE, **named})
 
     def _accuracy(self, rows: pd.DataFrame, method: str) -> Entry | None:
         if not len(rows):
@@ -195,18 +189,21 @@ class _Maker:
             if not of_column:
                 entries.append(None)
                 continue
-            whole = len(known) == len(rows)
-            ours = Summary(
-                float(np.mean([one.mean for one in known])), float(np.mean([one.std for one in known])), known[0].seeds
-            ) if whole else None  # fmt: skip
+            ours = _mean_of(known) if len(known) == len(rows) else None
             fields = {**of_column[0].key, "benchmark": "average"}
             named = {name: fields.get(name) for name in FIELDS}
             quantity = "delta" if method == DELTA else "accuracy"
             paper = self.published.figure("realm" if method == DELTA else method, quantity, **named)
             first = of_column[0]
-            entries.append(Entry(fields, ours, first.seeds, paper, first.digits, first.signed))
+            seeds = min(entry.seeds for entry in of_column)
+            entries.append(Entry(fields, ours, seeds, paper, first.digits, first.signed))
         labels = tuple("Avg" if name == self.layout.average else shown(key[name]) for name in self.row_fields)
         return Row(labels, tuple(self._marked(entries)), average=True)
+
+
+def _mean_of(every: Sequence[Summary]) -> Summary:
+    mean, std = (float(np.mean(values)) for values in zip(*((one.mean, one.std) for one in every), strict=True))
+    return Summary(mean, std, min(one.seeds for one in every))
 
 
 def sorted_if_numbers(values: Sequence[Any]) -> list[Any]:

@@ -16,25 +16,25 @@ from realm.lab.tables.gather import Gathered, Kept, gather
 from realm.lab.tables.grouped import grouped_table
 from realm.lab.tables.layouts import GROUPED
 from realm.lab.tables.published import Published
+from realm.lab.tables.ranks import rank_table
 from realm.lab.tables.render import comma_separated, latex, markdown
 from realm.lab.tables.table import Table
 
 
 @dataclass(frozen=True)
 class Tables:
-    """A spec's table in the paper's shape, the tests behind it, and remarks on what is missing."""
+    """A spec's table in the paper's shape, what stands behind it (tests, ranks), and remarks on what is missing."""
 
     main: Table
-    tests: Table | None
+    behind: Sequence[Table]
     remarks: Sequence[str]
 
     def text(self, form: str) -> str:
         """As `md`, `latex` or `csv` (the main table alone, a line per figure)."""
         if form == "csv":
             return comma_separated(self.main)
-        tables = [table for table in (self.main, self.tests) if table is not None]
         mark = "% " if form == "latex" else ""
-        said = [(latex if form == "latex" else markdown)(table) for table in tables]
+        said = [(latex if form == "latex" else markdown)(table) for table in (self.main, *self.behind)]
         return "\n".join([*said, *(f"{mark}{remark}\n" for remark in self.remarks)])
 
 
@@ -53,8 +53,10 @@ def make_tables(spec: Spec, kept: Kept | None, results: Path | None = None) -> T
     else:
         raise RealmError(f"{spec.path}: there is no table '{spec.table}'. There are: {', '.join(LAYOUTS)}.")
     compared = [] if spec.table in COUNTED else contrasts(gathered)
-    tests = contrast_table(compared) if compared else None
-    return Tables(main, tests, [*summary(compared), *missing_said(gathered, results)])
+    behind = [contrast_table(compared) if compared else None, rank_table(gathered)]
+    return Tables(
+        main, [table for table in behind if table is not None], [*summary(compared), *missing_said(gathered, results)]
+    )
 
 
 LAYOUTS = (*GROUPED, *EXPERTISE, *COUNTED)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
+from realm.lab.tables.statistics import LEVEL
 from realm.lab.tables.table import Entry, Row, Table
 
 FORMATS = ("md", "latex", "csv")
@@ -32,6 +33,8 @@ def markdown(table: Table) -> str:
     lines += [_line([*map(_piped, row.labels), *(_piped(_cell(entry)) for entry in row.entries)]) for row in table.rows]
     if table.has_paper:
         lines += ["", "In brackets: the paper's figure and how far ours is from it."]
+    if any(entry.contrast is not None and entry.contrast.significant for entry in table.entries):
+        lines += ["", f"\\*: p < {LEVEL:g}, paired t-test over seeds."]
     for note in table.notes:
         lines += ["", note]
     return "\n".join(lines) + "\n"

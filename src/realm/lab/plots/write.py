@@ -1,0 +1,134 @@
+"""`write_plots`: the pictures of a spec, one file for each model and noise, a panel for each benchmark and pool."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from realm.errors import RealmError
+from realm.lab.grid.spec import Spec
+from realm.lab.plots.panels import HEIGHT, STYLE, WIDTH, curves_panel, recovery_panel, trajectory_panel
+from realm.lab.simulation import implied_expertise
+from realm.lab.tables.expertise import learned_expertise
+from realm.lab.tables.gather import Gathered, Kept, gather
+from realm.lab.tables.layouts import shown
+from realm.report.svg import Picture, Plot
+from realm.training.files import write_text
+
+BY_FILE = ("model", "noise", "regime", "steps")
+"""Fields that have a file for each of their values."""
+BY_PANEL = ("pool", "benchmark", "method")
+PER_ROW = 3
+MOST_PANELS = 30
+
+
+def write_plots(spec: Spec, kept: Kept, folder: Path) -> list[Path]:
+    """Draw what the results of a spec have, and return the files. Learning curves need a spec with `curve`."""
+    gathered = gather(spec, kept)
+    frame = gathered.frame[gathered.frame["finished"]]
+    if not len(frame):
+        raise RealmError(f"{spec.name}: no cell is finished yet. `realm lab run {spec.name}` runs them.")
+    folder.mkdir(parents=True, exist_ok=True)
+    learning = frame[frame["method"].str.startswith("realm")]
+    learned = learned_expertise(gathered, learning)
+    kinds: list[tuple[str, str, pd.DataFrame, Callable[[str, pd.DataFrame], Plot]]] = [
+        ("curves", "Learning curves", _curves(gathered, frame), curves_panel),
+        ("expertise", "Expertise during training", _trajectories(gathered, learning, learned), trajectory_panel),
+        (
+            "recovery",
+            "Expertise and accuracy",
+            learned.merge(learning, on="id", suffixes=("", "_test")),
+            recovery_panel,
+        ),
+    ]
+    written = []
+    for kind, title, rows, draw in kinds:
+        for name, part in _files(rows):
+            path = folder / f"{'-'.join([spec.name, kind, *name])}.svg"
+            panels = [draw(head, of_panel) for head, of_panel in _panels(part, single=kind != "curves")]
+            write_text(path, _sheet(f"{title}: {spec.title}", panels[:MOST_PANELS]).file(STYLE))
+            written.append(path)
+    return written
+
+
+# -------------------------------------------------------------------- what is drawn
+
+
+def _curves(gathered: Gathered, frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per cell and step, with the fields of the cell."""
+    assert gathered.kept is not None
+    curves = gathered.kept.curves(frame["id"].tolist())
+    return curves.merge(frame.drop(columns=["accuracy"]), on="id")
+
+
+def _trajectories(gathered: Gathered, frame: pd.DataFrame, learned: pd.DataFrame) -> pd.DataFrame:
+    """A row per cell, step, annotator and task: what the annotator is called, expertise, and the implied one."""
+    assert gathered.kept is not None
+    moved = gathered.kept.trajectories(frame["id"].tolist())
+    if not len(moved) or not len(learned):
+        return pd.DataFrame(columns=[*frame.columns, "step", "name", "expertise", "implied"])
+    named = learned[["id", "annotator", "task"]].assign(
+        implied=implied_expertise(learned["asked_accuracy"].astype(float), 1 / learned["chance"].astype(float)),
+        said=learned["asked_accuracy"].astype(float).fillna(learned["true_accuracy"].astype(float)),
+    )
+    made = moved.merge(named, on=["id", "annotator", "task"]).merge(frame, on="id")
+    several = made.groupby("id")["task"].transform("nunique") > 1
+    made["name"] = [
+        " ".join([who, *([shown(task)] if more else []), *([] if math.isnan(value) else [f"({value:.2g})"])])
+        for who, task, more, value in zip(made["annotator"], made["task"], several, made["said"], strict=True)
+    ]
+    return made
+
+
+def _recovered(learned: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """A row per cell, annotator and task whose agreement with gold is known."""
+    return learned[learned["true_accuracy"].notna()].merge(frame, on="id", suffixes=("", "_test"))
+
+
+# -------------------------------------------------------------------- files and panels
+
+
+def _files(rows: pd.DataFrame) -> Iterator[tuple[list[str], pd.DataFrame]]:
+    """The rows of each file, and the words its name has beside those of the others."""
+    if not len(rows):
+        return
+    varying = [name for name in BY_FILE if rows[name].nunique(dropna=False) > 1]
+    if not varying:
+        yield [], rows
+        return
+    for key, part in rows.groupby(varying, sort=False, dropna=False):
+        yield [_in_file_name(name, value) for name, value in zip(varying, key, strict=True)], part
+
+
+def _in_file_name(field: str, value: Any) -> str:
+    said = "own" if _absent(value) else str(value)
+    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{said}-{field}" if field == "steps" else said).strip("-")
+
+
+def _panels(rows: pd.DataFrame, single: bool) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each panel and its head; methods have panels of their own where a panel shows one."""
+    fields = [name for name in BY_PANEL if single or name != "method"]
+    varying = [name for name in fields if rows[name].nunique(dropna=False) > 1] or ["benchmark"]
+    for key, part in rows.groupby(varying, sort=False, dropna=False):
+        yield ", ".join(shown(value) for value in key if not _absent(value)), part
+
+
+def _absent(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _sheet(title: str, panels: Sequence[Plot]) -> Picture:
+    """Panels side by side under a title."""
+    columns = min(PER_ROW, len(panels))
+    lines = -(-len(panels) // columns)
+    sheet = Picture(columns * WIDTH, 34 + lines * HEIGHT, title, f"{len(panels)} panels.")
+    sheet.add("rect", x=0, y=0, width=sheet.width, height=sheet.height, class_="paper")
+    sheet.text(12, 22, title, "head")
+    for place, panel in enumerate(panels):
+        sheet.place(panel, place % columns * WIDTH, 34 + place // columns * HEIGHT)
+    return sheet

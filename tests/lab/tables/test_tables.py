@@ -1,0 +1,219 @@
+"""The tables against results made up for the purpose: shapes, means, differences, what is missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from realm.errors import RealmError
+from realm.lab.grid.cell import Cell
+from realm.lab.grid.spec import load_spec, packaged_specs
+from realm.lab.paper.figures import paper_figures
+from realm.lab.tables.gather import gather
+from realm.lab.tables.make import make_tables
+from realm.lab.tables.published import Published
+from realm.lab.tables.render import escaped
+from realm.lab.tables.table import Entry
+from tests.lab.tables.made_up import fill, write_spec
+
+SPEC = """
+table: noise-types
+settings: {learning_rate: 5.0e-5}
+grid:
+  model: [google/flan-t5-small, google/flan-t5-base]
+  benchmark: [arc, obqa]
+  noise: [uniform, systematic]
+  pool: [D1]
+  regime: [sparse]
+  method: [realm, noisy, oracle]
+  seeds: 4
+  steps: [200]
+"""
+REALM = [0.60, 0.62, 0.64, 0.66]
+
+
+def accuracy(cell: Cell) -> float | None:
+    if cell.method == "oracle":
+        return 0.80
+    if cell.benchmark == "obqa" and cell.noise == "systematic":
+        return None if cell.seed else {"realm": 0.4, "noisy": 0.5}[cell.method]
+    return REALM[cell.seed] - {"realm": 0.0, "noisy": 0.1}[cell.method]
+
+
+def entry(spec_text: str, folder: Path, label: tuple[str, ...], head: tuple[str, str]) -> Entry:
+    spec = write_spec(folder, spec_text)
+    table = make_tables(spec, fill(folder / "r.sqlite", spec, accuracy)).main
+    place = next(i for i, column in enumerate(table.columns) if (column.group, column.name) == head)
+    found = next(row for row in table.rows if row.labels == label).entries[place]
+    assert isinstance(found, Entry)
+    return found
+
+
+def test_means_and_population_deviations_over_seeds(tmp_path: Path) -> None:
+    found = entry(SPEC, tmp_path, ("Base", "ARC"), ("uniform", "REALM"))
+    assert found.ours is not None
+    assert found.ours.mean == pytest.approx(63.0) and found.ours.std == pytest.approx(np.std([60, 62, 64, 66]))
+    assert found.best and found.paper is None and not found.partial
+
+
+def test_the_oracle_is_one_column_for_all_noises(tmp_path: Path) -> None:
+    found = entry(SPEC, tmp_path, ("Small", "OBQA"), ("", "Oracle"))
+    assert found.ours is not None and found.ours.mean == pytest.approx(80.0) and found.ours.seeds == 4
+
+
+def test_the_paper_stands_beside_ours_where_the_spec_names_its_table(tmp_path: Path) -> None:
+    named = SPEC.replace("table:", "paper: tab:results_noise_types\ntable:")
+    found = entry(named, tmp_path, ("Base", "ARC"), ("systematic", "Noisy"))
+    assert found.paper == (41.77, 0.61)
+    assert found.difference == pytest.approx(53.0 - 41.77)
+    delta = entry(named, tmp_path, ("Base", "ARC"), ("systematic", "Δ"))
+    assert delta.paper is not None and delta.paper[0] == 1.37
+    assert delta.ours is not None and delta.ours.mean == pytest.approx(10.0)
+    assert delta.contrast is not None and delta.contrast.significant and delta.contrast.signs == "+4"
+    assert delta.contrast.low is not None and delta.contrast.low > 0
+    average = entry(named, tmp_path, ("Small", "Avg"), ("uniform", "REALM"))
+    assert average.paper == (40.2, 1.19) and average.ours is not None and average.ours.mean == pytest.approx(63.0)
+
+
+def test_what_is_missing_is_said_with_the_command_that_runs_it(tmp_path: Path) -> None:
+    found = entry(SPEC, tmp_path, ("Base", "OBQA"), ("systematic", "REALM"))
+    assert found.partial and found.ours is not None and found.ours.seeds == 1
+    spec = load_spec(tmp_path / "made.yaml")
+    results = tmp_path / "r.sqlite"
+    text = make_tables(spec, fill(results, spec, accuracy), results).text("md")
+    assert "(1 of 4 seeds)" in text
+    assert f"12 of 80 cells are missing. To run them: realm lab run {spec.path} --results {results}" in text
+    nothing = make_tables(spec, None).text("md")
+    assert "80 of 80 cells are missing" in nothing and "| missing |" in nothing
+
+
+def test_wins_are_counted_below_the_table(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, SPEC)
+    text = make_tables(spec, fill(tmp_path / "r.sqlite", spec, accuracy)).text("md")
+    assert "ahead by mean in 6 of 8 configurations (behind in 2)" in text
+    assert "better in 6, worse in 0, undecided in 2; in 6 of the 6" in text
+
+
+def test_comma_separated_values_have_a_line_per_figure(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, SPEC.replace("table:", "paper: tab:results_noise_types\ntable:"))
+    made = make_tables(spec, fill(tmp_path / "r.sqlite", spec, accuracy))
+    lines = list(csv.DictReader(io.StringIO(made.text("csv"))))
+    assert len(lines) == len(made.main.entries)
+    line = next(
+        one for one in lines
+        if (one["model"], one["benchmark"], one["noise"], one["quantity"]) == ("base", "arc", "uniform", "delta")
+    )  # fmt: skip
+    assert (line["mean"], line["paper_mean"], line["ahead"], line["against"]) == ("10", "3.42", "4", "noisy")
+
+
+def test_latex_has_as_many_cells_in_every_row_and_escapes_text(tmp_path: Path) -> None:
+    text = SPEC.replace("table:", "title: 50% of a_b & <c>\npaper: tab:results_noise_types\ntable:")
+    spec = write_spec(tmp_path, text)
+    made = make_tables(spec, fill(tmp_path / "r.sqlite", spec, accuracy))
+    latex = made.text("latex")
+    assert r"50\% of a\_b \& $<$c$>$" in latex
+    body = latex.split(r"\end{tabular}")[0]
+    rows = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    assert {line.replace(r"\&", "").count("&") for line in rows} == {len(made.main.columns) + 1}
+    assert escaped("\\x{y}") == r"\textbackslash{}x\{y\}"
+
+
+def test_layouts_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, SPEC.replace("noise-types", "nonesuch"))
+    with pytest.raises(RealmError, match="there is no table 'nonesuch'"):
+        make_tables(spec, None)
+
+
+# -------------------------------------------------------------------- every layout
+
+
+@pytest.mark.parametrize("name", [name for name in packaged_specs() if name.endswith("-small")])
+def test_small_variants_have_a_table_without_the_paper(name: str) -> None:
+    spec = load_spec(name)
+    table = make_tables(spec, None).main
+    assert spec.paper is None and not table.has_paper
+    assert all(len(row.entries) == len(table.columns) for row in table.rows)
+    assert table.rows or spec.table == "wins"  # which counts what is finished
+
+
+PAIRED = [name for name in packaged_specs() if load_spec(name).paper and name not in ("wins", "significance", "curves")]
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_every_figure_of_the_paper_finds_its_place(name: str) -> None:
+    """Each printed accuracy, difference, expertise and correlation stands in the table of its spec, once."""
+    spec = load_spec(name)
+    assert spec.paper is not None
+    figures = paper_figures(spec.paper)
+    if "epochs" in set(figures["quantity"]):
+        figures = figures[figures["quantity"] != "epochs"]
+    shown = [entry for entry in make_tables(spec, None).main.entries if entry.paper is not None]
+    printed = [(entry.key["quantity"].split()[0], entry.paper[0]) for entry in shown if entry.paper is not None]
+    expected = list(zip(figures["quantity"], figures["mean"], strict=True))
+    if spec.table == "multitask":  # the oracle of a model stands in each of its rows
+        printed, expected = list(set(printed)), list(set(expected))
+    assert sorted(printed) == sorted(expected)
+
+
+def test_learned_expertise_has_trained_re_estimated_and_implied(tmp_path: Path) -> None:
+    spec = load_spec("expertise-small")
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.6)).main
+    trained, again, implied = table.rows[:3]
+    assert [row.labels[-1] for row in table.rows[:3]] == ["trained", "re-estimated", "implied"]
+    assert [column.name for column in table.columns[:4]] == ["0.9", "0.1", "0.1", "rho"]
+    first = trained.entries[0]
+    assert isinstance(first, Entry) and first.ours is not None and first.ours.mean == pytest.approx(0.65 / 0.75)
+    assert implied.entries[:4] == ("0.87", "-0.20", "-0.20", "(max 0.90)")
+    assert isinstance(again.entries[3], Entry) and again.entries[3].ours is not None
+    assert again.entries[3].ours.mean == pytest.approx(0.85)
+
+
+def test_real_configurations_take_the_best_baseline(tmp_path: Path) -> None:
+    spec = load_spec("real-small")
+    level = {"realm": 0.8, "noisy": 0.6, "majority": 0.5, "dawid-skene": 0.7, "oracle": 0.9}
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.method])).main
+    heads = [(column.group, column.name) for column in table.columns]
+    assert heads[:4] == [("", "Oracle"), ("sparse", "REALM"), ("sparse", "Noisy"), ("sparse", "Δ")]
+    deltas = [e.ours.mean for e in table.entries if e.key["quantity"] == "delta" and e.ours is not None]
+    assert deltas == pytest.approx([20.0, 10.0])
+
+
+def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:
+    spec = load_spec("significance-small")
+
+    def given(cell: Cell) -> float:
+        gain = {"D1": 0.1, "D2": 0.0, "D3": -0.1}[cell.pool or ""]
+        return 0.5 + 0.01 * cell.seed + (gain + 0.01 * (cell.seed % 2) if cell.method == "realm" and gain else 0.0)
+
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, given)).main
+    counts = {
+        row.labels: [e.ours.mean for e in row.entries if isinstance(e, Entry) and e.ours is not None]
+        for row in table.rows
+    }
+    assert counts["Dataset", "CEBaB/food"] == [9, 3, 3, 3]
+    assert counts["Model", "minilm-l6"] == counts["All", ""] == [18, 6, 6, 6]
+    assert "ahead by mean in 6 of 18 configurations (behind in 6)" in " ".join(table.notes)
+
+
+# -------------------------------------------------------------------- pieces
+
+
+def test_published_figures_are_found_under_both_names_of_a_pool() -> None:
+    graded = Published("tab:ablation_num_annotators")
+    fields = {"model": "base", "benchmark": "arc", "noise": "uniform", "regime": "sparse", "steps": 200}
+    assert graded.figure("realm", "accuracy", pool="D3", **fields) == (45.3, 0.26)
+    assert graded.figure("realm", "accuracy", pool="D1", **fields) is None
+    assert graded.figure("realm", "accuracy", pool="D3", **{**fields, "model": "minilm-l6"}) is None
+    assert len(Published(None)) == 0
+
+
+def test_settings_do_not_hide_figures(tmp_path: Path) -> None:
+    spec = load_spec("multitask-small")
+    gathered = gather(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5))
+    assert "expertise" not in gathered.frame.columns
+    assert set(gathered.frame["method"]) == {"realm", "realm-scalar", "noisy", "oracle"}
+    assert gathered.missing == 0

@@ -1,0 +1,90 @@
+"""The specs that come with the package: they load, and hold the configurations that the paper counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from realm.lab.grid.cell import Cell
+from realm.lab.grid.spec import expand, load_spec, packaged_specs
+
+NAMES = packaged_specs()
+ASKED_FOR = ("real-small", "noise-small", "llm-small", "multitask-small", "expertise-small", "annotators-small")
+
+
+def cells(name: str) -> list[Cell]:
+    return expand(load_spec(name))
+
+
+def configurations(name: str) -> set[tuple[str, str, str | None, str | None]]:
+    return {(c.model, c.benchmark, c.noise, c.pool) for c in cells(name) if c.method == "realm"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_spec_expands(name: str) -> None:
+    spec = load_spec(name)
+    made = expand(spec)
+    assert len({cell.id for cell in made}) == len(made) > 0
+    assert spec.table and spec.title != spec.name
+    assert name.endswith("-small") == (spec.small_of is not None)
+    if spec.small_of is not None:
+        assert spec.small_of in NAMES
+        assert {cell.model for cell in made} <= {"minilm-l6", "smollm2-135m"}
+
+
+def test_every_full_spec_has_a_small_variant() -> None:
+    small = {load_spec(name).small_of for name in NAMES if name.endswith("-small")}
+    full = {name for name in NAMES if not name.endswith("-small")}
+    assert full - small == {"noise-d2", "noise-d3"}  # noise-small has two of the pools, significance-small all three
+    assert set(ASKED_FOR) <= set(NAMES)
+
+
+def test_the_paper_counts_135_and_27_configurations() -> None:
+    assert len(configurations("significance")) == 135
+    assert len(configurations("multitask")) == 27
+    assert len(configurations("wins")) == 162
+    assert configurations("wins") == configurations("significance") | configurations("multitask")
+
+
+def test_what_tables_share_is_run_once() -> None:
+    noises = {cell for name in ("noise-d1", "noise-d2", "noise-d3") for cell in cells(name)}
+    assert set(cells("uniform")) < noises
+    assert set(cells("significance")) < noises
+    assert set(cells("multitask-tasks")) == set(cells("multitask"))
+    assert set(cells("multitask-tasks-small")) < set(cells("multitask-small"))
+    trained = {cell for cell in cells("expertise") if cell.pool in ("D1", "D2", "D3")}
+    assert trained < noises
+    assert {cell for cell in cells("annotators") if cell.pool == "D3"} < noises
+    small = {cell for name in ASKED_FOR for cell in cells(name)}
+    assert len(small) == 265
+
+
+def test_simulated_cells_have_the_paper_settings() -> None:
+    for name in ("uniform", "noise-d2", "multitask", "aggregation"):
+        for cell in cells(name):
+            settings = dict(cell.settings)
+            assert (settings["learning_rate"], settings["batch_unit"], cell.steps) == (5e-5, "annotation", 200)
+            assert (settings["per_device_train_batch_size"], settings["gradient_accumulation_steps"]) == (8, 8)
+            assert settings["answers"] == "letters"
+            if cell.method == "realm":
+                assert settings["expertise_optimizer"] == "adamw"
+                assert dict(cell.choose) == {"expertise_learning_rate": (0.1, 0.5, 1.0)}
+    assert {cell.seed for cell in cells("uniform")} == set(range(5))
+
+
+def test_real_cells_have_the_paper_budgets_and_layouts() -> None:
+    budgets = {(c.model.rsplit("-", 1)[-1], c.benchmark): c.steps for c in cells("real")}
+    assert budgets["base", "wikiattack"] == budgets["base", "sentpolarity"] == 3000
+    assert budgets["large", "wikitoxicity"] == 2000
+    assert budgets["base", "goemotions"] == budgets["large", "goemotions"] == 1000
+    layout = {
+        c.model.rsplit("-", 1)[-1]: tuple(
+            c.settings[name] for name in ("per_device_train_batch_size", "gradient_accumulation_steps")
+        )
+        for c in cells("real")
+    }
+    assert layout == {"base": (64, 1), "large": (16, 4)}
+    assert {c.choose["expertise_learning_rate"] for c in cells("real") if c.method == "realm"} == {(0.005, 0.01, 0.1)}
+    pools = {c.benchmark: c.pool for c in cells("real") if c.pool}
+    assert pools == {"wikiattack": "contrast:150", "wikitoxicity": "contrast:150", "sentpolarity": "contrast:20",
+                     "goemotions": "contrast:10"}  # fmt: skip
+    assert {c.seed for c in cells("real")} == {0, 1, 2}
