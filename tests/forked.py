@@ -10,7 +10,12 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["realm.training.trainer", "tests.runs", "tests.tiny", "peft", "transformers"])
+_context.set_forkserver_preload(
+    [
+        *("realm.cli.main", "realm.training.trainer", "realm.training.run_writer", "realm.report.page", "peft"),
+        *("realm.annotations.readers", "realm.inference.expertise", "tests.runs", "tests.tiny"),
+    ]
+)
 
 
 def start(act: Callable[..., Any], *args: Any, **environment: str) -> ForkServerProcess:

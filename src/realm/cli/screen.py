@@ -1,10 +1,12 @@
-"""What commands show: tables and notes in a terminal, plain text in a pipe; text from data is never markup."""
+"""What commands show: tables and notes in a terminal, plain text in a pipe; text from data is not markup or control."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from realm.report.visible import visible
 
 WIDE = 160
 
@@ -23,9 +25,9 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), box=SIMPLE, title_justify="left")
+    table = Table(title=Text(visible(title)), box=SIMPLE, title_justify="left")
     for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index == 0 else "right", overflow="fold")
+        table.add_column(Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(show_value(value)) for value in row))
     console().print(table)
@@ -34,14 +36,14 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 def show_value(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3f}" if isinstance(value, float) else visible(str(value))
 
 
 def note(message: str) -> None:
     """A remark on standard error, so that it never mixes with output a script reads."""
     from rich.text import Text
 
-    console(stderr=True).print(Text(message))
+    console(stderr=True).print(Text(visible(message)))
 
 
 def interactive() -> bool:

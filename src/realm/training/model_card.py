@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from realm.annotations import Task
@@ -16,17 +17,19 @@ def model_card(scorer: Scorer, base_model: str, method: str) -> str:
     """The card as Markdown."""
     base = base_model.replace("\\", "/").rstrip("/").split("/")
     name = "/".join(base[-2:]) if len(base) <= 2 else base[-1]
+    code = snippet(scorer)
+    fence = _fence(code, least=3)
     kind = "text-classification" if scorer.kind == "classifier" else "text-generation"
     return "\n".join(
         [
             f"---\nlibrary_name: transformers\npipeline_tag: {kind}\ntags: [realm]\n---",
-            f"# A model fine-tuned on crowd labels\n\nBase model: {name}. Method: {method}.",
+            f"# A model fine-tuned on crowd labels\n\nBase model: {_code(name)}. Method: {method}.",
             "Trained with REALM on labels of annotators of uneven quality. They have left no parameter in it: "
             f"it is a plain checkpoint. Items longer than {scorer.style.max_length} tokens should have their text "
             "shortened, not their options.\n",
             _labels(scorer.tasks),
             "## Use\n",
-            f"```python\n{snippet(scorer)}```\n",
+            f"{fence}python\n{code}{fence}\n",
         ]
     )
 
@@ -34,9 +37,20 @@ def model_card(scorer: Scorer, base_model: str, method: str) -> str:
 def _labels(tasks: tuple[Task, ...]) -> str:
     lines = ["## Labels\n"]
     for task in tasks:
-        names = "each item lists its own options" if task.labels is None else ", ".join(map(repr, task.labels))
-        lines.append(f"- task {task.name!r}: {names}")
+        names = "each item lists its own options" if task.labels is None else ", ".join(map(_code, task.labels))
+        lines.append(f"- task {_code(task.name)}: {names}")
     return "\n".join(lines)
+
+
+def _code(name: str) -> str:
+    """A name from the data as a code span, in which Markdown and HTML mean nothing."""
+    fence = _fence(name, least=1)
+    return f"{fence} {name!r} {fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """More backticks in a row than the text has anywhere."""
+    return "`" * max([least, *(len(run) + 1 for run in re.findall("`+", text))])
 
 
 def snippet(scorer: Scorer) -> str:
