@@ -1,0 +1,136 @@
+"""One cell: what is trained, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from realm.channels import MixtureChannel
+from realm.lab.fitting import rank_correlation
+from realm.lab.grid.cell import Cell
+from realm.lab.grid.work import LIKELIHOOD, Job, cell_config, run_job, share_one_column
+from tests.lab.grid.scene import write_questions
+
+SETTINGS = {"learning_rate": 1e-3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("data")
+    write_questions(place, "obqa")
+    write_questions(place, "piqa", labels=2)
+    return place
+
+
+@pytest.fixture(scope="module")
+def make(folder, tiny_model):
+    def cell(**changed) -> Cell:
+        said = {"model": tiny_model("seq2seq"), "benchmark": "obqa", "noise": "uniform", "pool": "D3"}
+        said |= {"regime": "shared", "method": "realm", "seed": 0, "steps": 5, "settings": SETTINGS}
+        return Cell(**{**said, **changed})
+
+    return cell
+
+
+def test_everything_worth_keeping_is_kept_as_plain_values(make, folder) -> None:
+    cell = make(curve=2, choose={"expertise_learning_rate": (0.1, 0.5)})
+    result = run_job(Job(cell, {"expertise_learning_rate": 0.5}, folder))
+    assert result.cell == cell and result.chosen == {"expertise_learning_rate": 0.5}
+    assert result.config["settings"]["expertise_learning_rate"] == 0.5 and result.config["settings"]["max_steps"] == 5
+    assert {"torch", "transformers"} <= set(result.config["versions"]) and result.seconds > 0
+    assert result.labels.dtype == result.gold.dtype == np.uint8 and len(result.labels) == len(result.gold) == 40
+    assert result.figures["accuracy"] == pytest.approx((result.labels == result.gold).mean())
+    assert result.figures["n_test"] == 40
+    assert [step for step, _ in result.curve] == [0, 2, 4, 5]
+    assert result.curve[-1][1] == result.figures["accuracy"]
+    assert [record["annotator"] for record in result.expertise] == ["a1", "a2", "a3"]
+    assert [record["asked_accuracy"] for record in result.expertise] == [0.9, 0.5, 0.1]
+    for record in result.expertise:
+        assert abs(record["true_accuracy"] - record["asked_accuracy"]) < 0.2 and record["annotations"] == 60
+    steps = [step for step, _ in result.trajectory["points"]]
+    assert steps == sorted(steps) and steps[-1] == 5
+    last = np.array(result.trajectory["points"][-1][1])[:, 0]
+    assert last == pytest.approx([record["expertise_trained"] for record in result.expertise], abs=1e-4)
+    truth = [record["true_accuracy"] for record in result.expertise]
+    trained = [record["expertise_trained"] for record in result.expertise]
+    assert (result.figures["spearman_trained"], result.figures["spearman_max"]) == rank_correlation(truth, trained)
+    kept = [result.figures, result.expertise, result.curve, result.trajectory, result.config]
+    assert json.loads(json.dumps(kept, allow_nan=False, default=str))
+
+
+def test_the_same_cell_gives_the_same_answers_whatever_the_curve(make, folder) -> None:
+    plain, watched = (run_job(Job(make(curve=curve, steps=4), {}, folder)) for curve in (None, 1))
+    assert plain.curve == [] and len(watched.curve) == 5
+    assert (plain.labels == watched.labels).all() and plain.expertise == watched.expertise
+
+
+def test_methods_without_a_channel_keep_no_expertise(make, folder) -> None:
+    result = run_job(Job(make(method="oracle"), {}, folder))
+    assert result.expertise == [] and result.trajectory == {} and "spearman" not in result.figures
+    assert result.config["gold"] == "used in training"
+
+
+def test_a_trial_trains_on_nine_tenths_and_keeps_the_likelihood(make, folder) -> None:
+    trial = make(choose={"expertise_learning_rate": (0.5,)}, trial=True)
+    result = run_job(Job(trial, {"expertise_learning_rate": 0.5}, folder))
+    assert set(result.figures) == {LIKELIHOOD} and -5 < result.figures[LIKELIHOOD] < 0
+    assert result.config["data"]["items"] == 54 and len(result.labels) == 0
+
+
+def test_one_number_per_annotator_over_all_tasks(make, folder) -> None:
+    joint = {"benchmark": "obqa+piqa", "pool": "D1", "regime": "shared"}
+    matrix = run_job(Job(make(**joint), {}, folder))
+    scalar = run_job(Job(make(**joint, settings={**SETTINGS, "expertise": "scalar"}), {}, folder))
+    assert set(matrix.figures) >= {"accuracy/obqa", "accuracy/piqa"}
+    both = (matrix.figures["accuracy/obqa"] + matrix.figures["accuracy/piqa"]) / 2
+    assert matrix.figures["accuracy"] == pytest.approx(both)
+    for name in ("expertise_trained", "expertise"):
+        assert len({record[name] for record in scalar.expertise}) == 2
+        assert len({record[name] for record in matrix.expertise}) == 4
+    assert [r["asked_accuracy"] for r in scalar.expertise] == [0.9, 0.1, 0.1, 0.9]
+    ways = np.array([point for _, point in scalar.trajectory["points"]])
+    assert (ways[..., 0] == ways[..., 1]).all() and np.ptp(ways[:, 0, 0]) > 0
+
+
+def test_a_shared_column_is_the_channel_of_one_task() -> None:
+    generator = torch.Generator().manual_seed(0)
+    log_probs = torch.rand(6, 3, generator=generator).log_softmax(1)
+    item, annotator = torch.arange(6), torch.tensor([0, 1, 0, 1, 1, 0])
+    label, task = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([0, 1, 1, 0, 1, 0])
+    shared, one = MixtureChannel(2, 2, start=0.3), MixtureChannel(2, 1, start=0.3)
+    share_one_column(shared)
+    counts = torch.full((6,), 3)
+    given = (log_probs, counts, item, annotator)
+    found, wanted = shared(*given, task, label), one(*given, torch.zeros_like(task), label)
+    assert torch.equal(found, wanted)
+    found.sum().backward()
+    wanted.sum().backward()
+    assert shared.omega.grad is not None and one.omega.grad is not None
+    assert torch.equal(shared.omega.grad[:, :1], one.omega.grad) and not shared.omega.grad[:, 1].any()
+    assert shared.touched.tolist() == [[True, False], [True, False]]
+
+
+def test_a_setting_of_the_cell_wins_over_the_benchmark(make, tmp_path) -> None:
+    said = cell_config(make(settings={"instruction": "Mine."}), tmp_path, "Theirs.")
+    assert said.instruction == "Mine." and cell_config(make(), tmp_path, "Theirs.").instruction == "Theirs."
+
+
+@pytest.mark.parametrize(
+    ("truth", "learned", "expected"),
+    [
+        ([0.9, 0.1, 0.1], [3, 2, 1], (0.866, 0.866)),
+        ([0.9, 0.1, 0.1], [1, 2, 3], (-0.866, 0.866)),
+        ([0.9, 0.5, 0.1], [3, 2, 1], (1, 1)),
+        ([0.9, 0.9, 0.1, 0.1], [4, 3, 2, 1], (0.894, 0.894)),
+    ],
+)
+def test_rank_correlation_and_the_most_it_can_be(truth, learned, expected) -> None:
+    assert rank_correlation(truth, learned) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(("truth", "learned"), [([0.9, 0.1], [2, 1]), ([0.5] * 3, [1, 2, 3]), ([1, 2, 3], [0.5] * 3)])
+def test_rank_correlation_where_there_is_none(truth, learned) -> None:
+    assert rank_correlation(truth, learned) == (None, None)
