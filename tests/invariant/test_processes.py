@@ -15,7 +15,18 @@ from safetensors.numpy import load_file
 
 from realm.training import Run
 from tests.forked import run_together
-from tests.invariant.two_processes import CASES, MORE, run_case, run_cases, write_runs, writing_trainer
+from tests.invariant.two_processes import (
+    CASES,
+    MORE,
+    SHARDED,
+    Case,
+    run_case,
+    run_cases,
+    run_sharded,
+    write_runs,
+    write_sharded,
+    writing_trainer,
+)
 from tests.tiny import crowd, save_tiny
 
 ROOT = Path(__file__).parents[2]
@@ -29,16 +40,15 @@ def models(tmp_path_factory) -> Path:
     return folder
 
 
-def compare(name: str, models: Path, folder: Path) -> dict[str, float]:
+def compare(name: str, case: Case, models: Path, folder: Path) -> dict[str, float]:
     """The largest difference of either process from the run of one process."""
-    case = {**CASES, **MORE}[name]
     one = run_case(case, models, folder / "run")
     two = [np.load(folder / f"{name}.{rank}.npz") for rank in range(2)]
     assert len(one["losses"]) == 20 and np.ptp(one["losses"]) > 0.001
     if case.settings.get("method") != "noisy":
         assert np.abs(one["omegas"][-1] - one["omegas"][0]).max() > 0.01
     differences = {"losses": np.abs((two[0]["losses"] + two[1]["losses"]) / 2 - one["losses"]).max()}
-    for part in ("omegas", "weights"):
+    for part in set(two[0]) - {"losses"}:
         differences[part] = max(np.abs(found[part] - one[part]).max(initial=0.0) for found in two)
     assert max(differences.values()) < (1e-8 if case.double else 1e-4), (name, differences)
     return differences
@@ -53,14 +63,36 @@ def ran_together(models, tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_follow_the_trajectory_of_one(name, models, ran_together) -> None:
-    compare(name, models, ran_together)
+    compare(name, CASES[name], models, ran_together)
 
 
 @pytest.mark.slow
 def test_two_processes_follow_the_trajectory_of_one_in_every_other_configuration(models, tmp_path) -> None:
     run_together(run_cases, list(MORE), models, tmp_path, timeout=900)
     for name in MORE:
-        print(name, compare(name, models, tmp_path))
+        print(name, compare(name, MORE[name], models, tmp_path))
+
+
+@pytest.mark.slow
+def test_a_sharded_model_follows_the_trajectory_of_one_process(models, tmp_path) -> None:
+    run_together(run_sharded, list(SHARDED), models, tmp_path, timeout=900)
+    for name, case in SHARDED.items():
+        print(name, compare(name, case, models, tmp_path))
+
+
+@pytest.mark.slow
+def test_a_sharded_run_is_written_and_resumed(models, tmp_path) -> None:
+    model = str(models / "causal")
+    run_together(write_sharded, model, tmp_path)
+    writing_trainer(model, tmp_path / "alone", train_layers=0, eval_strategy="steps", eval_steps=3).train()
+    alone = Run.open(tmp_path / "alone")
+    for name in ("whole", "stopped"):
+        run = Run.open(tmp_path / name)
+        np.testing.assert_allclose(run.trained_expertise(), alone.trained_expertise(), atol=1e-5)
+        np.testing.assert_allclose(run.log_probs(), alone.log_probs(), atol=1e-4)
+        for here, there in zip(run.metrics["history"], alone.metrics["history"], strict=True):
+            assert here == pytest.approx(there, abs=1e-4)
+        run.scorer()
 
 
 def test_only_the_first_process_writes(models, tmp_path) -> None:

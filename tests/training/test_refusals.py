@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.training import RealmConfig, RealmTrainer
+from realm.training.collator import Collator
 from realm.training.methods import training_labels
+from realm.training.sampler import ItemGroup
+from realm.training.sharding import check, check_deepspeed
 from tests.runs import config, trainer
 from tests.tiny import crowd
 
@@ -76,3 +82,29 @@ def test_a_classifier_refuses_items_with_their_own_options(tiny_model, tmp_path)
 def test_a_test_table_without_gold_is_refused(tiny_model, tmp_path) -> None:
     with pytest.raises(RealmError, match="no gold"):
         trainer(tiny_model("bert"), crowd(5), tmp_path, test=replace(crowd(5), gold=None))
+
+
+@pytest.mark.parametrize(
+    ("settings", "stage", "said"),
+    [({}, 2, "--expertise-optimizer adamw"), ({"expertise_optimizer": "adamw"}, 3, "ZeRO-3"), ({}, 3, "ZeRO-3")],
+)
+def test_what_deepspeed_would_break(settings, stage, said, tmp_path) -> None:
+    with pytest.raises(RealmError, match=said):
+        check_deepspeed(config(tmp_path, **settings), stage)
+    for allowed in ({"expertise_optimizer": "adamw"}, {"expertise_update": "em"}, {"method": "noisy"}):
+        check_deepspeed(config(tmp_path, **allowed), 2)
+
+
+@pytest.mark.parametrize(("layers", "version", "said"), [(1, 2, "--train-layers"), (0, 1, "version 2")])
+def test_what_fsdp_cannot_shard(layers, version, said, tmp_path) -> None:
+    with pytest.raises(RealmError, match=said):
+        check(config(tmp_path, train_layers=layers), SimpleNamespace(fsdp_version=version))
+
+
+def test_a_rank_with_nothing_to_do_counts_no_gold(tiny_model, tmp_path) -> None:
+    made = trainer(tiny_model("bert"), crowd(6), tmp_path, use_gold=True)
+    collator = Collator(made.scorer, made.encoded, made.labels.annotations)
+    nothing = np.empty(0, dtype=np.int64)
+    batch = collator([ItemGroup(0, nothing, idle=True)])
+    assert batch["gold"].tolist() == [-1] and int(made._get_num_items_in_batch([batch], torch.device("cpu"))) == 0
+    assert collator([ItemGroup(0, nothing)])["gold"].tolist() == [int(made.annotations.gold[0])]

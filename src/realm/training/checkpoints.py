@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from realm.errors import RealmError
 from realm.training.files import MANIFEST, recorded, verify_manifest
+from realm.training.sharding import full, like
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +32,13 @@ KNOWN = re.compile(
 
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
-    """The parameters that train, by name; a tensor that is shared appears once."""
-    return {n: p.detach().contiguous() for n, p in module.named_parameters() if p.requires_grad}
+    """The parameters that train, by name, whole; a tensor that is shared appears once."""
+    trained = {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
+    return {name: full(parameter).contiguous() for name, parameter in trained.items()}
 
 
-def save_trained(module: nn.Module, path: Path) -> None:
-    save_file({name: value.cpu() for name, value in trained_state(module).items()}, path)
+def save_trained(state: dict[str, Tensor], path: Path) -> None:
+    save_file({name: value.cpu() for name, value in state.items()}, path)
 
 
 def load_trained(module: nn.Module, path: Path) -> None:
@@ -49,7 +51,7 @@ def load_trained(module: nn.Module, path: Path) -> None:
         for name, parameter in wanted.items():
             if parameter.shape != saved[name].shape:
                 raise RealmError(f"{path} belongs to another table or model: {name} has another shape.")
-            parameter.copy_(saved[name])
+            parameter.copy_(like(saved[name], parameter))
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -47,5 +47,10 @@ class RealmModel(nn.Module):
         """The backbone's config: what `Trainer` asks a model for."""
         return self.scorer.backbone.config
 
+    @property
+    def _no_split_modules(self) -> Any:
+        """The layers that FSDP shards one by one."""
+        return getattr(self.scorer.backbone, "_no_split_modules", None)
+
     def gradient_checkpointing_enable(self, **settings: Any) -> None:
         self.scorer.backbone.gradient_checkpointing_enable(**settings)

@@ -14,7 +14,7 @@ from torch import nn
 from transformers import Trainer
 
 from realm.channels import MixtureChannel
-from realm.training import checkpoints, run_folder
+from realm.training import checkpoints, run_folder, sharding
 from realm.training.em import ExpertiseSolver
 from realm.training.files import write_manifest, writing
 from realm.training.losses import LossKeeper
@@ -30,6 +30,7 @@ class SavingTrainer(Trainer):
     """
 
     control: Any
+    optimizer: Any
     labels: TrainingLabels
     _solver: ExpertiseSolver | None
     _losses: LossKeeper
@@ -82,10 +83,11 @@ class SavingTrainer(Trainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """What a checkpoint needs: the parameters that train. (`Trainer`'s own would pickle its arguments.)"""
         folder = Path(output_dir or self.run)
+        state = checkpoints.trained_state(self.model)  # every process takes part where the model is sharded
         if not self.args.should_save:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        checkpoints.save_trained(self.model, folder / checkpoints.TRAINED)
+        checkpoints.save_trained(state, folder / checkpoints.TRAINED)
         self._write_trajectory(folder)
         self._losses.save(folder)
         if self._solver is not None:
@@ -105,9 +107,26 @@ class SavingTrainer(Trainer):
             stored = load_file(folder / checkpoints.TRAJECTORY)
             self._trajectory = [(int(s), o) for s, o in zip(stored["steps"], stored["omega"], strict=True)]
 
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not self.is_fsdp_enabled:
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        state = sharding.optimizer_state(self.model, self.optimizer)
+        if self.args.should_save:
+            torch.save(state, Path(output_dir) / "optimizer.pt")
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / "scheduler.pt")
+
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with checkpoints.reading(checkpoint):
-            super()._load_optimizer_and_scheduler(checkpoint)
+            if not self.is_fsdp_enabled or checkpoint is None:
+                super()._load_optimizer_and_scheduler(checkpoint)
+                return
+            state, schedule = (
+                torch.load(Path(checkpoint) / name, map_location="cpu", weights_only=True)
+                for name in ("optimizer.pt", "scheduler.pt")
+            )
+            sharding.load_optimizer_state(self.model, self.optimizer, state)
+            self.lr_scheduler.load_state_dict(schedule)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with checkpoints.reading(checkpoint):

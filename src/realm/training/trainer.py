@@ -25,7 +25,7 @@ from realm.inference.expertise import EXPERT
 from realm.inference.predict import Scores, score
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.lora import add_lora, merge_lora
-from realm.training import checkpoints, run_folder
+from realm.training import checkpoints, run_folder, sharding
 from realm.training.collator import Collator, TrainingItems
 from realm.training.config import RealmConfig
 from realm.training.em import ExpertiseSolver, memorising
@@ -71,8 +71,6 @@ class RealmTrainer(SavingTrainer):
         >>> trainer.train()  # doctest: +SKIP
         >>> trainer.expertise()  # doctest: +SKIP
     """
-
-    optimizer: Any
 
     def __init__(
         self,
@@ -128,6 +126,11 @@ class RealmTrainer(SavingTrainer):
         )
         # The loss is already divided by the observations of the whole effective batch.
         self.loss_is_scaled_for_ga = True
+        if self.is_deepspeed_enabled:
+            sharding.check_deepspeed(config, int(self.accelerator.state.deepspeed_plugin.zero_stage))
+        if self.is_fsdp_enabled:
+            sharding.check(config, self.accelerator.state.fsdp_plugin)
+            sharding.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
         self._losses = LossKeeper(self)
         self.add_callback(self._losses)
         self._solver: ExpertiseSolver | None = None
@@ -195,6 +198,12 @@ class RealmTrainer(SavingTrainer):
         loss = -likelihood.sum() / count * self.args.world_size
         return (loss, likelihood) if return_outputs else loss
 
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        loss: Tensor = super().training_step(*args, **kwargs)
+        if self.is_fsdp_enabled and self.accelerator.sync_gradients:
+            sharding.average_gradients(self.model)
+        return loss
+
     # ---------------------------------------------------------------- optimiser
 
     def create_optimizer(self, model: Any = None) -> Any:
@@ -235,7 +244,10 @@ class RealmTrainer(SavingTrainer):
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         """Clip the model's gradients; the expertise has its own scale and is left out."""
-        return self.accelerator.clip_grad_norm_(self.model.scorer.parameters(), self.args.max_grad_norm)
+        trained = self.model.scorer.parameters()
+        if self.is_fsdp_enabled:
+            return sharding.clip(trained, self.args.max_grad_norm)
+        return self.accelerator.clip_grad_norm_(trained, self.args.max_grad_norm)
 
     # ---------------------------------------------------------------- during training
 
@@ -267,6 +279,8 @@ class RealmTrainer(SavingTrainer):
         self._scores = None
         began = time.monotonic()
         result = super().train(resume_from_checkpoint=None if found is None else str(found), **more)
+        if self.is_fsdp_enabled:
+            sharding.make_whole(self.model)
         if self._adapted is not None:
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
@@ -354,7 +368,8 @@ class RealmTrainer(SavingTrainer):
             raise RealmError("there is no test table to evaluate on: pass `test=` or --test.")
         cache = self._cache("test")
         prepare = None if cache is None else cache.add_to
-        return score(self.scorer, self.encoded_test, answer_mass=answer_mass, prepare=prepare)
+        with sharding.gathered(self.model):
+            return score(self.scorer, self.encoded_test, answer_mass=answer_mass, prepare=prepare)
 
     def estimate(self) -> Estimate:
         """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""
