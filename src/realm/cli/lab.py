@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.screen import interactive, note, show_table
+from realm.cli.screen import console, interactive, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def run(
     note(f"{len(cells)} cells, {before} of them finished, in {results}")
     screen = Screen()
     try:
-        failed = run_grid(cells, opened, data=data, engine=engine, workers=jobs, limit=limit, heard=screen.heard)
+        failed = run_grid(cells, opened, data=data, engine=engine, workers=jobs, limit=limit, watcher=screen)
     except KeyboardInterrupt:
         note("stopped. Finished cells are kept: the same command goes on.")
         raise typer.Exit(130) from None
@@ -120,21 +120,24 @@ class Screen:
 
     def __init__(self) -> None:
         self.bar: Any = None
-        self.job: Any = None
 
-    def heard(self, progress: Progress, cell: Cell, result: CellResult | RealmError) -> None:
-        left = time_left(progress.seconds_left)
-        if not interactive():
-            note(f"[{progress.cells_done}/{progress.cells}] {cell}: {outcome(result)} ({left})")
+    def begun(self, progress: Progress) -> None:
+        if not interactive() or not progress.cells:
             return
-        if self.bar is None:
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-            from rich.progress import Progress as Bar
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as Bar
 
-            self.bar = Bar(MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[left]}  {task.description}"))
-            self.bar.start()
-            self.job = self.bar.add_task("", total=progress.cells, left="")
-        self.bar.update(self.job, completed=progress.cells_done, description=str(cell), left=left)
+        text = TextColumn("{task.fields[left]}  {task.description}", markup=False)
+        self.bar = Bar(MofNCompleteColumn(), BarColumn(), text, console=console(stderr=True))
+        self.bar.start()
+        self.bar.add_task("", total=progress.cells, left=time_left(None))
+
+    def finished(self, progress: Progress, cell: Cell, result: CellResult | RealmError) -> None:
+        left, said = time_left(progress.seconds_left), f"{cell}: {outcome(result)}"
+        if self.bar is None:
+            note(f"[{progress.cells_done}/{progress.cells}] {said} ({left})")
+        else:
+            self.bar.update(self.bar.task_ids[0], completed=progress.cells_done, description=said, left=left)
 
     def close(self) -> None:
         if self.bar is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from realm.errors import RealmError
 from realm.lab.grid.cell import Cell
@@ -37,7 +37,12 @@ class Progress:
         return (time.monotonic() - self.began) / self.steps_done * (self.steps - self.steps_done)
 
 
-Heard = Callable[[Progress, Cell, CellResult | RealmError], None]
+class Watcher(Protocol):
+    """Hears how a run goes."""
+
+    def begun(self, progress: Progress) -> None: ...
+
+    def finished(self, progress: Progress, cell: Cell, result: CellResult | RealmError) -> None: ...
 
 
 def run_grid(
@@ -48,22 +53,25 @@ def run_grid(
     engine: str = "processes",
     workers: int | None = None,
     limit: int | None = None,
-    heard: Heard = lambda progress, cell, result: None,
+    watcher: Watcher | None = None,
 ) -> dict[Cell, RealmError]:
     """Run the cells that are missing, and the trials they need; at most `limit` in all. Returns those that failed.
 
-    `heard` is called after each. A process that is killed loses the cells it was at and nothing else.
+    A process that is killed loses the cells it was at and nothing else.
     """
     queue = Queue(cells, results, data, limit)
     check_data(queue.pending, results, data)
     progress = Progress(len(queue.expected), sum(cell.steps for cell in queue.expected))
+    if watcher is not None:
+        watcher.begun(progress)
     for job, result in run_jobs(queue.take, engine, workers):
         if isinstance(result, RealmError):
             queue.failed[job.cell] = result
         else:
             results.add(result)
         progress.finished(job.cell)
-        heard(progress, job.cell, result)
+        if watcher is not None:
+            watcher.finished(progress, job.cell, result)
     return queue.failed
 
 
