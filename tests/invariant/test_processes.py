@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
+from realm.errors import RealmError
 from realm.training import Run
 from tests.forked import run_together
 from tests.invariant.two_processes import (
@@ -86,6 +87,8 @@ def test_a_sharded_run_is_written_and_resumed(models, tmp_path) -> None:
     run_together(write_sharded, model, tmp_path)
     writing_trainer(model, tmp_path / "alone", train_layers=0, eval_strategy="steps", eval_steps=3).train()
     alone = Run.open(tmp_path / "alone")
+    with pytest.raises(RealmError, match="made with FSDP"):
+        writing_trainer(model, tmp_path / "whole", train_layers=0).train(resume_from_checkpoint=True)
     for name in ("whole", "stopped"):
         run = Run.open(tmp_path / name)
         np.testing.assert_allclose(run.trained_expertise(), alone.trained_expertise(), atol=1e-5)

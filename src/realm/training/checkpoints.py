@@ -24,9 +24,10 @@ PARTIAL = ".partial"
 TRAINED = "trained.safetensors"
 CHANNEL = "channel.safetensors"
 TRAJECTORY = "trajectory.safetensors"
+SHARDED_OPTIMIZER = "sharded_optimizer.pt"
 KNOWN = re.compile(
     r"(trained|channel|trajectory|record)\.safetensors|(losses|trainer_state|manifest)\.json|"
-    r"(optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth|(optimizer|pytorch_model_fsdp)_0/.*"
+    r"(optimizer|sharded_optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth"
 )
 """What a checkpoint of ours consists of; `Trainer`'s pickled arguments are never written, so never expected."""
 
@@ -60,15 +61,22 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: -int(path.name.split("-")[1]))
 
 
-def newest_whole(folder: Path) -> Path | None:
-    """The newest checkpoint whose manifest verifies; damaged ones are passed over, saying so."""
+def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
+    """The newest checkpoint whose manifest verifies; damaged ones are passed over, saying so.
+
+    `sharded` says whether the run goes on under FSDP, whose optimiser state is laid out in another way.
+    """
     found = checkpoints(folder)
     for path in found:
         try:
             verify(path)
-            return path
         except RealmError as error:
             logger.warning("passing over a damaged checkpoint: %s", error)
+            continue
+        if (path / SHARDED_OPTIMIZER).exists() != sharded:
+            how = "without" if sharded else "with"
+            raise RealmError(f"--resume: {path} was made {how} FSDP; go on with the run {how} it.")
+        return path
     if found:
         raise RealmError(f"{folder}: no checkpoint is whole; start again with --overwrite.")
     return None

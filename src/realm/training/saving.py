@@ -113,17 +113,17 @@ class SavingTrainer(Trainer):
             return
         state = sharding.optimizer_state(self.model, self.optimizer)
         if self.args.should_save:
-            torch.save(state, Path(output_dir) / "optimizer.pt")
+            torch.save(state, Path(output_dir) / checkpoints.SHARDED_OPTIMIZER)
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / "scheduler.pt")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with checkpoints.reading(checkpoint):
-            if not self.is_fsdp_enabled or checkpoint is None:
+            if checkpoint is None or not self.is_fsdp_enabled:
                 super()._load_optimizer_and_scheduler(checkpoint)
                 return
             state, schedule = (
                 torch.load(Path(checkpoint) / name, map_location="cpu", weights_only=True)
-                for name in ("optimizer.pt", "scheduler.pt")
+                for name in (checkpoints.SHARDED_OPTIMIZER, "scheduler.pt")
             )
             sharding.load_optimizer_state(self.model, self.optimizer, state)
             self.lr_scheduler.load_state_dict(schedule)

@@ -277,6 +277,8 @@ class RealmTrainer(SavingTrainer):
         found = on_first(self.args, lambda: self._begin(bool(resume_from_checkpoint)))
         self._fill_caches()
         self._scores = None
+        if self.args.world_size > 1:
+            set_seed(self.args.seed + self.args.process_index)  # each process its own dropout
         began = time.monotonic()
         result = super().train(resume_from_checkpoint=None if found is None else str(found), **more)
         if self.is_fsdp_enabled:
@@ -302,7 +304,7 @@ class RealmTrainer(SavingTrainer):
             if resume:
                 check_same(self)
         # A finished run stays as it is if there is nothing whole to go on from.
-        found = checkpoints.newest_whole(self.run / "checkpoints") if resume else None
+        found = checkpoints.newest_whole(self.run / "checkpoints", self.is_fsdp_enabled) if resume else None
         if self.args.write_run:
             with writing(self.run):
                 if self.args.overwrite and not resume:
