@@ -73,8 +73,8 @@ def lines_panel(
     last = max(float(one.steps.max()) for one in lines)
     said = "; ".join(f"{one.name}: from {one.middle[0]:.3f} to {one.middle[-1]:.3f}" for one in lines)
     keyed = len(lines) <= COLOURS
-    first, y = min(float(one.steps.min()) for one in lines), (max(low - room, 0.0), min(high + room, 1.0))
-    plot = _panel(head, said, (first, last or 1.0), (0.0, 1.0) if unit else y, 96 if keyed else 16)
+    first, around = min(float(one.steps.min()) for one in lines), (max(low - room, 0.0), min(high + room, 1.0))
+    plot = _panel(head, said, (first, last or 1.0), (0.0, 1.0) if unit else around, 96 if keyed else 16)
     plot.y_axis(y_label, (lambda value: f"{value:.1f}") if unit else percent)
     plot.x_axis("training step")
     for level in levels:
