@@ -55,7 +55,7 @@ def test_what_tables_share_is_run_once() -> None:
     assert trained < noises
     assert {cell for cell in cells("annotators") if cell.pool == "D3"} < noises
     small = {cell for name in ASKED_FOR for cell in cells(name)}
-    assert len(small) == 265
+    assert len(small) == 224
 
 
 def test_simulated_cells_have_the_paper_settings() -> None:
