@@ -12,8 +12,6 @@ from realm.scorers.base import Scorer
 from realm.scorers.encoding import EncodedItems, batches_by_tokens
 from realm.scorers.language import LanguageScorer
 
-BATCH_TOKENS = 8192
-
 
 @torch.no_grad()
 def generated_labels(
@@ -38,7 +36,7 @@ def generated_labels(
     order = np.argsort(-encoded.lengths, kind="stable")
     with Progress(disable=progress is None, transient=True) as bar:
         job = bar.add_task(progress or "", total=len(order))
-        for items in batches_by_tokens(order, encoded.lengths, BATCH_TOKENS):
+        for items in batches_by_tokens(order, encoded.lengths, device):
             texts = _generate(scorer, encoded, items, longest + 1, device)
             for item, text in zip(items, texts, strict=True):
                 said[item] = _match(text, options[item])

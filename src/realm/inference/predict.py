@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = npt.NDArray[np.float64]
-BATCH_TOKENS = 8192
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def score(
     order = np.argsort(-encoded.lengths, kind="stable")
     with Progress(disable=progress is None, transient=True) as bar:
         job = bar.add_task(progress or "", total=len(order))
-        for items in batches_by_tokens(order, encoded.lengths, BATCH_TOKENS):
+        for items in batches_by_tokens(order, encoded.lengths, device):
             batch = scorer.collate(encoded, items)
             if prepare is not None:
                 prepare(batch, encoded.rows_of(items))

@@ -20,7 +20,6 @@ from realm.scorers.encoding import EncodedItems, batches_by_tokens, spans
 from realm.scorers.store import home
 from realm.training.cache_files import holds, partial_name, remove_abandoned, reserve
 
-BATCH_TOKENS = 2048
 # NumPy has no bfloat16, so its bits are kept as integers.
 STORED: dict[str, tuple[torch.dtype, np.dtype[Any]]] = {
     "float32": (torch.float32, np.dtype(np.float32)),
@@ -95,7 +94,7 @@ class TrunkCache:
         self.scorer.eval()
         with Progress(disable=not progress, transient=True) as bar:
             job = bar.add_task("Computing the frozen layers once", total=len(order))
-            for batch_items in batches_by_tokens(order, self.encoded.lengths, BATCH_TOKENS):
+            for batch_items in batches_by_tokens(order, self.encoded.lengths, self._device):
                 batch = self.scorer.collate(self.encoded, batch_items)
                 made = self._compute(batch)[batch["attention_mask"].bool()].to(self.kept_as)
                 bits = made if self.kept_as == torch.float32 else made.view(torch.int16)
@@ -103,9 +102,12 @@ class TrunkCache:
                 bar.advance(job, len(batch_items))
         self.scorer.train(training)
 
+    @property
+    def _device(self) -> torch.device:
+        return next(self.scorer.parameters()).device
+
     def _compute(self, batch: Batch) -> Tensor:
-        device = next(self.scorer.parameters()).device
-        return self.scorer.trunk_states({k: v.to(device) for k, v in batch.items()}).float().cpu()
+        return self.scorer.trunk_states({k: v.to(self._device) for k, v in batch.items()}).float().cpu()
 
     def add_to(self, batch: Batch, rows: npt.NDArray[np.int64]) -> None:
         """Put the rows' states into the batch as `trunk_states` (rows, tokens, width)."""
