@@ -23,6 +23,7 @@ from tests.invariant.two_processes import (
     Case,
     run_case,
     run_cases,
+    run_command,
     run_sharded,
     write_runs,
     write_sharded,
@@ -134,20 +135,26 @@ LAUNCHERS = {
 }
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", pytest.param("accelerate", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("launcher", [None, *(pytest.param(name, marks=pytest.mark.slow) for name in LAUNCHERS)])
 def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli, tmp_path) -> None:
+    """Without one, the processes are given what `torchrun` would give them."""
     crowd(40, per_item=1).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
     flags = ["train", tmp_path / "labels.csv", "--model", models / "bert", "--steps", 5, "--batch-size", 8]
-    flags += ["--micro-batch-size", 4, "--logging-steps", 1]
-    command = [sys.executable, "-m", *LAUNCHERS[launcher], "-m", "realm", *flags, "--output", tmp_path / "two"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("note: every item has one annotation") == 1, done.stderr
-    assert done.stderr.count("The run is in") == 1 and done.stdout.count("How far each annotator") == 1
-    code, _, error = realm_cli(*flags, "--output", tmp_path / "one")
+    words = [str(word) for word in [*flags, "--micro-batch-size", 4, "--logging-steps", 1, "--output"]]
+    if launcher is None:
+        run_together(run_command, [*words, str(tmp_path / "two")], tmp_path / "said")
+        said = "".join((tmp_path / f"said.{rank}").read_text() for rank in range(2))
+    else:
+        command = [sys.executable, "-m", *LAUNCHERS[launcher], "-m", "realm", *words, str(tmp_path / "two")]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said
+    for once in ("note: every item has one annotation", "The run is in", "How far each annotator"):
+        assert said.count(once) == 1, said
+    code, _, error = realm_cli(*words, tmp_path / "one")
     assert code == 0, error
     one, two = (load_file(tmp_path / run / "trajectory.safetensors")["omega"] for run in ("one", "two"))
     assert len(one) == 5

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ GOLD = {"use_gold": True}
 CASES = {
     "full": Case("seq2seq", micro=2),
     "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE),
-    "frozen-annotation": Case("causal", settings=FROZEN | ANNOTATION),
     "em-gold": Case("bert", settings={"expertise_update": "em"} | GOLD),
     "float32-cache": Case("causal", double=False, settings={"train_layers": 1}),
 }
@@ -48,6 +48,7 @@ MORE = {
     "lora-annotation": Case("bert", settings=LORA | ANNOTATION),
     "frozen": Case("seq2seq", settings=FROZEN),
     "frozen-dense": Case("causal", settings=FROZEN | DENSE),
+    "frozen-annotation": Case("causal", settings=FROZEN | ANNOTATION),
     "frozen-annotation-dense": Case("bert", micro=2, settings=FROZEN | ANNOTATION | DENSE),
     "em": Case("causal", settings={"expertise_update": "em"}),
     "em-annotation": Case("bert", settings={"expertise_update": "em"} | ANNOTATION),
@@ -191,6 +192,21 @@ def write_runs(model: str, output: Path) -> None:
         refused = str(error)
     found = {"told": told.messages, "built": len(built), "refused": refused}
     (output / f"found.{rank}.json").write_text(json.dumps(found))
+
+
+def run_command(words: list[str], said: Path) -> None:
+    """Run the command line in this process, with what it says in files `said.RANK`."""
+    from realm.cli.main import main
+
+    spoken = os.open(f"{said}.{os.environ['RANK']}", os.O_WRONLY | os.O_CREAT)
+    os.dup2(spoken, 1)
+    os.dup2(spoken, 2)
+    sys.argv = ["realm", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
 class _Told(logging.Handler):
