@@ -1,23 +1,89 @@
-"""Run every benchmark, one after the other: `make bench`, or `python -m benchmarks [NAME ...]` for some."""
+"""Run every benchmark, one after the other, and keep what they print in `benchmarks/results.md`.
+
+make bench                              # every one: hours on a small machine
+python -m benchmarks NAME ...           # some; the rest of results.md stays as it is
+python -m benchmarks NAME ... --quick   # pass flags on; nothing is kept
+"""
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results.md"
+PACKAGES = ("torch", "transformers", "accelerate", "numpy", "pyarrow", "crowd-kit", "cleanlab")
+
+
+def machine() -> str:
+    """What the figures were measured on: no names, no paths."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return (
+        f"{_processor()}, {cores} cores, {memory:.0f} GB of memory, no GPU used. Python {platform.python_version()}, "
+        f"{versions}."
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def run(name: str, flags: list[str]) -> tuple[str, bool]:
+    """What a benchmark prints, shown as it comes, and whether it met its targets."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *flags]
+    printed = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            printed.append(line)
+    return "".join(printed).strip(), process.returncode == 0
+
+
+def read_results() -> dict[str, str]:
+    """The sections that results.md holds, by benchmark."""
+    if not RESULTS.exists():
+        return {}
+    _, *parts = RESULTS.read_text(encoding="utf-8").split("\n## ")
+    return {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() for part in parts}
+
+
+def write_results(sections: dict[str, str]) -> None:
+    said = ["# What the benchmarks printed", "", f"Measured on: {machine()}", ""]
+    said += [
+        "Each section is the output of `python -m benchmarks.NAME`. See [Speed](../docs/speed.md) for what it means."
+    ]
+    for name in sorted(sections):
+        said += ["", f"## {name}", "", sections[name]]
+    RESULTS.write_text("\n".join(said) + "\n", encoding="utf-8")
 
 
 def main() -> int:
-    every = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
-    chosen = sys.argv[1:] or every
+    every = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
+    flags = [word for word in sys.argv[1:] if word.startswith("-")]
+    chosen = [word for word in sys.argv[1:] if not word.startswith("-")] or every
     if unknown := [name for name in chosen if name not in every]:
         print(f"no such benchmark: {', '.join(unknown)}; there are: {', '.join(every)}", file=sys.stderr)
         return 2
     failed = []
     for name in chosen:
         print(f"\n## {name}\n", flush=True)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
+        printed, met = run(name, flags)
+        if not met:
             failed.append(name)
+        if not flags:
+            note = "" if met else "\n\nNot every target was met; see above."
+            write_results({**read_results(), name: printed + note})
     if failed:
         print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)

@@ -12,9 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import multiprocessing
-import os
 import statistics
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,7 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-MEGABYTE = 2**20
+from benchmarks._sides import MEGABYTE, peak_memory, show
+
 MEMORY_LIMIT = 6 * 2**30
 
 
@@ -121,30 +120,6 @@ def serve(side: str, n_annotations: int, n_annotators: int, pipe: Connection) ->
         if side == "crowd-kit":
             posterior = posterior.sort_index().sort_index(axis=1).to_numpy(dtype=np.float64)
         pipe.send(Result(seconds, used, done, peak[0], posterior))
-
-
-@contextmanager
-def peak_memory() -> Iterator[list[int]]:
-    """The most memory this process held at any time within the block, sampled every 5 ms, in bytes."""
-    held, done = [resident()], threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.005):
-            held[0] = max(held[0], resident())
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield held
-    finally:
-        done.set()
-        thread.join()
-        held[0] = max(held[0], resident())
-
-
-def resident() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 # ------------------------------------------------------------------------------------------------ both sides
@@ -249,15 +224,6 @@ def large(scale: float) -> list[list[Any]]:
 
 def scaled(count: int, scale: float) -> int:
     return max(int(count * scale) // 5 * 5, 500)
-
-
-def show(title: str, columns: list[str], rows: list[list[Any]]) -> None:
-    """A Markdown table, so that it can be put in the documentation as it is."""
-    print(f"\n{title}\n")
-    print("| " + " | ".join(columns) + " |")
-    print("|" + "---|" * len(columns))
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
 
 
 def main(scale: float = 1.0) -> None:

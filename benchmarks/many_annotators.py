@@ -1,0 +1,133 @@
+"""Thousands of annotators: the masked update of the expertise beside the paper's dense AdamW.
+
+    python -m benchmarks.many_annotators            # a few minutes on one core
+    python -m benchmarks.many_annotators --quick    # 200 annotators, one seed
+
+5,000 annotators give 20 labels each, five to an item, so that a batch of 16 items meets at most 80 of them. Dense AdamW
+moves all 5,000 at every step, by the momentum of batches long past; the masked one moves those who are there. A tiny
+encoder learns along. Two learning rates each: the masked update takes a whole step for an annotator who is met, so the
+same rate does not mean the same.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
+from benchmarks import _material, _sides
+from realm.annotations import Annotations
+
+PER_ANNOTATOR, PER_ITEM = 20, 5
+RATES = (0.03, 0.1, 0.3)
+SEEDS = 3
+
+
+def pool(annotators: int, seed: int) -> tuple[Annotations, np.ndarray]:
+    """Annotations by many, and the accuracy of each: half are good (0.8 to 0.95), half little better than guessing."""
+    rng = np.random.default_rng(seed)
+    n_items = annotators * PER_ANNOTATOR // PER_ITEM
+    texts, truth = _material.sentences(n_items, seed)
+    texts = [" ".join(text.split()[:8]) + " " + _told(label, rng) for text, label in zip(texts, truth, strict=True)]
+    accuracy = np.where(
+        rng.random(annotators) < 0.5, rng.uniform(0.8, 0.95, annotators), rng.uniform(0.5, 0.6, annotators)
+    )
+    # Each annotator stands PER_ANNOTATOR times in a shuffled line, of which every item takes the next few.
+    who = np.concatenate([rng.permutation(annotators) for _ in range(PER_ANNOTATOR)])
+    item = np.arange(len(who)) // PER_ITEM
+    right = rng.random(len(who)) < accuracy[who]
+    said = np.where(right, truth[item], 1 - truth[item])
+    frame = pd.DataFrame(
+        {
+            "item": [f"i{i}" for i in item],
+            "text": [texts[i] for i in item],
+            "annotator": [f"w{i}" for i in who],
+            "label": [_material.LABELS[i] for i in said],
+        }
+    )
+    table = Annotations.from_pandas(frame, labels=_material.LABELS)
+    return table, accuracy[[int(name[1:]) for name in table.annotators]]
+
+
+def _told(label: int, rng: np.random.Generator) -> str:
+    return str(rng.choice(_material.TOLD[_material.LABELS[label]]))
+
+
+def run(model: str, table: Annotations, test: Annotations, seed: int, **settings: Any) -> tuple[Any, float, int]:
+    """Train for one epoch: the trainer, its processor seconds and its peak memory."""
+    from transformers.trainer_callback import PrinterCallback
+
+    from realm.training import RealmConfig, RealmTrainer
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = RealmConfig(
+            folder,
+            per_device_train_batch_size=16,
+            gradient_accumulation_steps=1,
+            num_train_epochs=1,
+            learning_rate=1e-3,
+            seed=seed,
+            write_run=False,
+            save_strategy="no",
+            disable_tqdm=True,
+            use_cpu=True,
+            logging_steps=10**6,
+            **settings,
+        )
+        made = RealmTrainer(model, table, config, test=test)
+        made.remove_callback(PrinterCallback)
+        with _sides.peak_memory() as peak:
+            used = time.process_time()
+            made.train()
+            used = time.process_time() - used
+        return made, used, peak[0]
+
+
+def main() -> None:
+    """Print the table; fail where the masked update is worse than the dense one at their best rates."""
+    targets = _sides.start(__doc__)
+    _sides.quiet()
+    annotators, seeds, rates = (200, 1, (0.1,)) if targets.quick else (5000, SEEDS, RATES)
+    found: dict[tuple[str, float], list[tuple[float, ...]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        model = _material.save_encoder(Path(folder) / "model")
+        for seed in range(seeds):
+            table, accuracy = pool(annotators, seed)
+            test = _material.crowd(500, 1, seed=seed + 100)
+            for rate in rates:
+                for kind in ("masked", "adamw"):
+                    settings = {"expertise_optimizer": kind, "expertise_learning_rate": rate}
+                    made, used, peak = run(model, table, test, seed, **settings)
+                    trained = spearmanr(made.channel.expertise()[:, 0].numpy(), accuracy).statistic
+                    reported = spearmanr(made.estimate().beta[:, 0], accuracy).statistic
+                    right = made.evaluate()["eval_accuracy"]
+                    steps = made.state.global_step
+                    found.setdefault((kind, rate), []).append(
+                        (right, trained, reported, 1000 * used / steps, peak / 1e6)
+                    )
+    rows = []
+    means = {key: np.mean(values, axis=0) for key, values in found.items()}
+    for (kind, rate), mean in means.items():
+        spread = np.std(found[kind, rate], axis=0)
+        learned = [f"{100 * mean[0]:.1f} ± {100 * spread[0]:.1f}", f"{mean[1]:.3f} ± {spread[1]:.3f}", f"{mean[2]:.3f}"]
+        rows.append([kind, f"{rate:g}", *learned, f"{mean[3]:.1f}", f"{mean[4]:,.0f}"])
+    columns = ["update", "expertise rate", "test accuracy %", "Spearman, trained", "Spearman, reported"]
+    columns += ["ms of processor a step", "peak, MB"]
+    title = f"{annotators:,} annotators x {PER_ANNOTATOR} labels, {PER_ITEM} to an item, one epoch, {seeds} seed(s)"
+    _sides.show(title, columns, rows)
+    best = {kind: max(mean[1] for (k, _), mean in means.items() if k == kind) for kind in ("masked", "adamw")}
+    ratio = best["masked"] / best["adamw"]
+    targets.hold("Spearman of the masked update over the dense one, each at its best rate", ratio, 0.99)
+    print(
+        f"\nSpearman of the trained expertise at the best rate: masked {best['masked']:.3f}, dense {best['adamw']:.3f}"
+    )
+    targets.finish()
+
+
+if __name__ == "__main__":
+    main()

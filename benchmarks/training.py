@@ -1,0 +1,246 @@
+"""Training beside a plain `transformers.Trainer` that has one row per annotation.
+
+    python -m benchmarks.training            # about half an hour on one core
+    python -m benchmarks.training --quick    # tiny models, seconds, no targets
+
+Three sides, each in a process of its own, train epoch after epoch in turn: REALM; the rival at its best (rows grouped
+by length, logits at the answer alone); the rival as it comes. Nothing counts unless all took as many annotations to an
+optimiser step and the same annotations gave the same gradient.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _material, _rival, _sides
+from benchmarks._sides import Result, Targets, ask, median, peak_of
+
+SIDES = ("realm", "trainer, tuned", "trainer, defaults")
+ROUNDS = 5
+MICRO = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained on, how many items an optimiser step takes, and the ratios that are asked for."""
+
+    regime: str
+    items: int
+    per_item: int
+    step_items: int
+    against_tuned: float
+    against_defaults: float | None = None
+
+    @property
+    def effective(self) -> int:
+        return self.step_items * self.per_item
+
+
+CASES = [
+    Case("shared, 5 per item", items=16, per_item=5, step_items=8, against_tuned=4.0),
+    Case("shared, 10 per item", items=8, per_item=10, step_items=8, against_tuned=7.5),
+    Case("sparse", items=80, per_item=1, step_items=40, against_tuned=1.0, against_defaults=1.15),
+]
+
+
+@dataclass(frozen=True)
+class Setup:
+    model: str
+    folder: str
+    rounds: int
+
+
+def serve(side: str, setup: Setup, pipe: Connection) -> None:
+    """Make ready for a case, give the gradient of two items, train epoch after epoch: whatever is asked."""
+    _sides.quiet()
+    at_hand: list[Epochs] = []
+
+    def prepare(case: Case) -> None:
+        while at_hand:
+            at_hand.pop().finish()
+        gc.collect()
+        at_hand.append(ours(setup, case) if side == "realm" else theirs(setup, case, side == "trainer, tuned"))
+
+    def gradient() -> None:
+        save = _rival.save_our_gradient if side == "realm" else _rival.save_gradient
+        save(at_hand[0].trainer, 2, Path(setup.folder) / side)
+
+    _sides.answer(pipe, {"prepare": prepare, "gradient": gradient, "epoch": lambda: at_hand[0].epoch()})
+
+
+class Epochs:
+    """A training that stops at the end of every epoch until it is asked for the next."""
+
+    def __init__(self, trainer: Any, counts: list[int]) -> None:
+        from transformers.trainer_callback import PrinterCallback, TrainerCallback
+
+        self.trainer, self.counts = trainer, counts
+        self.steps: list[int] = []
+        self.turn: Any = None
+        seen = self
+
+        class Watch(TrainerCallback):
+            def on_step_end(self, *_: Any, **__: Any) -> None:
+                seen.steps.append(sum(counts))
+                counts.clear()
+
+            def on_epoch_end(self, *_: Any, **__: Any) -> None:
+                seen.turn.switch()
+
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(Watch())
+
+    def epoch(self) -> list[int]:
+        """Train for one epoch; the annotations of each of its steps."""
+        if self.turn is None:
+            self.turn = Turn(self.trainer.train)
+        self.steps.clear()
+        self.turn.switch_in()
+        return list(self.steps)
+
+    def finish(self) -> None:
+        """Let the training end, so that nothing holds on to its memory."""
+        if self.turn is not None:
+            self.turn.switch_in()
+            self.turn = None
+
+
+class Turn:
+    """Runs a function in a thread that moves only while it is its turn."""
+
+    def __init__(self, run: Any) -> None:
+        import threading
+
+        self.go, self.stopped = threading.Semaphore(0), threading.Semaphore(0)
+
+        def body() -> None:
+            self.go.acquire()
+            try:
+                run()
+            finally:
+                self.stopped.release()
+
+        threading.Thread(target=body, daemon=True).start()
+
+    def switch(self) -> None:
+        self.stopped.release()
+        self.go.acquire()
+
+    def switch_in(self) -> None:
+        self.go.release()
+        self.stopped.acquire()
+
+
+def ours(setup: Setup, case: Case) -> Epochs:
+    from realm.training import RealmConfig, RealmTrainer
+
+    table = _material.crowd(case.items, case.per_item)
+    micro = min(MICRO, case.step_items)
+    config = RealmConfig(
+        setup.folder,
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=case.step_items // micro,
+        num_train_epochs=setup.rounds,
+        write_run=False,
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        logging_steps=10**6,
+    )
+    trainer = RealmTrainer(setup.model, table, config)
+    counts: list[int] = []
+    loss = trainer.compute_loss
+
+    def counted(model: Any, inputs: Any, *more: Any, **kept: Any) -> Any:
+        counts.append(len(inputs["annotation_labels"]))
+        return loss(model, inputs, *more, **kept)
+
+    trainer.compute_loss = counted
+
+    return Epochs(trainer, counts)
+
+
+def theirs(setup: Setup, case: Case, tuned: bool) -> Epochs:
+    from realm.scorers import load_scorer
+
+    table = _material.crowd(case.items, case.per_item)
+    scorer: Any = load_scorer(setup.model, table)
+    settings = {"num_train_epochs": setup.rounds, "lr_scheduler_type": "cosine"}
+    trainer = _rival.trainer(table, scorer, Path(setup.folder), case.effective, tuned, micro=MICRO, **settings)
+
+    return Epochs(trainer, trainer.counts)
+
+
+# ------------------------------------------------------------------------------------------------ both sides
+
+
+def compare_all(name: str, model: str, targets: Targets) -> list[list[Any]]:
+    """The rows of one model."""
+    rounds = 2 if targets.quick else ROUNDS
+    rows = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _sides.sides(serve, SIDES, Setup(model, folder, rounds)) as pipes,
+    ):
+        for case in CASES:
+            for job in (("prepare", case), ("gradient",)):
+                for pipe in pipes.values():
+                    ask(pipe, *job)
+            apart = _rival.gradients_apart(*(Path(folder) / side for side in SIDES))
+            taken = _sides.take_turns(pipes, "epoch", rounds)
+            rows.append(row(name, case, taken, apart, targets))
+            print(f"{name}, {case.regime}: over tuned {rows[-1][6]}, over defaults {rows[-1][7]}", file=sys.stderr)
+    return rows
+
+
+def row(name: str, case: Case, taken: dict[str, list[Result]], apart: float, targets: Targets) -> list[Any]:
+    """One row of the table."""
+    for results in taken.values():
+        for result in results:
+            assert result.value == [case.effective] * (case.items // case.step_items), result.value
+    seconds = {side: median(results) for side, results in taken.items()}
+    annotations = case.items * case.per_item
+    tuned, defaults = (seconds[side] / seconds["realm"] for side in SIDES[1:])
+    what = f"{name}, {case.regime}"
+    asked = targets.hold(f"{what}, against the tuned trainer", tuned, case.against_tuned)
+    if case.against_defaults is not None:
+        asked += f" / {targets.hold(f'{what}, against defaults', defaults, case.against_defaults)}"
+    speeds = [f"{annotations / seconds[side]:.2f}" for side in SIDES]
+    peaks = " / ".join(peak_of(taken[side]) for side in SIDES)
+    return [
+        name,
+        case.regime,
+        case.effective,
+        *speeds,
+        f"{tuned:.2f}x",
+        f"{defaults:.2f}x",
+        asked,
+        f"{apart:.0e}",
+        peaks,
+    ]
+
+
+def main() -> None:
+    """Print the table; fail where a target is missed or the sides did not do the same work."""
+    targets = _sides.start(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        models = {"T5-small shape": _material.save_t5(Path(folder) / "t5", small=targets.quick)}
+        if targets.quick:
+            models["tiny decoder"] = _material.save_causal(Path(folder) / "causal")
+        else:
+            models["SmolLM2-135M"] = "smollm2-135m"
+        rows = [row for name, model in models.items() for row in compare_all(name, model, targets)]
+    columns = ["model", "regime", "annotations per step", *(f"{side}, annotations/s" for side in SIDES)]
+    columns += ["over tuned", "over defaults", "target", "gradients apart", "peak MB"]
+    _sides.show("Annotations per second of processor, medians of five epochs taken in turn", columns, rows)
+    targets.finish()
+
+
+if __name__ == "__main__":
+    main()

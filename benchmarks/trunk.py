@@ -1,0 +1,235 @@
+"""Training the top 3 of SmolLM2's 30 layers, whose 27 frozen ones are computed once, beside a plain `Trainer`.
+
+    python -m benchmarks.trunk            # about ten minutes on one core
+    python -m benchmarks.trunk --quick    # a tiny model, seconds, no targets
+
+The rival is a `transformers.Trainer` with the same weights frozen, rows grouped by length and logits at the answer
+alone; one annotation per item, so that sharing a forward is worth nothing. REALM starts from an empty cache each time.
+Then: what a comparison of 5 methods and 3 seeds pays for the frozen layers; what a cache in half precision changes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import _material, _rival, _sides
+from benchmarks._sides import Targets, ask, median, peak_of
+
+SIDES = ("realm", "trainer, tuned")
+LAYERS, ITEMS, STEP, MICRO = 3, 32, 16, 8
+ROUNDS, SHORT, LONG = 5, 5, 20
+MEMORY_LIMIT = 2.5e9
+METHODS = ("realm", "noisy", "majority", "dawid-skene", "oracle")
+SEEDS = 3
+DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"
+
+
+@dataclass(frozen=True)
+class Setup:
+    model: str
+    folder: str
+
+
+def serve(side: str, setup: Setup, pipe: Connection) -> None:
+    """`train(epochs)` from nothing; only the training itself is timed, so the model is loaded by `prepare` before."""
+    _sides.quiet()
+    os.environ["REALM_HOME"] = str(Path(setup.folder) / "home")
+    at_hand: list[Any] = []
+
+    def prepare(epochs: int) -> None:
+        at_hand.clear()
+        shutil.rmtree(Path(setup.folder) / "home" / "trunk", ignore_errors=True)
+        at_hand.append(ours(setup, epochs) if side == "realm" else theirs(setup, epochs))
+
+    def train() -> float:
+        return float(at_hand[0].train().training_loss)
+
+    def gradient() -> None:
+        save = _rival.save_our_gradient if side == "realm" else _rival.save_gradient
+        save(at_hand[0], 4, Path(setup.folder) / side)
+
+    _sides.answer(pipe, {"prepare": prepare, "gradient": gradient, "train": train})
+
+
+def ours(setup: Setup, epochs: int) -> Any:
+    from transformers.trainer_callback import PrinterCallback
+
+    from realm.training import RealmConfig, RealmTrainer
+
+    config = RealmConfig(
+        setup.folder,
+        train_layers=LAYERS,
+        per_device_train_batch_size=MICRO,
+        gradient_accumulation_steps=STEP // MICRO,
+        num_train_epochs=epochs,
+        write_run=False,
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        logging_steps=10**6,
+    )
+    made = RealmTrainer(setup.model, _material.crowd(ITEMS, 1), config)
+    made.remove_callback(PrinterCallback)
+    return made
+
+
+def theirs(setup: Setup, epochs: int) -> Any:
+    from transformers.trainer_callback import PrinterCallback
+
+    from realm.scorers import load_scorer
+
+    table = _material.crowd(ITEMS, 1)
+    scorer: Any = load_scorer(setup.model, table)
+    layers = scorer.backbone.model.layers
+    scorer.backbone.requires_grad_(False)
+    for module in (*layers[len(layers) - LAYERS :], scorer.backbone.model.norm):
+        module.requires_grad_(True)
+    settings = {"num_train_epochs": epochs, "lr_scheduler_type": "cosine"}
+    made = _rival.trainer(table, scorer, Path(setup.folder), STEP, True, MICRO, **settings)
+    made.remove_callback(PrinterCallback)
+    return made
+
+
+def beside_the_trainer(setup: Setup, targets: Targets) -> None:
+    rows = []
+    with _sides.sides(serve, SIDES, setup) as pipes:
+        for pipe in pipes.values():
+            ask(pipe, "prepare", 1)
+            ask(pipe, "gradient")
+        apart = _rival.gradients_apart(*(Path(setup.folder) / side for side in SIDES))
+        for epochs, rounds, target in ((SHORT, 2 if targets.quick else ROUNDS, 2.2), (LONG, 1, 3.0)):
+            taken: dict[str, list[Any]] = {side: [] for side in SIDES}
+            for _ in range(rounds):
+                for side, pipe in pipes.items():
+                    ask(pipe, "prepare", epochs)
+                    taken[side].append(ask(pipe, "train"))
+            ratio = median(taken["trainer, tuned"]) / median(taken["realm"])
+            asked = targets.hold(f"frozen trunk, {epochs} epochs", ratio, target)
+            peak = max(result.peak for result in taken["realm"])
+            assert peak < MEMORY_LIMIT, f"{peak / 1e9:.2f} GB; the limit is 2.5"
+            seconds = [f"{median(taken[side]):.1f}" for side in SIDES]
+            rows.append([epochs, rounds, *seconds, f"{ratio:.2f}x", asked, *(peak_of(taken[side]) for side in SIDES)])
+    columns = ["epochs", "rounds", "realm, s", "trainer, s", "faster", "target", "peak, realm, MB", "peak, trainer, MB"]
+    title = f"Top {LAYERS} layers, {ITEMS} items, {STEP} to a step: processor seconds from an empty cache "
+    title += f"(gradients {apart:.0e} apart)"
+    _sides.show(title, columns, rows)
+
+
+# ------------------------------------------------------------------------------------------------ a comparison
+
+
+def over_a_comparison(setup: Setup) -> None:
+    """How often the frozen layers are run over the items by `compare`: the train and the test table once each."""
+    from realm.lab.compare import Comparison
+    from realm.scorers.base import Scorer
+    from realm.training import RealmConfig
+
+    os.environ["REALM_HOME"] = str(Path(setup.folder) / "comparison-home")
+    _sides.quiet()
+    passes: list[int] = []
+    states = Scorer.trunk_states
+
+    def counted(scorer: Any, batch: Any) -> Any:
+        passes.append(len(batch["input_ids"]))
+        return states(scorer, batch)
+
+    def config(folder: Path, **settings: Any) -> RealmConfig:
+        fixed = {"train_layers": LAYERS, "max_steps": 1, "use_cpu": True, "per_device_train_batch_size": 8}
+        return RealmConfig(str(folder), gradient_accumulation_steps=1, **{**fixed, **settings})
+
+    table, test = _material.crowd(16, 3), _material.crowd(8, 1, seed=5)
+    Scorer.trunk_states = counted  # type: ignore[method-assign]
+    try:
+        output = Path(setup.folder) / "comparison"
+        Comparison(table, test, setup.model, config, output, methods=METHODS, seeds=SEEDS).run()
+    finally:
+        Scorer.trunk_states = states  # type: ignore[method-assign]
+    items = table.n_items + test.n_items
+    trainings = len(METHODS) * SEEDS
+    assert sum(passes) == items, f"the frozen layers ran over {sum(passes)} rows; {items} items should be enough"
+    row = [trainings, items, sum(passes), trainings * items, f"{trainings * items / sum(passes):.0f}x"]
+    columns = ["trainings", "items", "rows through the frozen layers", "without the cache, at least", "fewer"]
+    _sides.show(f"`compare` over {len(METHODS)} methods and {SEEDS} seeds", columns, [row])
+
+
+# ------------------------------------------------------------------------------------------------ half precision
+
+
+def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
+    """Test accuracy with states kept in float32 and in bfloat16, the same seeds; MiniLM on real text where there is."""
+    from transformers.trainer_callback import PrinterCallback
+
+    from realm.annotations import Annotations
+    from realm.training import RealmConfig, RealmTrainer
+
+    if named:
+        model, layers = named, 2
+        table = _some(Annotations.read(DATA / "annotations.csv"), 1000).compact()
+        test = _some(Annotations.read(DATA / "test.csv", need="gold", tasks=table.tasks), 500)
+    else:
+        model, layers = setup.model, LAYERS
+        table, test = _material.crowd(200, 3), _material.crowd(100, 1, seed=5)
+    rows = []
+    for dtype in ("float32", "bfloat16"):
+        accuracy, size, said = [], 0, []
+        for seed in range(1 if targets.quick else SEEDS):
+            config = RealmConfig(
+                setup.folder,
+                train_layers=layers,
+                cache_dtype=dtype,
+                num_train_epochs=1,
+                learning_rate=2e-4,
+                seed=seed,
+                write_run=False,
+                save_strategy="no",
+                disable_tqdm=True,
+                use_cpu=True,
+            )
+            made: Any = RealmTrainer(model, table, config, test=test)
+            made.remove_callback(PrinterCallback)
+            made.train()
+            scores = made.test_scores()
+            accuracy.append(float((scores.labels == test.gold).mean()))
+            said.append(scores.labels)
+            size = made._cache("train").states.nbytes + made._cache("test").states.nbytes
+        rows.append(
+            [dtype, f"{size / 1e6:.1f}", f"{100 * np.mean(accuracy):.2f}", f"{100 * np.std(accuracy):.2f}", said]
+        )
+    same = float(np.mean([np.mean(a == b) for a, b in zip(rows[0].pop(), rows[1].pop(), strict=True)]))
+    apart = abs(float(rows[0][2]) - float(rows[1][2]))
+    rows[0].append("")
+    rows[1].append(f"{100 * same:.2f}")
+    columns = ["kept as", "cache, MB", "test accuracy %", "std over seeds", "same answers %"]
+    _sides.show(f"The cache in half precision: top {layers} layers of {Path(model).name}", columns, rows)
+    assert targets.quick or apart < 1.0, f"{apart:.2f} points apart"
+
+
+def _some(table: Any, size: int) -> Any:
+    return table.take_items(np.sort(np.random.default_rng(0).permutation(table.n_items)[:size]))
+
+
+def main() -> None:
+    """Print the three tables; fail where a target is missed."""
+    targets = _sides.start(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        from realm.scorers.store import resolve
+
+        model = _material.save_causal(Path(folder) / "model") if targets.quick else resolve("smollm2-135m")
+        named = resolve("minilm-l6") if DATA.is_dir() and not targets.quick else ""
+        setup = Setup(model, folder)
+        beside_the_trainer(setup, targets)
+        over_a_comparison(setup)
+        in_half_precision(setup, targets, named)
+    targets.finish()
+
+
+if __name__ == "__main__":
+    main()
