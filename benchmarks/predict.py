@@ -26,7 +26,7 @@ from benchmarks._sides import Result, Targets, median, peak_of
 
 SIDES = ("realm", "generate, tuned", "pipeline, one token", "pipeline, defaults")
 ROUNDS = 5
-ITEMS, DEFAULT_ITEMS = 64, 2
+ITEMS, DEFAULT_ITEMS = 48, 1
 BATCH_TOKENS = 1024
 ROWS = 1_000_000
 
