@@ -358,8 +358,9 @@ class RealmTrainer(SavingTrainer):
         from realm.training.cross_fit import cross_fit
 
         found = cross_fit(self, folds)
-        # Agreement between annotators shows how often the model is right; with one label per item T stays 1.
-        self.temperature = temperature(self.annotations, found.log_probs)
+        # Agreement between annotators shows how often the model is right; with one label per item T stays 1. T below 1
+        # would say that the model is better than it claims: so do the crowd's common mistakes, once it has learnt them.
+        self.temperature = max(temperature(self.annotations, found.log_probs), 1.0)
         self._scores = Scores(tempered(found.log_probs, self.temperature))
         self.probabilities = f"out of fold ({folds} folds)"
         return self._scores
