@@ -51,6 +51,7 @@ def test_what_tables_share_is_run_once() -> None:
     assert set(cells("significance")) < noises
     assert set(cells("multitask-tasks")) == set(cells("multitask"))
     assert set(cells("multitask-tasks-small")) < set(cells("multitask-small"))
+    assert set(cells("wins-small")) <= set(cells("significance-small")) | set(cells("multitask-small"))
     trained = {cell for cell in cells("expertise") if cell.pool in ("D1", "D2", "D3")}
     assert trained < noises
     assert {cell for cell in cells("annotators") if cell.pool == "D3"} < noises
