@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,28 +28,23 @@ MICRO = 8
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained on, how many items an optimiser step takes, and the ratios that are asked for."""
+    """What is trained on, how many items (one optimiser step takes them all), and the ratios that are asked for."""
 
     regime: str
     per_item: int
-    step_items: int
+    items: int
     against_tuned: float
     against_defaults: float | None = None
-    steps: int = 1
 
     @property
-    def items(self) -> int:
-        return self.step_items * self.steps
-
-    @property
-    def effective(self) -> int:
-        return self.step_items * self.per_item
+    def annotations(self) -> int:
+        return self.items * self.per_item
 
 
 CASES = [
-    Case("shared, 5 per item", per_item=5, step_items=8, against_tuned=4.0),
-    Case("shared, 10 per item", per_item=10, step_items=8, against_tuned=7.5),
-    Case("sparse", per_item=1, step_items=40, against_tuned=1.0, against_defaults=1.15),
+    Case("shared, 5 per item", per_item=5, items=8, against_tuned=4.0),
+    Case("shared, 10 per item", per_item=10, items=8, against_tuned=7.5),
+    Case("sparse", per_item=1, items=40, against_tuned=1.0, against_defaults=1.15),
 ]
 
 
@@ -145,11 +140,11 @@ def ours(setup: Setup, case: Case) -> Epochs:
     from realm.training import RealmConfig, RealmTrainer
 
     table = _material.crowd(case.items, case.per_item)
-    micro = min(MICRO, case.step_items)
+    micro = min(MICRO, case.items)
     config = RealmConfig(
         setup.folder,
         per_device_train_batch_size=micro,
-        gradient_accumulation_steps=case.step_items // micro,
+        gradient_accumulation_steps=case.items // micro,
         num_train_epochs=setup.rounds,
         write_run=False,
         save_strategy="no",
@@ -176,7 +171,7 @@ def theirs(setup: Setup, case: Case, tuned: bool) -> Epochs:
     table = _material.crowd(case.items, case.per_item)
     scorer: Any = load_scorer(setup.model, table)
     settings = {"num_train_epochs": setup.rounds, "lr_scheduler_type": "cosine"}
-    trainer = _rival.trainer(table, scorer, Path(setup.folder), case.effective, tuned, micro=MICRO, **settings)
+    trainer = _rival.trainer(table, scorer, Path(setup.folder), case.annotations, tuned, micro=MICRO, **settings)
 
     return Epochs(trainer, trainer.counts)
 
@@ -184,15 +179,15 @@ def theirs(setup: Setup, case: Case, tuned: bool) -> Epochs:
 # ------------------------------------------------------------------------------------------------ both sides
 
 
-def compare_all(name: str, model: str, steps: int, targets: Targets) -> list[list[Any]]:
-    """The rows of one model; an epoch has this many optimiser steps."""
+def compare_all(name: str, model: str, targets: Targets) -> list[list[Any]]:
+    """The rows of one model."""
     rounds = 2 if targets.quick else ROUNDS
     rows = []
     with (
         tempfile.TemporaryDirectory() as folder,
         _sides.sides(serve, SIDES, Setup(model, folder, rounds)) as pipes,
     ):
-        for case in (replace(case, steps=steps) for case in CASES):
+        for case in CASES:
             for job in (("prepare", case), ("gradient",)):
                 for pipe in pipes.values():
                     ask(pipe, *job)
@@ -207,20 +202,19 @@ def row(name: str, case: Case, taken: dict[str, list[Result]], apart: float, tar
     """One row of the table."""
     for results in taken.values():
         for result in results:
-            assert result.value == [case.effective] * case.steps, result.value
+            assert result.value == [case.annotations], result.value
     seconds = {side: median(results) for side, results in taken.items()}
-    annotations = case.items * case.per_item
     tuned, defaults = (seconds[side] / seconds["realm"] for side in SIDES[1:])
     what = f"{name}, {case.regime}"
     asked = targets.hold(f"{what}, against the tuned trainer", tuned, case.against_tuned)
     if case.against_defaults is not None:
         asked += f" / {targets.hold(f'{what}, against defaults', defaults, case.against_defaults)}"
-    speeds = [f"{annotations / seconds[side]:.2f}" for side in SIDES]
+    speeds = [f"{case.annotations / seconds[side]:.2f}" for side in SIDES]
     peaks = " / ".join(peak_of(taken[side]) for side in SIDES)
     return [
         name,
         case.regime,
-        case.effective,
+        case.annotations,
         *speeds,
         f"{tuned:.2f}x",
         f"{defaults:.2f}x",
@@ -234,11 +228,11 @@ def main() -> None:
     """Print the table; fail where a target is missed or the sides did not do the same work."""
     targets = _sides.start(__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        rows = compare_all("T5-small shape", _material.save_t5(Path(folder) / "t5", targets.quick), 3, targets)
+        rows = compare_all("T5-small shape", _material.save_t5(Path(folder) / "t5", targets.quick), targets)
         if targets.quick:
-            rows += compare_all("tiny decoder", _material.save_causal(Path(folder) / "causal"), 1, targets)
+            rows += compare_all("tiny decoder", _material.save_causal(Path(folder) / "causal"), targets)
         else:
-            rows += compare_all("SmolLM2-135M", "smollm2-135m", 1, targets)
+            rows += compare_all("SmolLM2-135M", "smollm2-135m", targets)
     columns = ["model", "regime", "annotations per step", *(f"{side}, annotations/s" for side in SIDES)]
     columns += ["over tuned", "over defaults", "target", "gradients apart", "peak MB"]
     _sides.show("Annotations per second of processor, medians of five epochs taken in turn", columns, rows)
