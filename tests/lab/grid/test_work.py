@@ -134,3 +134,20 @@ def test_rank_correlation_and_the_most_it_can_be(truth, learned, expected) -> No
 @pytest.mark.parametrize(("truth", "learned"), [([0.9, 0.1], [2, 1]), ([0.5] * 3, [1, 2, 3]), ([1, 2, 3], [0.5] * 3)])
 def test_rank_correlation_where_there_is_none(truth, learned) -> None:
     assert rank_correlation(truth, learned) == (None, None)
+
+
+def test_a_cell_leaves_the_loggers_as_they_were(monkeypatch) -> None:
+    """Cells run in this process too, and what comes after them must still be heard."""
+    import logging
+
+    from realm.errors import RealmError
+    from realm.lab.grid import engines
+
+    def fails(job: object) -> None:
+        assert logging.getLogger("realm").level == logging.ERROR
+        raise RealmError("no such thing")
+
+    before = logging.getLogger("realm").level
+    monkeypatch.setattr(engines, "run_job", fails)
+    assert isinstance(engines.attempt(None), RealmError)
+    assert logging.getLogger("realm").level == before

@@ -40,11 +40,15 @@ def run_jobs(take: Take, engine: str = "processes", workers: int | None = None) 
 
 def attempt(job: Job) -> CellResult | RealmError:
     """A mistake that a person can mend ends the cell; anything else ends the run."""
-    logging.getLogger("realm").setLevel(logging.ERROR)  # warnings are kept with the result
+    logger = logging.getLogger("realm")
+    heard = logger.level
+    logger.setLevel(logging.ERROR)  # warnings are kept with the result
     try:
         return run_job(job)
     except RealmError as error:
         return error
+    finally:
+        logger.setLevel(heard)
 
 
 def _here(take: Take) -> Iterator[Outcome]:
