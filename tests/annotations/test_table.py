@@ -81,6 +81,28 @@ def test_split_keeps_equal_texts_together() -> None:
     assert 0 < second.n_items < first.n_items
 
 
+def test_a_question_asked_of_many_contexts_is_split_by_context() -> None:
+    frame = pd.DataFrame(
+        {"text": "Is it good?", "context": [f"c{k % 40}" for k in range(80)], "task": np.arange(80) // 40}
+    )
+    frame = frame.assign(annotator="w", label=np.arange(80) % 2)
+    made = build(frame, labels=["0", "1"])
+    first, second = made.split(0.25, seed=1)
+    assert not set(first.contexts.to_pylist()) & set(second.contexts.to_pylist())
+    assert second.n_items == 20
+    assert np.bincount(made.folds(5)).tolist() == [16] * 5
+
+
+def test_a_split_leaves_neither_half_empty() -> None:
+    made = build(pd.DataFrame({"text": ["a", "b", "c"], "annotator": "w", "label": ["x", "y", "x"]}))
+    assert [half.n_items for half in made.split(0.01)] == [2, 1]
+    alone = build(pd.DataFrame({"text": ["a"], "annotator": "w", "label": ["x"]}), labels=["x", "y"])
+    with pytest.raises(RealmError, match="nothing can be held out"):
+        alone.split(0.5)
+    with pytest.raises(RealmError, match="too few for 5 folds"):
+        made.folds(5)
+
+
 def test_select() -> None:
     chosen = table().select(annotators=["w1", "w2"])
     assert chosen.annotators == ("w1", "w2")

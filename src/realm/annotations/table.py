@@ -246,26 +246,33 @@ class Annotations:
         return table
 
     def folds(self, k: int, seed: int = 0) -> Ints:
-        """A fold in 0..k-1 for each item, equal texts together. Shape (items,)."""
+        """A fold in 0..k-1 for each item, equal texts (with equal contexts) together. Shape (items,)."""
         codes, n_texts = self._text_codes()
+        if n_texts < k:
+            raise RealmError(f"folds: the items have {n_texts} different text(s), too few for {k} folds.")
         fold_of_text = np.arange(n_texts, dtype=np.int32) % k
         np.random.default_rng(seed).shuffle(fold_of_text)
         return np.asarray(fold_of_text[codes], dtype=np.int32)
 
     def _text_codes(self) -> tuple[npt.NDArray[np.int64], int]:
-        """A number for each item's text, equal texts sharing one, and how many there are."""
-        codes = self.texts.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        """A number for each item's text with its context, equal ones sharing one, and how many there are."""
+        codes = _codes(self.texts)
+        if self.contexts is not None:
+            _, codes = np.unique(np.stack([codes, _codes(self.contexts)]), axis=1, return_inverse=True)
         return codes, int(codes.max(initial=-1)) + 1
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
-        """Split the items in two, about `fraction` of the texts in the second; equal texts stay together.
+        """Split the items in two, about `fraction` of the texts in the second; equal texts (with equal contexts) stay together.
 
-        Both tables keep the whole list of annotators, so that indices mean the same in both.
+        Neither is empty. Both tables keep the whole list of annotators, so that indices mean the same in both.
         """
         if not 0 < fraction < 1:
             raise RealmError(f"split: the fraction must lie between 0 and 1, not {fraction}.")
         codes, n_texts = self._text_codes()
-        second = np.random.default_rng(seed).permutation(n_texts)[codes] < round(fraction * n_texts)
+        if n_texts < 2:
+            raise RealmError(f"split: the items have {n_texts} different text(s), so nothing can be held out.")
+        held = min(max(round(fraction * n_texts), 1), n_texts - 1)
+        second = np.random.default_rng(seed).permutation(n_texts)[codes] < held
         return self.take_items(np.flatnonzero(~second)), self.take_items(np.flatnonzero(second))
 
     def with_labels(self, labels: Ints) -> Annotations:
@@ -334,6 +341,12 @@ class Annotations:
             "items_with_one_annotation": int((per_item == 1).sum()),
             "items_with_gold": 0 if self.gold is None else int((self.gold != UNKNOWN).sum()),
         }
+
+
+def _codes(strings: pa.Array) -> npt.NDArray[np.int64]:
+    """A number for each string, equal ones sharing one; null is a string of its own."""
+    indices = strings.dictionary_encode(null_encoding="encode").indices
+    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _spread(counts: npt.NDArray[np.int64]) -> dict[str, float]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.annotations import Annotations
+from realm.errors import RealmError
 from realm.inference.predict import score
 from realm.lab.simulation import realised_accuracies
 from realm.training import RealmConfig, RealmTrainer
@@ -50,6 +51,8 @@ def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: An
     """Mean log-likelihood of the annotations of items that were not trained on, under model and channel."""
     import torch
 
+    if not labels.n_annotations:
+        raise RealmError("settings cannot be chosen: the held-out items have no labels. Leave the choosing out.")
     scores = score(trainer.scorer, trainer.scorer.encode(held_out))
     with torch.no_grad():
         channel = trainer.labels.channel.eval().cpu()

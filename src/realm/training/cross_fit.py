@@ -38,8 +38,6 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
     began = time.monotonic()
     for fold in range(folds):
         held_out = np.flatnonzero(fold_of_item == fold)
-        if not len(held_out):
-            continue
         kept = table.keep_annotations(fold_of_item[table.item] != fold)
         if table.gold is not None:
             kept = replace(kept, gold=np.where(fold_of_item == fold, -1, table.gold).astype(np.int32))
