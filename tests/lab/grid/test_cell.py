@@ -72,14 +72,25 @@ def test_ids_do_not_change_from_one_version_to_the_next() -> None:
     assert fresh.stdout.strip() == cell().id
 
 
-def test_oracle_reads_neither_noise_nor_pool_nor_regime() -> None:
+def test_oracle_reads_neither_noise_nor_regime_nor_a_simulated_pool() -> None:
     oracles = {
-        cell(method="oracle", noise=noise, pool=pool, regime=regime).id
-        for noise in ("uniform", None)
+        cell(method="oracle", noise=noise, pool=pool, regime=regime)
+        for noise in ("uniform", "systematic")
         for pool in ("D1", "D2")
         for regime in ("sparse", "shared")
     }
-    assert len(oracles) == 1
+    assert len(oracles) == 1 and oracles.pop().pool is None
+
+
+def test_oracle_reads_the_pool_of_the_benchmark_itself() -> None:
+    """Its items are those that the methods beside it are trained on."""
+    own = {"method": "oracle", "noise": None}
+    oracles = {
+        cell(**own, pool=pool, regime=regime) for pool in ("all", "contrast:20") for regime in ("sparse", "shared")
+    }
+    assert {made.pool for made in oracles} == {"all", "contrast:20"} and len(oracles) == 2
+    assert all(Cell.read(made.content) == made for made in oracles)
+    assert cell(**own, pool="all") != cell(method="oracle")
 
 
 def test_only_realm_depends_on_settings_of_the_expertise() -> None:

@@ -89,6 +89,46 @@ def test_own_annotations_with_their_pool(folder) -> None:
         material(cell(noise=None, pool="all"), folder)
 
 
+def test_the_oracle_sees_the_items_of_the_methods_beside_it(folder) -> None:
+    own = {"benchmark": "sentpolarity", "noise": None, "pool": "contrast:1:10", "items": 30}
+    for regime in ("sparse", "shared"):
+        items, oracle = (
+            material(cell(**own, regime=regime, method=method), folder).table for method in ("noisy", "oracle")
+        )
+        assert oracle.item_ids.to_pylist() == items.item_ids.to_pylist() and oracle.n_items == 30
+    simulated = cell(benchmark="sentpolarity", method="oracle")
+    assert material(simulated, folder).table.n_items == 80
+    assert material(cell(method="oracle", noise=None, pool="all", items=20), folder).table.n_items == 20
+
+
+def write_own(folder, gold_of) -> None:
+    """Reviews in SentPolarity's plain form, the first half by w0 and w1 and the rest by w2 and w3."""
+    (folder / "sentpolarity").mkdir()
+    rows = [
+        {"item": f"i{i}", "text": f"text {i}", "annotator": f"w{2 * (i // 20) + i % 2}", "label": "positive"}
+        | {"gold": gold_of(i)}
+        for i in range(40)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "sentpolarity" / "annotations.csv", index=False)
+    test = [{"item": f"t{i}", "text": "x", "gold": gold} for i, gold in enumerate(["positive", "negative"])]
+    pd.DataFrame(test).to_csv(folder / "sentpolarity" / "test.csv", index=False)
+
+
+def test_the_oracle_leaves_out_items_of_the_pool_that_lack_gold(tmp_path) -> None:
+    write_own(tmp_path, lambda i: None if i % 4 == 0 else ("positive", "negative")[i % 2])
+    own = {"benchmark": "sentpolarity", "noise": None, "pool": "all", "items": 24}
+    items = material(cell(**own), tmp_path).table
+    oracle = material(cell(**own, method="oracle"), tmp_path).table
+    known = [name for name in items.item_ids.to_pylist() if int(name[1:]) % 4]
+    assert oracle.item_ids.to_pylist() == known and 0 < len(known) < 24
+
+
+def test_a_pool_without_gold_has_no_oracle(tmp_path) -> None:
+    write_own(tmp_path, lambda i: None)
+    with pytest.raises(RealmError, match="sentpolarity, pool all: no gold"):
+        material(cell(benchmark="sentpolarity", noise=None, pool="all", method="oracle"), tmp_path)
+
+
 def test_one_task_of_a_benchmark(tmp_path) -> None:
     own = tmp_path / "cebab"
     own.mkdir()

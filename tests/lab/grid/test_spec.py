@@ -48,6 +48,16 @@ def test_oracle_and_repeated_cells_appear_once(tmp_path) -> None:
     assert [cell.method for cell in made].count("oracle") == 1 and len(made) == 4 + 1
 
 
+def test_oracles_of_own_annotators_keep_their_pool_and_share_regimes(tmp_path) -> None:
+    own = {key: value for key, value in GRID.items() if key not in ("noise", "pool")}
+    own |= {"method": ["realm", "oracle"], "regime": ["sparse", "shared"], "seeds": 1}
+    pools = [cell.pool for cell in cells_of(tmp_path, [{**own, "pool": ["contrast:10", "contrast:20"]}])]
+    assert pools.count("contrast:10") == pools.count("contrast:20") == 2 + 1
+    assert [cell.pool for cell in cells_of(tmp_path, [own]) if cell.method == "oracle"] == ["all"]
+    (joined,) = cells_of(tmp_path, [{**own, "method": "oracle", "benchmark": "arc+obqa"}])
+    assert joined.pool is None
+
+
 def test_aggregation_is_left_out_of_sparse_with_a_note(tmp_path) -> None:
     grid = {"method": ["noisy", "majority", "dawid-skene"], "regime": ["sparse", "shared"]}
     heard: list[str] = []
@@ -126,6 +136,7 @@ MISTAKES = [
     ({"pool": "all", "noise": None, "benchmark": "arc+obqa"}, {}, ["noise is missing", "arc+obqa"]),
     ({"pool": "D3", "benchmark": "arc+obqa"}, {}, ["grid", "D3", "three tasks"]),
     ({"pool": None}, {}, ["pool is missing", "pool: D1"]),
+    ({"pool": "D1", "noise": None, "method": "oracle"}, {}, ["pool D1", "contrast:20"]),
     ({"pool": "contrast:none", "noise": None}, {}, ["contrast:none", "contrast:20"]),
     ({"regime": "dense"}, {}, ["grid: regime", "dense", "shared"]),
     ({"method": "magic"}, {}, ["grid: method", "magic", "oracle"]),

@@ -182,6 +182,22 @@ def test_real_configurations_take_the_best_baseline(tmp_path: Path) -> None:
     assert deltas == pytest.approx([20.0, 10.0])
 
 
+def test_an_oracle_stands_beside_its_own_pool(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        "table: matrix\ngrid: {model: m, benchmark: sentpolarity, pool: ['contrast:10', 'contrast:20'], regime: shared, "
+        "method: [realm, noisy, oracle], seeds: 2, steps: 5}\n",
+    )
+    level = {"contrast:10": 0.7, "contrast:20": 0.9}
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.pool or ""])).main
+    assert table.columns[0].name == "Oracle"
+    oracles = {row.labels: row.entries[0] for row in table.rows}
+    assert {label: (e.ours.mean, e.seeds) for label, e in oracles.items() if isinstance(e, Entry) and e.ours} == {
+        ("contrast:10",): (pytest.approx(70.0), 2),
+        ("contrast:20",): (pytest.approx(90.0), 2),
+    }
+
+
 def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:
     spec = load_spec("significance-small")
 

@@ -34,8 +34,9 @@ class Cell:
     | curve | score the test items every n steps; None for not at all |
     | trial | trains without a tenth of the items and is scored by the likelihood of their annotations |
 
-    `oracle` reads neither noise nor pool nor regime: they are None. Methods that learn no expertise carry no settings
-    of it. So such cells are run once, however many configurations share them.
+    `oracle` reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it trains on:
+    what it does not read is None. Methods that learn no expertise carry no settings of it. So such cells are run once,
+    however many configurations share them.
     """
 
     model: str
@@ -55,7 +56,7 @@ class Cell:
 
     def __post_init__(self) -> None:
         if self.method == "oracle":
-            for name in ("noise", "pool", "regime"):
+            for name in ("noise", "regime") if self.noise is None else ("noise", "pool", "regime"):
                 object.__setattr__(self, name, None)
         if self.method != "realm":
             for name in ("settings", "choose"):

@@ -39,10 +39,10 @@ class Material:
 
 
 def material(cell: Cell, folder: Path | None) -> Material:
-    """The tables of a cell: the same for every method of a configuration."""
+    """The tables of a cell: the same for every method of a configuration, the oracle's without items that lack gold."""
     parts = [_load(name, folder) for name in cell.benchmarks]
     test = join(cell.benchmarks, [_some(_with_gold(part.test, part.name), cell.test_items) for part in parts])
-    if cell.noise is None and cell.method != "oracle":
+    if cell.noise is None and (cell.method != "oracle" or cell.pool is not None):
         return Material(_own(parts[0], cell), test, None)
     items = join(cell.benchmarks, [_some(_with_gold(part.train, part.name), cell.items) for part in parts])
     if cell.method == "oracle":
@@ -53,8 +53,10 @@ def material(cell: Cell, folder: Path | None) -> Material:
 
 
 def _own(part: Benchmark, cell: Cell) -> Annotations:
-    """The benchmark's own annotations, as pool, number of items and regime have it."""
+    """The benchmark's own annotations, as pool, number of items and regime have it; for the oracle, those with gold."""
     train = part.train
+    if cell.method == "oracle" and cell.pool == "all" and not train.n_annotations:
+        return _some(_with_gold(train, part.name), cell.items)
     if not train.n_annotations:
         raise RealmError(f"{cell.benchmark} has no annotations of its own: say which `noise` and `pool` to simulate.")
     size, least = own_pool(cell.pool or "all")
@@ -63,6 +65,8 @@ def _own(part: Benchmark, cell: Cell) -> Annotations:
     except RealmError as error:
         raise RealmError(f"pool {cell.pool} of {cell.benchmark}: {error}") from None
     table = _some(table, cell.items).compact()
+    if cell.method == "oracle":
+        return _with_gold(table, f"{part.name}, pool {cell.pool}")
     return table.sparse(cell.seed) if cell.regime == "sparse" else table
 
 

@@ -152,7 +152,7 @@ class _Grid:
                 f"{self.where}: {both[0]} stands in `settings` and in `choose`; leave it in one of them "
                 "(`choose: {}` in a grid turns choosing off)."
             )
-        if axes["noise"] is None and axes["pool"] is None and axes["method"] != "oracle":
+        if axes["noise"] is None and axes["pool"] is None and JOINED not in axes["benchmark"]:
             axes = {**axes, "pool": "all"}
         self._check_pool(axes)
         counts: dict[str, Any] = {name: self._count(name) for name in COUNTS}
@@ -210,7 +210,7 @@ class _Grid:
 
     def _check_pool(self, axes: Mapping[str, Any]) -> None:
         noise, pool, joined = axes["noise"], axes["pool"], axes["benchmark"].count(JOINED) + 1
-        if axes["method"] == "oracle":
+        if axes["method"] == "oracle" and (noise is not None or pool is None):
             return
         try:
             if noise is not None and pool is not None:

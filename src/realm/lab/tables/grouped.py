@@ -129,8 +129,9 @@ class _Maker:
         return self._accuracy(rows[rows["method"] == method], method)
 
     def _oracles(self, key: Mapping[str, Any]) -> pd.DataFrame:
-        named = {name: key[name] for name in ("model", "benchmark", "steps", "task") if name in key}
-        return select(self.gathered.frame, {"method": ORACLE, **named})
+        # Of simulated annotators an oracle knows no pool, so that it stands beside every one.
+        named = {name: key[name] for name in ("model", "benchmark", "pool", "steps", "task") if name in key}
+        return select(self.gathered.frame, {"method": ORACLE, **named}, open_fields=("pool",))
 
     def _accuracy(self, rows: pd.DataFrame, method: str) -> Entry | None:
         if not len(rows):
