@@ -51,7 +51,7 @@ def render(style: PromptStyle, text: str, context: str | None, options: Sequence
         b) no
         Answer:
     """
-    if len(options) > len(LETTERS):
+    if style.answers == "letters" and len(options) > len(LETTERS):
         raise RealmError(f"an item has {len(options)} options; {len(LETTERS)} is the most that letters can name.")
     if style.answers == "names":
         asked = [style.instruction, f"Labels: {', '.join(options)}", context, text and f"Text: {text}"]

@@ -31,6 +31,27 @@ def common(tmp_path, tiny_model):
     ]
 
 
+def test_another_gold_is_another_comparison(common, realm_cli, tmp_path) -> None:
+    assert realm_cli(*common, "--methods", "realm,oracle")[0] == 0
+    test = pd.read_csv(tmp_path / "test.csv")
+    test.assign(gold=test["gold"].sample(frac=1, random_state=0).to_list()).to_csv(tmp_path / "test.csv", index=False)
+    code, _, error = realm_cli(*common, "--methods", "realm")
+    assert code == 2 and "other data or settings" in error
+    test.to_csv(tmp_path / "test.csv", index=False)
+    labels = pd.read_csv(tmp_path / "labels.csv")
+    labels.assign(gold=labels["gold"].iloc[0]).to_csv(tmp_path / "labels.csv", index=False)
+    assert realm_cli(*common, "--methods", "realm")[0] == 0
+    code, _, error = realm_cli(*common, "--methods", "oracle")
+    assert code == 2 and "other data or settings" in error
+
+
+def test_overwrite_removes_only_comparisons(common, realm_cli, tmp_path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("precious")
+    code, _, error = realm_cli(*common, "--overwrite")
+    assert code == 2 and "holds no" in error and (tmp_path / "out" / "thesis.tex").exists()
+
+
 def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_path) -> None:
     code, out, error = realm_cli(*common)
     assert code == 0, error

@@ -146,6 +146,30 @@ def test_an_output_folder_with_another_run_or_other_things(run, files, tiny_mode
     (tmp_path / "things" / "thesis.tex").write_text("precious")
     code, _, error = realm_cli(*common, "--output", tmp_path / "things")
     assert code == 2 and "holds no run" in error
+    (tmp_path / "things" / "config.yaml").write_text("model: minilm-l6\n")  # flags of a person, not a run's settings
+    (tmp_path / "things" / "labels.csv").write_text("mine")
+    (tmp_path / "things" / "model").mkdir()
+    for flag in ("--overwrite", "--resume"):
+        code, _, error = realm_cli(*common, "--output", tmp_path / "things", flag)
+        assert code == 2 and "holds no run" in error
+    assert (tmp_path / "things" / "labels.csv").read_text() == "mine"
+
+
+def test_a_new_run_takes_only_the_old_ones_files(files, tiny_model, realm_cli, tmp_path) -> None:
+    common = (
+        "train",
+        files / "labels.csv",
+        "--model",
+        tiny_model("bert"),
+        "--steps",
+        "1",
+        "--output",
+        tmp_path / "run",
+    )
+    assert realm_cli(*common)[0] == 0
+    (tmp_path / "run" / "notes.csv").write_text("mine")
+    assert realm_cli(*common, "--overwrite")[0] == 0
+    assert (tmp_path / "run" / "notes.csv").read_text() == "mine"
 
 
 def test_runs_that_are_not_there_or_damaged(run, files, realm_cli, tmp_path) -> None:

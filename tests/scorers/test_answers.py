@@ -137,6 +137,8 @@ def test_truncation_never_cuts_options_or_cue() -> None:
         encode_prompt(tokenizer, PromptStyle(max_length=5), text, context, options)
     with pytest.raises(RealmError, match="26"):
         render(style, "x", None, [str(i) for i in range(27)])
+    for answers in ("names", "cloze"):
+        assert render(PromptStyle(answers), "x", None, [str(i) for i in range(27)])
 
 
 def test_chat_template_is_used_when_asked() -> None:

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from realm.annotations import Annotations
+from realm.prompts import render
 from realm.training import Run
+from realm.training.model_card import snippet
 from tests.runs import trainer
 from tests.tiny import crowd, save_tiny
 
@@ -124,6 +126,18 @@ def test_the_snippet_answers_for_every_task(kind, answers, tiny_model, tmp_path,
         items = np.flatnonzero(table.item_tasks == index)
         expected = [table.label_name(i, made.scores().labels[i]) for i in items]
         assert [names["answer"](table.texts[int(i)].as_py()) for i in items] == expected
+
+
+@pytest.mark.parametrize("answers", ["letters", "names", "cloze"])
+def test_the_snippet_is_not_misled_by_the_instruction(answers, tiny_model, tmp_path) -> None:
+    table = crowd(6)
+    said = f"TEXT with {', '.join(table.tasks[0].labels or ())}, text"
+    made = trainer(tiny_model("causal"), table, tmp_path, answers=answers, instruction=said)
+    names: dict = {}
+    (function,) = [part for part in snippet(made.scorer).split("\n\n") if "def prompt" in part]
+    exec(function, names)
+    options = list(table.tasks[0].labels or ())
+    assert names["prompt"]("a red bird", options) == render(made.scorer.style, "a red bird", None, options)
 
 
 def test_the_snippet_of_items_with_their_own_options(tiny_model, tmp_path, monkeypatch) -> None:

@@ -162,13 +162,54 @@ def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_
         trainer(tiny_model("bert"), table, tmp_path, cross_fit=1)
 
 
-def test_a_fold_that_learnt_something_else_is_refused(tiny_model, tmp_path, monkeypatch) -> None:
+def test_a_fold_that_learnt_something_else_is_refused_and_the_run_is_kept(tiny_model, tmp_path, monkeypatch) -> None:
     import realm.training.cross_fit as module
 
     monkeypatch.setattr(module, "DISAGREEMENT", -1.0)
-    made = trainer(tiny_model("bert"), crowd(20), tmp_path, cross_fit=2, max_steps=1)
+    made = trainer(tiny_model("bert"), crowd(20), tmp_path / "run", cross_fit=2, max_steps=1, write_run=True)
+    made.train()
     with pytest.raises(RealmError, match="contradicts the full one"):
-        made.train()
+        made.cross_fit(2)
+    metrics = Run.open(tmp_path / "run").metrics
+    assert metrics["probabilities"] == "in-sample"
+    assert any("contradicts the full one" in warning for warning in metrics["warnings"])
+
+
+def test_a_fold_that_holds_all_of_the_gold_is_trained_without_it(tiny_model, tmp_path) -> None:
+    table = crowd(12)
+    some = np.where(np.arange(12) == 3, table.gold, -1).astype(np.int32)
+    made = trainer(tiny_model("bert"), replace(table, gold=some), tmp_path, use_gold=True, cross_fit=2, max_steps=1)
+    made.train()
+    assert made.probabilities == "out of fold (2 folds)"
+
+
+def test_more_folds_than_texts_and_unknown_experts_are_refused_before_training(tiny_model, tmp_path) -> None:
+    with pytest.raises(RealmError, match="too few for 5 folds"):
+        trainer(tiny_model("bert"), crowd(3), tmp_path, cross_fit=5)
+    with pytest.raises(RealmError, match="--expert: no such annotator: nobody"):
+        trainer(tiny_model("bert"), crowd(3), tmp_path, method="noisy", experts=["nobody"])
+
+
+def test_an_expert_stays_one_whatever_an_earlier_run_said(tiny_model, tmp_path) -> None:
+    made = trainer(tiny_model("bert"), crowd(20), tmp_path, max_steps=1, experts=[crowd(20).annotators[0]])
+    made.train()
+    prior = made.expertise().assign(expertise=0.3, accuracy=0.475, low=0.4, high=0.55)
+    made.carry_in(prior)
+    assert made.expertise().set_index("annotator").loc[crowd(20).annotators[0], "expertise"] == pytest.approx(0.999)
+    assert any("knows 3 of the 3 annotators" in warning for warning in made.warnings)
+    with pytest.raises(RealmError, match="lacks expertise"):
+        made.carry_in(prior.drop(columns="expertise"))
+
+
+def test_em_leaves_those_it_has_not_met_where_they_started(tiny_model, tmp_path) -> None:
+    table = crowd(40).sparse(0)
+    made = trainer(
+        tiny_model("bert"), table, tmp_path, expertise_update="em", expertise_start=2.0, max_steps=1,
+        per_device_train_batch_size=1, gradient_accumulation_steps=1,
+    )  # fmt: skip
+    made.train()
+    omega = made.channel.omega.detach()[:, 0]
+    assert (omega == 2.0).sum() == len(omega) - 1
 
 
 def test_an_earlier_estimate_is_carried_in(tiny_model, tmp_path) -> None:

@@ -59,6 +59,12 @@ def test_several_gpus_without_a_launcher_are_refused(tiny_model, tmp_path, monke
         ({"expertise_optimizer": "sgd"}, "--expertise-optimizer"),
         ({"lora_rank": 2, "train_layers": 1}, "cannot be combined"),
         ({"expertise_learning_rate": -1.0}, "--expertise-learning-rate"),
+        ({"use_gold": True, "batch_unit": "annotation"}, "cannot be combined"),
+        ({"load_best_model_at_end": True, "eval_strategy": "steps", "save_strategy": "steps"}, "last step"),
+        ({"optim": "adafactor"}, "--optim adafactor"),
+        ({"seed": -1}, "--seed must be 0"),
+        ({"max_length": 0}, "--max-length must be 1"),
+        ({"logging_steps": 0}, "logging"),
     ],
 )
 def test_settings_that_make_no_sense(settings, said, tmp_path) -> None:
@@ -82,6 +88,40 @@ def test_a_classifier_refuses_items_with_their_own_options(tiny_model, tmp_path)
 def test_a_test_table_without_gold_is_refused(tiny_model, tmp_path) -> None:
     with pytest.raises(RealmError, match="no gold"):
         trainer(tiny_model("bert"), crowd(5), tmp_path, test=replace(crowd(5), gold=None))
+
+
+def test_a_test_table_that_numbers_its_labels_in_another_way_is_refused(tiny_model, tmp_path) -> None:
+    frame = crowd(20).to_pandas()
+    own = Annotations.from_pandas(frame[frame["gold"] != "red"][["item", "text", "gold"]], need="gold")
+    with pytest.raises(RealmError, match="tasks=annotations"):
+        trainer(tiny_model("bert"), crowd(20), tmp_path, test=own)
+
+
+def test_what_trainer_would_ignore_is_refused(tiny_model, tmp_path) -> None:
+    made = trainer(tiny_model("bert"), crowd(5), tmp_path, test=crowd(5))
+    with pytest.raises(RealmError, match="give True"):
+        made.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    with pytest.raises(RealmError, match="test=table"):
+        made.evaluate(crowd(3))
+
+
+def test_a_model_that_diverged_says_so(tiny_model, tmp_path) -> None:
+    made = trainer(tiny_model("bert"), crowd(5), tmp_path, test=crowd(5))
+    with torch.no_grad():
+        for parameter in made.scorer.backbone.parameters():
+            parameter.fill_(float("nan"))
+    with pytest.raises(RealmError, match="--learning-rate"):
+        made.evaluate()
+
+
+def test_prompts_are_no_longer_than_the_model_has_positions(tiny_model, tmp_path) -> None:
+    made = trainer(tiny_model("bert"), crowd(5), tmp_path, max_length=10**6)
+    positions = made.scorer.backbone.config.max_position_embeddings
+    assert made.scorer.style.max_length == positions
+    table = Annotations.from_pandas(
+        pd.DataFrame({"text": ["red " * 5000], "annotator": "w", "label": "a"}), labels="ab"
+    )
+    assert made.scorer.encode(table).lengths.max() == positions
 
 
 @pytest.mark.parametrize(

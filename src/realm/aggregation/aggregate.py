@@ -99,9 +99,11 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
     names = np.array(annotations.annotators, dtype=object)
     for index, task in enumerate(annotations.tasks):
         chosen = np.flatnonzero(task_of == index)
-        if not len(chosen):
-            continue
         items = np.flatnonzero(annotations.item_tasks == index)
+        if not len(chosen):
+            if gold is not None:
+                labels[items], confidence[items] = gold[items], np.where(gold[items] == UNKNOWN, np.nan, 1.0)
+            continue
         people, annotator = np.unique(annotations.annotator[chosen], return_inverse=True)
         alone = not np.any((opinions[items] > 1) & annotated[items])
         model = MajorityVote(seed) if alone else METHODS[method](seed=seed)

@@ -262,9 +262,10 @@ class Annotations:
         return codes, int(codes.max(initial=-1)) + 1
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
-        """Split the items in two, about `fraction` of the texts in the second; equal texts (with equal contexts) stay together.
+        """Split the items in two, about `fraction` of the texts in the second.
 
-        Neither is empty. Both tables keep the whole list of annotators, so that indices mean the same in both.
+        Equal texts (with equal contexts) stay together. Neither half is empty.
+        Both tables keep the whole list of annotators, so that indices mean the same in both.
         """
         if not 0 < fraction < 1:
             raise RealmError(f"split: the fraction must lie between 0 and 1, not {fraction}.")
@@ -274,23 +275,6 @@ class Annotations:
         held = min(max(round(fraction * n_texts), 1), n_texts - 1)
         second = np.random.default_rng(seed).permutation(n_texts)[codes] < held
         return self.take_items(np.flatnonzero(~second)), self.take_items(np.flatnonzero(second))
-
-    def with_labels(self, labels: Ints) -> Annotations:
-        """One annotation per item, given by one nameless annotator: what the aggregated methods train on.
-
-        `labels` has shape (items,); items with -1 are dropped.
-        """
-        known = np.flatnonzero(labels != UNKNOWN)
-        table = self.take_items(known)
-        item = np.arange(len(known), dtype=np.int32)
-        return replace(
-            table,
-            annotators=("aggregate",),
-            item=item,
-            annotator=np.zeros(len(known), dtype=np.int32),
-            label=labels[known].astype(np.int32),
-            source_rows=None,
-        )
 
     def without_gold(self) -> Annotations:
         return replace(self, gold=None)

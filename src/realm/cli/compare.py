@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,8 +58,6 @@ def compare(
     from realm.training.methods import training_labels
 
     check_comparison_output(output, overwrite)
-    if overwrite:
-        shutil.rmtree(output, ignore_errors=True)
     wanted = [method.strip() for method in methods.split(",")]
     comparison = Comparison(
         annotations,

@@ -23,16 +23,13 @@ def export(
     ] = False,
 ) -> None:
     """Write the most probable label of every item, with its confidence."""
-    import pandas as pd
-
     from realm.annotations.label_studio_export import label_studio_tasks
-    from realm.report.spreadsheet import unguarded, write_csv
+    from realm.report.spreadsheet import read_csv, write_csv
     from realm.training.files import write_json
     from realm.training.run_folder import Run
 
     opened = Run.open(run)
-    texts = {name: str for name in ("item", "task", "text", "label", "runner_up", "votes")}
-    labels = unguarded(pd.read_csv(run / "labels.csv", dtype=texts, keep_default_na=False))
+    labels = read_csv(run / "labels.csv", text=("item", "task", "text", "label", "runner_up", "votes"))
     if format == "csv":
         write_csv(labels, output, raw=raw)
     else:

@@ -31,7 +31,7 @@ def predict(
     parts = source.read_parts(file, tasks=opened.tasks)
 
     from realm.inference.predict import predict_parts
-    from realm.report.spreadsheet import csv_in_parts
+    from realm.report.spreadsheet import csv_in_parts, guarded
 
     frames = predict_parts(opened.scorer(), parts, progress="Answering" if interactive() else None)
     if output is not None:
@@ -47,4 +47,4 @@ def predict(
             for record in frame.to_dict("records"):
                 typer.echo(json.dumps(record, ensure_ascii=False))
         else:
-            typer.echo(frame.to_csv(index=False, header=index == 0), nl=False)
+            typer.echo((frame if raw else guarded(frame)).to_csv(index=False, header=index == 0), nl=False)

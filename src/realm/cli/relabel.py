@@ -77,13 +77,10 @@ def relabel(
 
 def _estimate(opened: Any, annotations: Annotations, log_probs: Any) -> Any:
     """The run's own estimate of expertise, as its expertise.csv has it."""
-    import pandas as pd
-
     from realm.inference.expertise import from_table
-    from realm.report.spreadsheet import unguarded
+    from realm.report.spreadsheet import read_csv
 
-    path = opened.folder / "expertise.csv"
-    frame = unguarded(pd.read_csv(path, dtype={"annotator": str, "task": str}, keep_default_na=False))
+    frame = read_csv(opened.folder / "expertise.csv", text=("annotator", "task"))
     gold = annotations.gold if opened.config.get("gold") != "not read" else None
     return from_table(annotations, log_probs, frame, gold=gold)
 

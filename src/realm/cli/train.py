@@ -100,14 +100,14 @@ def with_gold_items(annotations: Annotations, path: Path) -> Annotations:
 
 def read_prior(path: Path) -> pd.DataFrame:
     """An expertise table that an earlier run wrote."""
-    import pandas as pd
+    from realm.report.spreadsheet import read_csv
 
     if not path.is_file():
         raise RealmError(f"--prior: no such file: {path}")
-    frame = pd.read_csv(path)
-    if missing := {"annotator", "task", "accuracy", "low", "high", "annotations"} - set(frame.columns):
-        raise RealmError(f"--prior: {path} has no column {', '.join(sorted(missing))}; give a run's expertise.csv.")
-    return frame
+    try:
+        return read_csv(path, text=("annotator", "task"))
+    except ValueError as error:
+        raise RealmError(f"--prior: {path} cannot be read: {error}. Give a run's expertise.csv.") from None
 
 
 def quiet_console(trainer: RealmTrainer) -> None:

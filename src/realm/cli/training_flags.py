@@ -57,7 +57,7 @@ class Training:
 
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         micro = min(self.micro_batch_size, max(self.batch_size // processes, 1))
-        if micro < 1 or self.batch_size % (micro * processes):
+        if min(micro, self.batch_size) < 1 or self.batch_size % (micro * processes):
             raise RealmError(
                 f"--batch-size {self.batch_size} must be a multiple of --micro-batch-size {micro} times the "
                 f"{processes} process(es)."

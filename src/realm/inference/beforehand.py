@@ -105,24 +105,32 @@ class Carried:
         right, wrong = np.full(joint.n_cells, np.nan), np.full(joint.n_cells, np.nan)
         if table is None:
             return cls(right, wrong)
-        needed = ["annotator", "task", "expertise", "accuracy", "low", "high"]
-        if missing := [name for name in needed if name not in table.columns]:
-            raise RealmError(
-                f"--prior: the table lacks {', '.join(missing)}; give the expertise.csv of an earlier run "
-                f"(columns {', '.join(needed)})."
-            )
-        people = {name: i for i, name in enumerate(annotations.annotators)}
-        tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
-        try:
-            numbers = table[needed[2:]].to_numpy(np.float64)
-        except ValueError as error:
-            raise RealmError(f"--prior: {', '.join(needed[2:])} must be numbers: {error}.") from None
-        for row, (name, task_name) in enumerate(zip(table["annotator"], table["task"], strict=True)):
-            person, task = people.get(str(name)), tasks.get(str(task_name))
-            if person is not None and task is not None and np.isfinite(numbers[row]).all():
-                cell = person * len(tasks) + task
-                right[cell], wrong[cell] = _beta_of(float(joint.lowest[cell]), *numbers[row].tolist())
+        for (person, task), numbers in earlier_estimates(annotations, table).items():
+            cell = person * len(annotations.tasks) + task
+            right[cell], wrong[cell] = _beta_of(float(joint.lowest[cell]), *numbers)
         return cls(right, wrong)
+
+
+def earlier_estimates(annotations: Annotations, table: pd.DataFrame) -> dict[tuple[int, int], list[float]]:
+    """(annotator, task) to expertise, accuracy, low and high of an earlier expertise table, where it has all four."""
+    needed = ["annotator", "task", "expertise", "accuracy", "low", "high"]
+    if missing := [name for name in needed if name not in table.columns]:
+        raise RealmError(
+            f"--prior: the table lacks {', '.join(missing)}; give the expertise.csv of an earlier run "
+            f"(columns {', '.join(needed)})."
+        )
+    people = {name: i for i, name in enumerate(annotations.annotators)}
+    tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
+    try:
+        numbers = table[needed[2:]].replace("", np.nan).to_numpy(np.float64)
+    except ValueError as error:
+        raise RealmError(f"--prior: {', '.join(needed[2:])} must be numbers: {error}.") from None
+    found = {}
+    for name, task_name, row in zip(table["annotator"], table["task"], numbers, strict=True):
+        person, task = people.get(str(name)), tasks.get(str(task_name))
+        if person is not None and task is not None and np.isfinite(row).all():
+            found[person, task] = row.tolist()
+    return found
 
 
 def _beta_of(lowest: float, expertise: float, accuracy: float, low: float, high: float) -> tuple[float, float]:

@@ -103,6 +103,12 @@ class ExpertiseRecord:
         """Record p = P(label|Q) of these annotations, replacing what was recorded for them. Shapes (n,)."""
         self.p[np.asarray(indices, np.int64)] = np.asarray(p, np.float64)
 
+    def met(self) -> npt.NDArray[np.bool_]:
+        """Whose p is recorded. Shape (annotators, tasks)."""
+        recorded = self._cell[np.isfinite(self.p)]
+        found: npt.NDArray[np.bool_] = np.bincount(recorded, minlength=self.beta.size).reshape(self.shape) > 0
+        return found
+
     def solve(self) -> Floats:
         """The most probable betas given all that is recorded. Shape (annotators, tasks)."""
         met = np.flatnonzero(np.isfinite(self.p))

@@ -35,6 +35,17 @@ def evaluate(test: Annotations, scores: Scores, said: Ints | None = None) -> dic
     return report
 
 
+def check_test(annotations: Annotations, test: Annotations) -> None:
+    """Refuse a test table without gold, or one whose labels are numbered in another way than those trained on."""
+    gold_items(test)
+    if test.tasks != annotations.tasks:
+        said = [", ".join(f"{task.name}: {task.labels}" for task in table.tasks) for table in (test, annotations)]
+        raise RealmError(
+            f"the test table has the tasks and labels {said[0]}; the annotations {said[1]}. Read it with "
+            "`tasks=annotations.tasks`, so that a label means the same in both."
+        )
+
+
 def gold_items(test: Annotations) -> npt.NDArray[np.int64]:
     if test.gold is None or not (test.gold != UNKNOWN).any():
         raise RealmError("the test table has no gold labels to score against. Name the column with --gold.")

@@ -107,7 +107,7 @@ def estimate(
     if start is not None:
         given = np.asarray(start, np.float64).reshape(-1)
         begin = np.where(np.isfinite(given), given, begin)
-    skill = carried.into(joint.skill(np.where(pinned, EXPERT, begin)))
+    skill = np.where(pinned, joint.skill(np.full(joint.n_cells, EXPERT)), carried.into(joint.skill(begin)))
     anchored = anchored_annotations(joint, pinned, gold)
     if anchored.any():
         skill = from_anchors(joint, skill, pinned, carried, anchored)

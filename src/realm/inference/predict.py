@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from realm.annotations import Annotations
+from realm.errors import RealmError
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, batches_by_tokens
 
@@ -73,6 +74,8 @@ def score(
                 mass[items] = share.double().cpu().numpy()
             bar.advance(job, len(items))
     scorer.train(training)
+    if np.isnan(log_probs).any():
+        raise RealmError("the model's answers are not numbers: its training diverged. Lower --learning-rate.")
     known = answer_mass and len(encoded) > 0 and not np.isnan(mass).any()
     return Scores(log_probs, mass if known else None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +21,15 @@ from safetensors.numpy import load_file
 
 from realm.annotations import Annotations
 from realm.errors import RealmError
-from realm.inference.evaluate import evaluate, gold_items
+from realm.inference.evaluate import check_test, evaluate, gold_items
 from realm.inference.predict import Scores
 from realm.lab.fitting import AGGREGATED, held_out_split, quiet_trainer, spearman_with_gold, trial_score
 from realm.training import METHODS, RealmConfig
 from realm.training.files import read_json, write_json
 from realm.training.run_folder import check_output, fingerprint, write_tensors
+
+_FOLDERS = ("cells", "trials")
+"""What a comparison keeps of what it has trained."""
 
 MakeConfig = Callable[..., RealmConfig]
 
@@ -58,7 +62,7 @@ class Comparison:
         sizes = {len(values) for settings in self.trials.values() for values in settings.values()}
         if len(sizes) > 1:
             raise RealmError("every method must get the same number of trials: give lists of equal length.")
-        gold_items(self.test)
+        check_test(self.annotations, self.test)
 
     # ---------------------------------------------------------------- cells
 
@@ -112,7 +116,9 @@ class Comparison:
         return self.make_config(self.output / "training", **{**fixed, **settings})
 
     def _key(self, table: Annotations, config: RealmConfig) -> str:
-        said = json.dumps([self.model, config.settings(), fingerprint(table), fingerprint(self.test)], default=str)
+        gold = config.use_gold or config.method == "oracle"
+        tables = [fingerprint(table, gold), fingerprint(self.test, gold=True)]
+        said = json.dumps([self.model, config.settings(), *tables], default=str)
         return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
 
     def right(self, method: str) -> npt.NDArray[np.bool_]:
@@ -153,7 +159,9 @@ class Comparison:
 
 
 def check_comparison_output(folder: Path, overwrite: bool) -> None:
-    """A comparison goes on in its own folder, and only there."""
-    if overwrite or not folder.exists() or (folder / "cells").is_dir() or (folder / "trials").is_dir():
-        return
-    check_output(folder)
+    """A comparison goes on in its own folder, and only there; `overwrite` takes away what it holds."""
+    if not any((folder / name).is_dir() for name in _FOLDERS):
+        check_output(folder)
+    elif overwrite:
+        for name in (*_FOLDERS, "training"):
+            shutil.rmtree(folder / name, ignore_errors=True)

@@ -16,7 +16,7 @@ from realm.annotations.table import UNKNOWN
 from realm.errors import RealmError
 from realm.inference.expertise import Estimate, from_table, verdicts
 from realm.inference.posterior import Floats, cells_of, check_log_probs
-from realm.report.spreadsheet import unguarded
+from realm.report.spreadsheet import read_csv
 from realm.training.files import MANIFEST, read_json, sha256
 from realm.training.run_folder import Run
 
@@ -172,11 +172,9 @@ def _verify_read(folder: Path) -> None:
 
 
 def _expertise(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     if not path.is_file():
         raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?")
-    frame = unguarded(pd.read_csv(path, dtype={"annotator": str, "task": str}, keep_default_na=False))
+    frame = read_csv(path, text=("annotator", "task"))
     if missing := [name for name in NEEDED if name not in frame.columns]:
         raise RealmError(f"{path} lacks the columns {', '.join(missing)}: it is not the table of a run.")
     return frame

@@ -6,7 +6,7 @@ import csv
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -60,6 +60,13 @@ def csv_in_parts(path: str | Path, raw: bool = False) -> Iterator[Callable[[pd.D
 def guarded(frame: pd.DataFrame) -> pd.DataFrame:
     """The same table with a ' before every text, names of columns included, that a spreadsheet would run."""
     return _mapped(frame, lambda text: f"'{text}" if _RUNS.match(text) and not _NUMBER.fullmatch(text) else text)
+
+
+def read_csv(path: str | Path, text: Sequence[str]) -> pd.DataFrame:
+    """The table that `write_csv` was given; the columns of `text` are text, whatever they look like."""
+    import pandas as pd
+
+    return unguarded(pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False))
 
 
 def unguarded(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from realm.annotations import Annotations
-from realm.errors import RealmError
 from realm.prompts import encode_prompts, lead, render, tokenize
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
@@ -64,9 +63,7 @@ class CausalScorer(LanguageScorer):
 
     def _continuation(self, option: str) -> list[int]:
         ids = self.tokenizer(lead(self.style) + option, add_special_tokens=False)["input_ids"]
-        if not ids:
-            raise RealmError(f"--answers cloze: the option {option!r} has no tokens.")
-        return [int(token) for token in ids]
+        return self.some_tokens(option, [int(token) for token in ids])
 
     def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
         batch = self._common(encoded, items)

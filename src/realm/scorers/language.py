@@ -75,6 +75,13 @@ class LanguageScorer(Scorer):
             every.append(names)
         return every
 
+    @staticmethod
+    def some_tokens(option: str, ids: list[int]) -> list[int]:
+        """The tokens of an option for `cloze`; one without any would always be the most probable."""
+        if not ids:
+            raise RealmError(f"--answers cloze: the option {option!r} has no tokens.")
+        return ids
+
     def _option_tokens(self, batch: Batch) -> Tensor:
         width = int(batch["option_counts"].max())
         table = cast(Tensor, self.answer_tokens)

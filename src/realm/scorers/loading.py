@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +41,8 @@ def load_scorer(
     path = resolve(model)
     config = _load("AutoConfig", path, model)
     kind = scorer_kind(config, scorer)
-    style = PromptStyle(_choose_answers(kind, answers, annotations.tasks), instruction, max_length, chat_template)
+    said = _choose_answers(kind, answers, annotations.tasks)
+    style = PromptStyle(said, instruction, min(max_length, _positions(config)), chat_template)
     most = int(annotations.option_counts.max(initial=2))
     if most > len(LETTERS) and kind != "classifier" and style.answers == "letters":
         raise RealmError(f"an item has {most} options; letters can name {len(LETTERS)}. Use --answers cloze.")
@@ -107,6 +109,13 @@ def _choose_answers(kind: Kind, wanted: str, tasks: tuple[Task, ...]) -> Answers
     if kind != "causal":
         return "letters"
     return "names" if all(task.labels is not None for task in tasks) else "cloze"
+
+
+def _positions(config: Any) -> int:
+    """How many tokens the model has positions for. RoBERTa and its kin begin to count behind the padding token."""
+    positions = getattr(config, "max_position_embeddings", None) or sys.maxsize
+    behind = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"}
+    return int(positions) - (config.pad_token_id + 1 if config.model_type in behind else 0)
 
 
 def _load(loader: str, path: str, name: str, **options: Any) -> Any:

@@ -48,7 +48,9 @@ class Seq2SeqScorer(LanguageScorer):
         targets: list[list[int]] = []
         target_starts = [0]
         for item in range(annotations.n_items if cloze else 0):
-            targets.extend(self._answer_ids(option) for option in annotations.options_of(item))
+            targets.extend(
+                self.some_tokens(option, self._answer_ids(option)) for option in annotations.options_of(item)
+            )
             target_starts.append(len(targets))
         return EncodedItems(
             rows=Ragged.of(rows),

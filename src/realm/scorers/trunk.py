@@ -101,6 +101,8 @@ def freeze_below(backbone: Any, train_layers: int) -> tuple[Trunk, list[nn.Modul
     config = backbone.config
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     if encoder_decoder:
+        if not hasattr(config, "num_decoder_layers"):
+            raise RealmError(f"--train-layers: of encoder-decoders it knows T5's kind, not {type(backbone).__name__}.")
         decoder_layers = layer_stack(backbone.get_decoder(), config.num_decoder_layers)
         lower = layer_stack(backbone.get_encoder(), config.num_layers)
         total = len(lower) + len(decoder_layers)

@@ -98,7 +98,10 @@ class RealmConfig(TrainingArguments):
     ddp_timeout: int = field(default=6 * 3600)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        try:
+            super().__post_init__()
+        except ValueError as error:
+            raise RealmError(str(error)) from None
         _one_of("method", self.method, METHODS)
         _one_of("expertise_optimizer", self.expertise_optimizer, ("masked", "adamw"))
         _one_of("expertise_update", self.expertise_update, ("gradient", "em"))
@@ -106,6 +109,14 @@ class RealmConfig(TrainingArguments):
         _one_of("cache_dtype", self.cache_dtype, ("float32", "bfloat16"))
         if self.cross_fit == 1:
             raise RealmError("--cross-fit 1: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
+        if self.use_gold and self.batch_unit == "annotation":
+            raise RealmError("--use-gold cannot be combined with --batch-unit annotation: gold belongs to items.")
+        if self.load_best_model_at_end:
+            raise RealmError("load_best_model_at_end: the model of the last step is kept; set --steps instead.")
+        _one_of("optim", str(getattr(self.optim, "value", self.optim)), ("adamw_torch", "adamw_torch_fused"))
+        for name, least in (("max_length", 1), ("seed", 0), ("per_device_train_batch_size", 1)):
+            if getattr(self, name) < least:
+                raise RealmError(f"--{name.replace('_', '-')} must be {least} or more, but is {getattr(self, name)}.")
         if self.lora_rank and self.train_layers:
             raise RealmError("--lora-rank and --train-layers cannot be combined: choose one.")
         for name in ("expertise_learning_rate", "learning_rate", "cache_gb", "train_layers", "lora_rank", "cross_fit"):

@@ -42,6 +42,8 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
         if table.gold is not None:
             kept = replace(kept, gold=np.where(fold_of_item == fold, -1, table.gold).astype(np.int32))
         settings = {"write_run": False, "save_strategy": "no", "eval_strategy": "no", "cross_fit": 0}
+        if kept.gold is None or not (kept.gold >= 0).any():  # all of the gold, if any, lies in this fold
+            settings["use_gold"] = False
         config = replace(trainer.args, **settings)
         part = RealmTrainer(trainer.model_name, kept, config)
         part.remove_callback(PrinterCallback)

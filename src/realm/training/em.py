@@ -44,9 +44,9 @@ class ExpertiseSolver(TrainerCallback):
     (`memorising`). Annotations of gold items are judged by the gold instead.
     """
 
-    def __init__(self, channel: MixtureChannel, annotations: Annotations, accelerator: Any) -> None:
+    def __init__(self, channel: MixtureChannel, annotations: Annotations) -> None:
         table = annotations
-        self.channel, self.accelerator = channel, accelerator
+        self.channel = channel
         self.gold = None
         if table.gold is not None:
             right = (table.label == table.gold[table.item]).astype(np.float64)
@@ -73,8 +73,10 @@ class ExpertiseSolver(TrainerCallback):
             self.record.update(index, p)
         beta = np.clip(self.record.solve(), 1e-6, 1 - 1e-6)
         omega = torch.from_numpy(np.log(beta) - np.log1p(-beta)).to(self.channel.omega)
+        # Who has not been met yet stays where gold, an earlier estimate or `expertise_start` put them.
+        kept = self.channel.pinned.to(omega.device) | ~torch.from_numpy(self.record.met()).to(omega.device)
         with torch.no_grad():
-            self.channel.omega.copy_(torch.where(self.channel.pinned.to(omega.device), self.channel.omega, omega))
+            self.channel.omega.copy_(torch.where(kept, self.channel.omega, omega))
 
     def save(self, folder: Path) -> None:
         from realm.training.run_folder import write_tensors

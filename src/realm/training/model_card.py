@@ -10,6 +10,8 @@ from realm.prompts import LETTERS, lead, render
 from realm.scorers.base import Scorer
 from realm.scorers.language import LanguageScorer
 
+_MARK = "\ue000"
+"""A character of no language, so that no instruction holds what stands for the text and the options."""
 _LOADERS = {"seq2seq": "AutoModelForSeq2SeqLM", "causal": "AutoModelForCausalLM"}
 
 
@@ -58,8 +60,8 @@ def snippet(scorer: Scorer) -> str:
     if not isinstance(scorer, LanguageScorer):
         return _classifier_snippet(scorer)
     first = scorer.tasks[0]
-    options = [f"OPTION{i}" for i in range(2)] if first.labels is None else list(first.labels)
-    asked = render(scorer.style, "TEXT", None, options, scorer.tokenizer)
+    options = [f"{_MARK}option{i}" for i in range(2)]
+    asked = render(scorer.style, f"{_MARK}text", None, options, scorer.tokenizer)
     head = [
         "import torch",
         f"from transformers import AutoTokenizer, {_LOADERS[scorer.kind]}",
@@ -101,7 +103,9 @@ def _prompt_lines(scorer: LanguageScorer, asked: str, options: list[str]) -> lis
         listed, made = ", ".join(options), '", ".join(options)'
     else:
         listed, made = "", ""
-    places = sorted((asked.index(mark), mark, code) for mark, code in (("TEXT", "text"), (listed, made)) if mark)
+    places = sorted(
+        (asked.index(mark), mark, code) for mark, code in ((f"{_MARK}text", "text"), (listed, made)) if mark
+    )
     pieces, done = [], 0
     for place, mark, code in places:
         pieces += [repr(asked[done:place]), code]

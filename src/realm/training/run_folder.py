@@ -37,21 +37,30 @@ CONFIG = "config.yaml"
 SCORER = "scorer.json"
 ANNOTATORS = "annotators.json"
 REPORT = "report.html"
+WRITTEN = (
+    *(CONFIG, SCORER, ANNOTATORS, REPORT, "manifest.json", "metrics.json", "expertise.csv", "labels.csv"),
+    *("annotations.csv", "channel.safetensors", "trajectory.safetensors", "predictions.safetensors"),
+)
+"""The files of a run, beside the folders model/ and checkpoints/."""
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 CODE = (".py", ".pyc", ".so")
 
 
 def holds_run(folder: Path) -> bool:
-    return (folder / CONFIG).exists() or (folder / "model").exists()
+    """Whether a run was begun in the folder: its `config.yaml` is the first file that a run writes."""
+    path = folder / CONFIG
+    return path.is_file() and path.read_bytes().startswith(b"realm:")
 
 
 def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False) -> None:
     """Refuse to write over another run, or over a folder that is something else."""
     if folder.exists() and not folder.is_dir():
         raise RealmError(f"--output {folder}: a file stands there; name a folder.")
-    if overwrite or resume or not folder.exists() or not any(folder.iterdir()):
+    if not folder.exists() or not any(folder.iterdir()):
         return
     if holds_run(folder):
+        if overwrite or resume:
+            return
         raise RealmError(f"--output {folder} already holds a run. Use --resume to go on with it or --overwrite.")
     raise RealmError(f"--output {folder} is not empty and holds no run. Name another folder.")
 
@@ -73,9 +82,8 @@ def clear(folder: Path) -> None:
     """Remove a run (its own files only) so that another can take its place."""
     for name in ("model", "checkpoints"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for path in folder.glob("*"):
-        if path.is_file() and path.suffix in (".yaml", ".json", ".csv", ".safetensors", ".html"):
-            path.unlink()
+    for name in WRITTEN:
+        (folder / name).unlink(missing_ok=True)
 
 
 def replace_folder(folder: Path, write: Any) -> None:
@@ -95,9 +103,11 @@ def write_tensors(path: Path, **arrays: npt.NDArray[Any]) -> None:
     write_atomically(path, lambda partial: save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, partial))
 
 
-def fingerprint(annotations: Annotations) -> str:
-    """A hash of items, annotators and annotations; gold has no part in it."""
+def fingerprint(annotations: Annotations, gold: bool = False) -> str:
+    """A hash of items, annotators and annotations; of gold only if asked for."""
     digest = hashlib.blake2b(digest_size=16)
+    if gold and annotations.gold is not None:
+        digest.update(np.ascontiguousarray(annotations.gold).tobytes())
     for array in (annotations.item_tasks, annotations.item, annotations.annotator, annotations.label):
         digest.update(np.ascontiguousarray(array).tobytes())
     for strings in (annotations.item_ids, annotations.texts, annotations.contexts, annotations.options):

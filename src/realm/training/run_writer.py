@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,14 +27,18 @@ _LAYOUT = ("per_device_train_batch_size", "gradient_accumulation_steps")
 
 def describe(trainer: RealmTrainer) -> dict[str, Any]:
     """What `config.yaml` says of a run: it must be the same again for the run to be resumed."""
-    table = trainer.annotations
+    table = trainer.labels_source
+    gold = trainer.args.use_gold or trainer.args.method == "oracle"
     return {
         "realm": __version__,
         "model": trainer.model_name,
         "settings": trainer.args.settings(),
-        "gold": "used in training" if trainer.args.use_gold or trainer.args.method == "oracle" else "not read",
+        "gold": "used in training" if gold else "not read",
+        **(
+            {} if trainer.prior is None else {"prior": hashlib.sha256(trainer.prior.to_csv().encode()).hexdigest()[:32]}
+        ),
         "data": {
-            "fingerprint": run_folder.fingerprint(table),
+            "fingerprint": run_folder.fingerprint(table, gold),
             "items": table.n_items,
             "annotators": table.n_annotators,
             "annotations": table.n_annotations,
@@ -50,8 +55,8 @@ def check_same(trainer: RealmTrainer) -> None:
     before, now = read_yaml(path), describe(trainer)
     if not isinstance(before, dict):
         raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
-    for part in ("model", "settings", "data"):
-        if difference := _difference(part, before.get(part), now[part]):
+    for part in ("model", "settings", "prior", "data"):
+        if difference := _difference(part, before.get(part), now.get(part)):
             raise RealmError(f"--resume: {trainer.run} holds a run with {difference}.")
 
 

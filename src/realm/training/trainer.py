@@ -19,8 +19,9 @@ from transformers.training_args import OptimizerNames
 
 from realm.annotations import Annotations
 from realm.errors import RealmError
+from realm.inference.beforehand import earlier_estimates
 from realm.inference.calibration import temperature, tempered
-from realm.inference.evaluate import evaluate, gold_items
+from realm.inference.evaluate import check_test, evaluate
 from realm.inference.expertise import EXPERT
 from realm.inference.predict import Scores, score
 from realm.scorers import Scorer, load_scorer
@@ -93,6 +94,9 @@ class RealmTrainer(SavingTrainer):
             start=config.expertise_start,
             use_gold=config.use_gold,
         )
+        experts = expert_rows(annotations, config.experts or ())
+        if config.cross_fit:
+            annotations.folds(config.cross_fit)  # refuses more folds than there are texts before anything is trained
         self.annotations = annotations if config.use_gold else annotations.without_gold()
         self.labels_source = annotations
         self.labels = labels
@@ -105,10 +109,10 @@ class RealmTrainer(SavingTrainer):
             scorer.freeze_below(config.train_layers)
         self.scorer = scorer
         self.encoded = scorer.encode(annotations)
+        if test is not None:
+            check_test(annotations, test)
         self.test = test
         self.encoded_test = None if test is None else scorer.encode(test)
-        if test is not None:
-            gold_items(test)
         self._caches: dict[str, TrunkCache | None] = {}
         self._scores: Scores | None = None
         self.probabilities, self.temperature = "in-sample", 1.0
@@ -136,11 +140,11 @@ class RealmTrainer(SavingTrainer):
         self._solver: ExpertiseSolver | None = None
         self.prior: pd.DataFrame | None = None
         if self.channel is not None:
-            if config.experts:
-                self.channel.pin(expert_rows(annotations, config.experts), EXPERT)
+            if experts:
+                self.channel.pin(experts, EXPERT)
             if config.expertise_update == "em":
                 self.channel.omega.requires_grad_(False)
-                self._solver = ExpertiseSolver(self.channel, labels.annotations, self.accelerator)
+                self._solver = ExpertiseSolver(self.channel, labels.annotations)
                 self.add_callback(self._solver)
                 if memorised := memorising(labels.annotations, config):
                     self.warnings.append(memorised)
@@ -261,7 +265,9 @@ class RealmTrainer(SavingTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Accuracy and its kin on the test table."""
+        """Accuracy and its kin on the test table that the trainer was given."""
+        if eval_dataset is not None:
+            raise RealmError("evaluate: takes no table; give it as RealmTrainer(..., test=table).")
         scores = self.test_scores()
         assert self.test is not None
         figures = evaluate(self.test, scores)
@@ -274,6 +280,8 @@ class RealmTrainer(SavingTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **more: Any) -> Any:
         """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
+        if not isinstance(resume_from_checkpoint, bool | None):
+            raise RealmError("resume_from_checkpoint: give True; the newest whole checkpoint of the run is taken.")
         found = on_first(self.args, lambda: self._begin(bool(resume_from_checkpoint)))
         self._fill_caches()
         self._scores = None
@@ -290,10 +298,19 @@ class RealmTrainer(SavingTrainer):
             seconds = (time.monotonic() - began) * (self.args.cross_fit - 1)
             if self.is_world_process_zero():
                 logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
-            self.cross_fit(self.args.cross_fit)
+            self._cross_fit_or_say()
         if self.args.write_run:
             on_first(self.args, self._end)
         return result._replace(training_loss=result.metrics["train_loss"])
+
+    def _cross_fit_or_say(self) -> None:
+        """Probabilities out of fold, or, rather than lose the training, in-sample ones and a warning."""
+        try:
+            self.cross_fit(self.args.cross_fit)
+        except RealmError as error:
+            self.warnings.append(f"{error} What is reported is in-sample.")
+            if self.is_world_process_zero():
+                logger.warning("%s", self.warnings[-1])
 
     def _begin(self, resume: bool) -> Path | None:
         """Make the run folder ready, and find the checkpoint to go on from."""
@@ -326,18 +343,17 @@ class RealmTrainer(SavingTrainer):
 
     def carry_in(self, prior: pd.DataFrame) -> None:
         """Start from an earlier expertise table and let it stand for the pool in what is reported."""
+        found = earlier_estimates(self.annotations, prior)
         self.prior = prior
+        named = len({person for person, _ in found})
+        self.warnings.append(f"--prior: it knows {named:,} of the {self.annotations.n_annotators:,} annotators.")
         if self.channel is None:
             return
-        people = {name: row for row, name in enumerate(self.annotations.annotators)}
-        tasks = {task.name: column for column, task in enumerate(self.annotations.tasks)}
         with torch.no_grad():
-            for name, task, beta in zip(prior["annotator"], prior["task"], prior["expertise"], strict=True):
-                if str(name) in people and str(task) in tasks:
-                    held = min(max(float(beta), 0.01), 0.99)
-                    place = people[str(name)], tasks[str(task)]
-                    if not self.channel.pinned[place[0], 0]:
-                        self.channel.omega[place] = float(np.log(held / (1 - held)))
+            for place, (beta, *_) in found.items():
+                held = min(max(beta, 0.01), 0.99)
+                if not self.channel.pinned[place[0], 0]:
+                    self.channel.omega[place] = float(np.log(held / (1 - held)))
 
     def trajectory(self) -> list[tuple[int, npt.NDArray[np.float32]]]:
         """(step, omega) at every logging step."""
