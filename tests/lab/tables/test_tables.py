@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,15 @@ import pytest
 
 from realm.errors import RealmError
 from realm.lab.grid.cell import Cell
-from realm.lab.grid.spec import load_spec, packaged_specs
+from realm.lab.grid.results import Results
+from realm.lab.grid.spec import Spec, expand, load_spec, packaged_specs
 from realm.lab.paper.figures import paper_figures
 from realm.lab.tables.gather import gather
 from realm.lab.tables.make import make_tables
 from realm.lab.tables.published import Published
 from realm.lab.tables.render import escaped
 from realm.lab.tables.table import Entry
-from tests.lab.tables.made_up import fill, write_spec
+from tests.lab.tables.made_up import fill, made_up, write_spec
 
 SPEC = """
 table: noise-types
@@ -185,8 +187,8 @@ def test_real_configurations_take_the_best_baseline(tmp_path: Path) -> None:
 def test_an_oracle_stands_beside_its_own_pool(tmp_path: Path) -> None:
     spec = write_spec(
         tmp_path,
-        "table: matrix\ngrid: {model: m, benchmark: sentpolarity, pool: ['contrast:10', 'contrast:20'], regime: shared, "
-        "method: [realm, noisy, oracle], seeds: 2, steps: 5}\n",
+        "table: matrix\ngrid: {model: m, benchmark: sentpolarity, pool: ['contrast:10', 'contrast:20'], regime: "
+        "shared, method: [realm, noisy, oracle], seeds: 2, steps: 5}\n",
     )
     level = {"contrast:10": 0.7, "contrast:20": 0.9}
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.pool or ""])).main
@@ -196,6 +198,93 @@ def test_an_oracle_stands_beside_its_own_pool(tmp_path: Path) -> None:
         ("contrast:10",): (pytest.approx(70.0), 2),
         ("contrast:20",): (pytest.approx(90.0), 2),
     }
+
+
+SETTINGS = """
+table: uniform
+settings: {}
+grid: {{model: m, benchmark: [arc, obqa], noise: uniform, pool: [D1, D3], regime: sparse, method: {methods}, seeds: 2,
+       steps: 5}}
+"""
+
+
+def compared(tmp_path: Path, settings: str, methods: str = "[realm, noisy, oracle]", table: str = "uniform") -> Spec:
+    text = SETTINGS.format(settings, methods=methods).replace("table: uniform", f"table: {table}")
+    return write_spec(tmp_path, text)
+
+
+def by_rate(cell: Cell) -> float:
+    return {1e-4: 0.5, 5e-4: 0.7}[cell.settings["learning_rate"]] + {"realm": 0.1}.get(cell.method, 0.0)
+
+
+def test_a_setting_that_a_spec_compares_makes_rows(tmp_path: Path) -> None:
+    spec = compared(tmp_path, "{learning_rate: [1.0e-4, 5.0e-4]}")
+    made = make_tables(spec, fill(tmp_path / "r.sqlite", spec, by_rate))
+    table = made.main
+    assert table.stub == ("Learning rate", "Dataset")
+    assert [row.labels for row in table.rows[:3]] == [("0.0001", "ARC"), ("0.0001", "OBQA"), ("0.0001", "Avg")]
+    means = {row.labels: [e.ours.mean for e in row.entries if isinstance(e, Entry) and e.ours] for row in table.rows}
+    assert means["0.0001", "ARC"] == pytest.approx([50, 60, 50, 10, 60, 50, 10])
+    assert means["0.0005", "Avg"] == pytest.approx([70, 80, 70, 10, 80, 70, 10])
+    assert {entry.seeds for entry in table.entries} == {2}
+    assert made.behind[0].stub == ("Dataset", "Pool", "Learning rate") and len(made.behind[0].rows) == 8
+    assert "learning_rate" in made.text("csv").splitlines()[0].split(",")
+
+
+def test_a_method_that_does_not_read_the_setting_stands_beside_each_value(tmp_path: Path) -> None:
+    spec = compared(tmp_path, "{expertise_start: [-2, 0, 2]}")
+    level = {-2.0: 0.5, 0.0: 0.6, 2.0: 0.7}
+
+    def given(cell: Cell) -> float:
+        return level[cell.settings["expertise_start"]] if cell.method == "realm" else 0.4
+
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, given)).main
+    found = {row.labels: [e.ours.mean for e in row.entries if isinstance(e, Entry) and e.ours] for row in table.rows}
+    assert list(found)[::3] == [("-2", "ARC"), ("0", "ARC"), ("2", "ARC")]
+    assert found["2", "OBQA"][:4] == pytest.approx([40, 70, 40, 30]) and len(found) == 9
+
+
+def test_expertise_is_shown_for_each_value_of_a_setting(tmp_path: Path) -> None:
+    spec = compared(tmp_path, "{expertise_start: [-2, 0, 2]}", "realm", "expertise")
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5)).main
+    assert table.stub == ("Dataset", "Expertise start", "Expertise") and len(table.rows) == 2 * 3 * 3
+    assert {entry.seeds for entry in table.entries} == {2}
+
+
+@pytest.mark.parametrize("said", ["regime: [sparse, shared]", "regime: sparse\n  steps: [5, 9]"])
+def test_no_field_is_averaged_over_for_want_of_a_place(said: str, tmp_path: Path) -> None:
+    steps = "" if "steps" in said else "  steps: 5\n"
+    text = f"table: uniform\ngrid:\n  model: m\n  benchmark: arc\n  noise: uniform\n  pool: D1\n  {said}\n{steps}"
+    spec = write_spec(tmp_path, text + "  method: [realm, noisy]\n  seeds: 2\n")
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5)).main
+    assert len(table.rows) == 2 and {entry.seeds for entry in table.entries} == {2}
+
+
+def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
+    grid = (
+        "  - {{model: m, benchmark: arc, noise: uniform, pool: D1, regime: sparse, method: realm, seeds: 1, steps: 5, "
+        "choose: {}}}\n"
+    )
+    tries = ("{realm: {learning_rate: [1.0e-4]}}", "{realm: {learning_rate: [5.0e-4, 1.0e-4]}}")
+    spec = write_spec(tmp_path, "table: uniform\ngrid:\n" + "".join(grid.format(one) for one in tries))
+    with pytest.raises(RealmError, match=r"m arc uniform D1 sparse realm seed 0 5 steps is there 2 times.*choose"):
+        make_tables(spec, None)
+
+
+def test_ranks_are_not_averaged_over_rates(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        "table: real\nsettings: {expertise_learning_rate: [0.1, 1.0]}\ngrid: {model: m, benchmark: sentpolarity, "
+        "regime: shared, method: realm, seeds: 2, steps: 5}\n",
+    )
+    results = Results.open(tmp_path / "r.sqlite", create=True)
+    for cell in expand(spec):
+        rate = cell.settings["expertise_learning_rate"]
+        ranked = {"accuracy": 0.5, "spearman": 0.9, "spearman_trained": rate / 2, "spearman_trained_max": 1.0}
+        results.add(replace(made_up(cell, 0.5), figures=ranked))
+    (ranks,) = make_tables(spec, results).behind
+    assert ranks.stub == ("Rate",) and [row.labels for row in ranks.rows] == [("0.1",), ("1",)]
+    assert [e.ours.mean for e in ranks.entries[::2] if e.ours] == pytest.approx([0.05, 0.5])
 
 
 def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ class Cell:
     | curve | score the test items every n steps; None for not at all |
     | trial | trains without a tenth of the items and is scored by the likelihood of their annotations |
 
-    `oracle` reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it trains on:
-    what it does not read is None. Methods that learn no expertise carry no settings of it. So such cells are run once,
-    however many configurations share them.
+    `oracle` reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it trains
+    on: what it does not read is None. Methods that learn no expertise carry no settings of it. So such cells are run
+    once, however many configurations share them.
     """
 
     model: str

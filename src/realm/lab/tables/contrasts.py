@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm.lab.tables.gather import FIELDS, Gathered
-from realm.lab.tables.layouts import HEADS, shown
+from realm.lab.tables.gather import Gathered
+from realm.lab.tables.layouts import head, shown
 from realm.lab.tables.statistics import LEVEL, Contrast, Wins, contrast, count_wins
 from realm.lab.tables.table import Column, Row, Table
 
@@ -28,9 +28,10 @@ class Compared:
 
 def configurations(gathered: Gathered) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """The configurations of REALM in the spec's order, with their cells of every method but the oracle."""
-    seen = gathered.frame[gathered.frame["method"] == FIRST].drop_duplicates(list(FIELDS))
-    for values in seen[list(FIELDS)].itertuples(index=False):
-        fields = {name: (None if _absent(value) else value) for name, value in zip(FIELDS, values, strict=True)}
+    names = list(gathered.fields)
+    seen = gathered.frame[gathered.frame["method"] == FIRST].drop_duplicates(names)
+    for values in seen[names].itertuples(index=False):
+        fields = {name: (None if _absent(value) else value) for name, value in zip(names, values, strict=True)}
         rows = gathered.of(**{name: value for name, value in fields.items() if value is not None})
         yield fields, rows[rows["method"] != "oracle"]
 
@@ -64,8 +65,8 @@ def between(gathered: Gathered, rows: pd.DataFrame, first: str, second: str) -> 
 
 def contrast_table(compared: Sequence[Compared]) -> Table:
     """Every comparison with its tests."""
-    varying = [name for name in FIELDS if len({one.fields[name] for one in compared}) > 1]
-    heads = ("against", "difference", "seeds", "signs", "p over seeds", "95% over items", "p over items")
+    varying = [name for name in compared[0].fields if len({one.fields[name] for one in compared}) > 1]
+    tests = ("against", "difference", "seeds", "signs", "p over seeds", "95% over items", "p over items")
     rows = []
     for one in compared:
         made = one.contrast
@@ -75,8 +76,8 @@ def contrast_table(compared: Sequence[Compared]) -> Table:
             interval, p_shown(made.p_items),
         )  # fmt: skip
         rows.append(Row(tuple(_said(one.fields[name]) for name in varying), cells))
-    stub = tuple(HEADS.get(name, name.capitalize()) for name in varying)
-    return Table("REALM against the other methods", stub, tuple(Column("", head) for head in heads), tuple(rows))
+    stub = tuple(head(name) for name in varying)
+    return Table("REALM against the other methods", stub, tuple(Column("", test) for test in tests), tuple(rows))
 
 
 def summary(compared: Sequence[Compared]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from realm.lab.simulation import implied_expertise
-from realm.lab.tables.gather import FIELDS, Gathered
-from realm.lab.tables.layouts import HEADS, shown
+from realm.lab.tables.gather import Gathered
+from realm.lab.tables.layouts import head, shown
 from realm.lab.tables.published import Published
 from realm.lab.tables.statistics import Summary
 from realm.lab.tables.table import Column, Entry, Row, Table
@@ -41,25 +41,24 @@ EXPERTISE = {"expertise": Expertise(), "expertise-steps": Expertise("steps", acc
 
 
 def expertise_table(gathered: Gathered, layout: Expertise, published: Published) -> Table:
-    """Rows are benchmarks (and models and noises, where there are several), three for each: see `KINDS`."""
+    """Rows are benchmarks (and what else there are several of, such as models), three for each: see `KINDS`."""
     frame = gathered.frame[gathered.frame["method"] == "realm"]
     learned = learned_expertise(gathered, frame)
     row_fields = [
-        name for name in ("model", "benchmark", "noise", "pool")
+        name for name in gathered.fields
         if name != layout.columns and (name == "benchmark" or frame[name].nunique() > 1)
     ]  # fmt: skip
     groups = list(dict.fromkeys(frame[layout.columns].dropna()))
     columns = _columns(frame, groups, layout)
     rows = []
-    for key in frame.drop_duplicates(row_fields)[row_fields].to_dict("records"):
-        of_key = frame[(frame[row_fields] == pd.Series(key)).all(axis=1)]
+    for key, of_key in frame.groupby(row_fields, sort=False, dropna=False):
         for kind in KINDS:
             entries = [
-                _entry(of_key[of_key[layout.columns] == group], learned, kind, what, published)
+                _entry(of_key[of_key[layout.columns] == group], gathered.fields, learned, kind, what, published)
                 for _, group, what in columns
             ]
-            rows.append(Row((*(shown(key[name]) for name in row_fields), kind), tuple(entries)))
-    stub = (*(HEADS.get(name, name.capitalize()) for name in row_fields), "Expertise")
+            rows.append(Row((*(shown(value) for value in key), kind), tuple(entries)))
+    stub = (*(head(name) for name in row_fields), "Expertise")
     notes = [
         "trained: sigma(omega), the paper's quantity; re-estimated: from EM on the joint likelihood; implied: the "
         "expertise that an annotator's accuracy amounts to, (a - 1/K) / (1 - 1/K), negative below chance. Columns are "
@@ -93,21 +92,22 @@ def _columns(frame: pd.DataFrame, groups: list[Any], layout: Expertise) -> list[
     for group in groups:
         pools = frame[frame[layout.columns] == group]["pool"].unique()
         accuracies = read_pool(pools[0]) if len(pools) == 1 and not pools[0].startswith(("contrast", "all")) else ()
-        head = f"{group} steps" if layout.columns == "steps" else shown(group)
+        name = f"{group} steps" if layout.columns == "steps" else shown(group)
         if layout.accuracy:
-            made.append((Column(head, "accuracy"), group, "accuracy"))
+            made.append((Column(name, "accuracy"), group, "accuracy"))
         if len(accuracies) <= MOST:
-            made += [(Column(head, f"{value:.2g}"), group, f"a{place + 1}") for place, value in enumerate(accuracies)]
+            made += [(Column(name, f"{value:.2g}"), group, f"a{place + 1}") for place, value in enumerate(accuracies)]
         if layout.ranks:
-            made.append((Column(head, "rho"), group, "rho"))
+            made.append((Column(name, "rho"), group, "rho"))
     return made
 
 
-def _entry(rows: pd.DataFrame, learned: pd.DataFrame, kind: str, what: str, published: Published) -> Entry | str | None:
+def _entry(
+    rows: pd.DataFrame, names: Sequence[str], learned: pd.DataFrame, kind: str, what: str, published: Published
+) -> Entry | str | None:
     if not len(rows):
         return None
-    fields: dict[str, Any] = {name: rows[name].iloc[0] for name in FIELDS}
-    fields["rate"] = None
+    fields: dict[str, Any] = {name: rows[name].iloc[0] for name in names}
     if what == "accuracy":
         return _accuracy(rows, fields, published) if kind == "trained" else None
     if what == "rho":

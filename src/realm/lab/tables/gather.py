@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from realm.errors import RealmError
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.spec import Spec, expand
 from realm.lab.significance import Bools
 
 FIELDS = ("model", "benchmark", "noise", "pool", "regime", "steps", "rate")
-"""What makes a configuration, beside method and seed."""
+"""What makes a configuration, beside method and seed and the settings that a spec compares."""
 RATE = "expertise_learning_rate"
+COUNTS = ("items", "test_items", "curve")
 SCALAR = "realm-scalar"
 """How tables name `realm` with one number per annotator over all tasks."""
 FLAN = "google/flan-t5-"
@@ -40,11 +42,25 @@ class Gathered:
     accuracy and the other figures (NaN where the cell is not finished). `spread` and `annotators` describe pools that
     come in several sizes. `rate` is the expertise rate where the spec compares rates, else None. The models `small`,
     `base` and `large` are the three sizes of Flan-T5.
+
+    `settings` are the other settings whose values the spec compares, a column each: None for a method that does not
+    read the setting, and so is the same under each of its values.
     """
 
     spec: Spec
     frame: pd.DataFrame
     kept: Kept | None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What makes a configuration, beside method and seed."""
+        return (*FIELDS, *self.settings)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The fields that some methods do not read."""
+        return ("rate", *self.settings)
 
     @property
     def missing(self) -> int:
@@ -74,12 +90,25 @@ def select(frame: pd.DataFrame, fields: Mapping[str, Any], open_fields: Sequence
     return frame[agree]
 
 
+def fullest(keys: Sequence[dict[str, Any]], unread: Sequence[str]) -> list[dict[str, Any]]:
+    """The keys without those that leave a setting unread and agree with another that says it: they are shown there."""
+
+    def shown_in(key: dict[str, Any], other: dict[str, Any]) -> bool:
+        silent = {name for name in unread if name in key and pd.isna(key[name])}
+        rest = ((value, other[name]) for name, value in key.items() if name not in silent)
+        return any(not pd.isna(other[name]) for name in silent) and all(a == b or pd.isna(a) for a, b in rest)
+
+    return [key for key in keys if not any(shown_in(key, other) for other in keys)]
+
+
 def gather(spec: Spec, kept: Kept | None) -> Gathered:
     """Put the cells of a spec and the results together."""
     cells = expand(spec)
-    rates = {cell.settings.get(RATE) for cell in cells if cell.method == "realm"}
-    rows = pd.DataFrame([_row(cell, several_rates=len(rates) > 1) for cell in cells])
-    rows = rows.astype({name: object for name in ("id", "benchmark", "method", *FIELDS) if name != "steps"})
+    compared = _compared(spec, cells)
+    settings = tuple(name for name in compared if name != RATE)
+    rows = pd.DataFrame([{**_row(cell), **_values(cell, compared)} for cell in cells])
+    rows = rows.rename(columns={RATE: "rate"}) if RATE in compared else rows.assign(rate=None)
+    rows = rows.astype({name: object for name in ("id", "benchmark", "method", *FIELDS, *settings) if name != "steps"})
     found = pd.DataFrame() if kept is None else kept.frame(cells)
     if len(found):
         known = {*rows.columns, *(name for cell in cells for name in (*cell.settings, *cell.choose))} - {"id"}
@@ -88,12 +117,46 @@ def gather(spec: Spec, kept: Kept | None) -> Gathered:
     if "accuracy" not in rows.columns:
         rows["accuracy"] = np.nan
     rows["finished"] = rows["accuracy"].notna()
-    return Gathered(spec, rows, kept)
+    return Gathered(spec, rows, kept, settings)
 
 
-def _row(cell: Cell, several_rates: bool) -> dict[str, Any]:
-    settings: Mapping[str, Any] = cell.settings
-    scalar = cell.method == "realm" and settings.get("expertise") == "scalar"
+def _compared(spec: Spec, cells: Sequence[Cell]) -> list[str]:
+    """The settings in which cells differ that are the same in every other field, method and seed."""
+    alike: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        alike.setdefault(tuple(value for name, value in _row(cell).items() if name != "id"), []).append(cell)
+    found: dict[str, None] = {}
+    for group in alike.values():
+        names = [name for cell in group for name in (*cell.settings, *cell.choose, *COUNTS)] if len(group) > 1 else []
+        differing = [
+            name for name in dict.fromkeys(names)
+            if name != "expertise" and len({_value(cell, name) for cell in group}) > 1
+        ]  # fmt: skip
+        if len({tuple(_value(cell, name) for name in differing) for cell in group}) < len(group):
+            raise RealmError(
+                f"{spec.path}: {group[0]} is there {len(group)} times, with different values of `choose`; a table "
+                "cannot tell them apart. Put them in specs of their own."
+            )
+        found |= dict.fromkeys(differing)
+    return list(found)
+
+
+def _values(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
+    """The settings by name; None for those that the cell's method does not read."""
+    return {
+        name: None if name.startswith("expertise") and cell.method != "realm" else _value(cell, name) for name in names
+    }
+
+
+def _value(cell: Cell, name: str) -> Any:
+    if name in COUNTS:
+        value = getattr(cell, name)
+        return "all" if value is None else value
+    return cell.settings.get(name, "chosen" if name in cell.choose else "default")
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    scalar = cell.method == "realm" and cell.settings.get("expertise") == "scalar"
     return {
         "id": cell.id,
         "model": cell.model.removeprefix(FLAN),
@@ -104,7 +167,6 @@ def _row(cell: Cell, several_rates: bool) -> dict[str, Any]:
         "method": SCALAR if scalar else cell.method,
         "seed": cell.seed,
         "steps": cell.steps,
-        "rate": settings.get(RATE) if several_rates else None,
         **_size(cell.pool),
     }
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from realm.lab.tables.contrasts import between
-from realm.lab.tables.gather import FIELDS, Gathered, select
-from realm.lab.tables.layouts import HEADS, Grouped, shown
+from realm.lab.tables.gather import Gathered, fullest, select
+from realm.lab.tables.layouts import Grouped, head, shown
 from realm.lab.tables.published import Published
 from realm.lab.tables.statistics import Summary
 from realm.lab.tables.table import Column, Entry, Row, Table
@@ -33,7 +33,7 @@ def grouped_table(gathered: Gathered, layout: Grouped, published: Published) -> 
             rows.append(maker.average(made, part[0]))
     constant = maker.constant()
     title = gathered.spec.title + (f" ({constant})" if constant else "")
-    stub = tuple(HEADS.get(name, name.capitalize()) for name in maker.row_fields)
+    stub = tuple(head(name) for name in maker.row_fields)
     return Table(title, stub, tuple(column for column, _, _ in maker.columns), tuple(rows))
 
 
@@ -54,7 +54,14 @@ class _Maker:
         frame = gathered.frame
         self.frame = frame[frame["method"] != ORACLE]
         self.row_fields = [name for name in layout.rows if len(self._values(name)) > 1] or [layout.rows[-1]]
+        self.row_fields = [*self._compared(), *self.row_fields]
         self.columns = self._columns()
+
+    def _compared(self) -> list[str]:
+        """Fields that the layout does not name and that entries of it would otherwise average over, like seeds."""
+        named = [*self.layout.rows, *([self.layout.columns] if self.layout.columns else []), "method"]
+        entries = self.frame.groupby(named, dropna=False)
+        return [name for name in self.gathered.fields if name not in named and (entries[name].nunique() > 1).any()]
 
     def _values(self, name: str) -> list[Any]:
         """The values of a field, as the spec lists them."""
@@ -76,6 +83,7 @@ class _Maker:
         there = self.frame.drop_duplicates(self.row_fields)[self.row_fields]
         order = {name: {value: place for place, value in enumerate(self._values(name))} for name in self.row_fields}
         keys = [dict(zip(self.row_fields, values, strict=True)) for values in there.itertuples(index=False)]
+        keys = fullest(keys, self.gathered.unread)
         keys.sort(key=lambda key: tuple(order[name].get(key[name], -1) for name in self.row_fields))
         parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for key in keys:
@@ -86,13 +94,17 @@ class _Maker:
     def _columns(self) -> list[tuple[Column, dict[str, Any], str]]:
         """Each column with the field it fixes and its method, or `DELTA`."""
         layout, made = self.layout, []
-        if layout.oracle and (self.gathered.frame["method"] == ORACLE).any():
+        oracles = self.gathered.frame[self.gathered.frame["method"] == ORACLE] if layout.oracle else self.frame[:0]
+        by_pool = layout.columns == "pool" and oracles["pool"].notna().any()
+        if len(oracles) and not by_pool:
             made.append((Column("", shown(ORACLE)), dict[str, Any](), ORACLE))
         values = [None] if layout.columns is None else sorted_if_numbers(self._values(layout.columns))
         for value in values:
             fixed = {} if layout.columns is None or value is None else {layout.columns: value}
             group = self._group(value)
             there = set(self._of(fixed)["method"])
+            if by_pool:
+                made.append((Column(group, shown(ORACLE)), fixed, ORACLE))
             methods = [name for name in layout.methods if name in there]
             made += [(Column(group, shown(method)), fixed, method) for method in methods]
             if any(name in there for name in layout.delta):
@@ -110,8 +122,7 @@ class _Maker:
         return said.get(str(self.layout.columns), shown(value))
 
     def _of(self, fields: Mapping[str, Any]) -> pd.DataFrame:
-        # A method that has no expertise rate is the same under each of them.
-        return select(self.frame, fields, open_fields=("rate",))
+        return select(self.frame, fields, open_fields=self.gathered.unread)
 
     # ---------------------------------------------------------------- rows
 
@@ -122,7 +133,7 @@ class _Maker:
 
     def _entry(self, key: Mapping[str, Any], fixed: Mapping[str, Any], method: str) -> Entry | None:
         if method == ORACLE:
-            return self._accuracy(self._oracles(key), ORACLE)
+            return self._accuracy(self._oracles({**key, **fixed}), ORACLE)
         rows = self._of({**key, **fixed})
         if method == DELTA:
             return self._delta(rows)
@@ -130,8 +141,9 @@ class _Maker:
 
     def _oracles(self, key: Mapping[str, Any]) -> pd.DataFrame:
         # Of simulated annotators an oracle knows no pool, so that it stands beside every one.
-        named = {name: key[name] for name in ("model", "benchmark", "pool", "steps", "task") if name in key}
-        return select(self.gathered.frame, {"method": ORACLE, **named}, open_fields=("pool",))
+        named = {name: value for name, value in key.items() if name not in ("noise", "regime", "spread", "annotators")}
+        open_fields = ("pool", *self.gathered.unread)
+        return select(self.gathered.frame, {"method": ORACLE, **named}, open_fields=open_fields)
 
     def _accuracy(self, rows: pd.DataFrame, method: str) -> Entry | None:
         if not len(rows):
@@ -159,7 +171,7 @@ class _Maker:
     def _key(self, rows: pd.DataFrame) -> dict[str, Any]:
         """The fields in which all of these cells agree."""
         key = {}
-        for name in FIELDS:
+        for name in self.gathered.fields:
             values = rows[name].dropna().unique()
             key[name] = values[0] if len(values) == 1 else None
         if "task" in rows.columns:
@@ -192,7 +204,7 @@ class _Maker:
                 continue
             ours = _mean_of(known) if len(known) == len(rows) else None
             fields = {**of_column[0].key, "benchmark": "average"}
-            named = {name: fields.get(name) for name in FIELDS}
+            named = {name: fields.get(name) for name in self.gathered.fields}
             quantity = "delta" if method == DELTA else "accuracy"
             paper = self.published.figure("realm" if method == DELTA else method, quantity, **named)
             first = of_column[0]

@@ -76,9 +76,14 @@ GROUPED: dict[str, Grouped] = {
 """Tables of accuracies by the name a spec gives as `table`."""
 
 
+def head(field: str) -> str:
+    """What the head of a field says."""
+    return HEADS.get(field, field.capitalize().replace("_", " "))
+
+
 def shown(value: object) -> str:
     """A value as the tables write it; tasks of a benchmark and joined benchmarks part by part."""
-    said = f"{value:g}" if isinstance(value, float) else str(value)
+    said = f"{value:g}" if isinstance(value, float) else str("" if value is None else value)
     for mark in ("+", "/"):
         if mark in said:
             return mark.join(shown(part) for part in said.split(mark))

@@ -50,5 +50,5 @@ def _corresponds(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 def _same(name: str, theirs: Any, ours: Any) -> bool:
     if name in ("steps", "rate"):
-        return ours is not None and float(theirs) == float(ours)
+        return ours is not None and not isinstance(ours, str) and float(theirs) == float(ours)
     return bool(theirs == ours or (name == "pool" and theirs == SAME_POOL.get(ours)))

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 
 from realm.lab.tables.gather import SCALAR, Gathered
-from realm.lab.tables.layouts import HEADS, shown
+from realm.lab.tables.layouts import head, shown
 from realm.lab.tables.statistics import Summary
 from realm.lab.tables.table import Column, Entry, Row, Table
 
 FIGURES = {"trained": "spearman_trained", "re-estimated": "spearman"}
-FIELDS = ("model", "benchmark", "pool", "regime", "steps", "method")
 
 
 def rank_table(gathered: Gathered) -> Table | None:
@@ -20,7 +19,7 @@ def rank_table(gathered: Gathered) -> Table | None:
     own = frame[frame["method"].isin(["realm", SCALAR]) & frame["noise"].isna() & frame["finished"]]
     if not len(own) or FIGURES["trained"] not in own.columns:
         return None
-    varying = [name for name in FIELDS if own[name].nunique() > 1] or ["benchmark"]
+    varying = [name for name in (*gathered.fields, "method") if own[name].nunique() > 1] or ["benchmark"]
     rows = [
         Row(tuple(shown(value) for value in key), _entries(part))
         for key, part in own.groupby(varying, sort=False, dropna=False)
@@ -30,7 +29,7 @@ def rank_table(gathered: Gathered) -> Table | None:
         "Spearman's correlation of expertise with agreement with gold, over annotators with ten annotations of such "
         "items or more; trained: sigma(omega); re-estimated: from EM on the joint likelihood."
     ]
-    stub = tuple(HEADS.get(name, name.capitalize()) for name in varying)
+    stub = tuple(head(name) for name in varying)
     return Table("How learned expertise ranks the annotators", stub, columns, tuple(rows), notes)
 
 

@@ -140,7 +140,8 @@ def comma_separated(table: Table) -> str:
     """One line per figure: what it is, ours, the paper's, the difference, and for differences their tests."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*KEYS, *FIGURES, *TESTS])
+    keys = list(dict.fromkeys([*KEYS, *(name for entry in table.entries for name in entry.key)]))
+    writer.writerow([*keys, *FIGURES, *TESTS])
     for entry in table.entries:
         ours, paper, tested = entry.ours, entry.paper or (None, None), entry.contrast
         figures = (
@@ -150,7 +151,7 @@ def comma_separated(table: Table) -> str:
         if tested is not None:
             percent = [None if value is None else 100 * value for value in (tested.low, tested.high)]
             tests = [tested.p_seeds, tested.ahead, tested.behind, *percent, tested.p_items]  # type: ignore[list-item]
-        row = [*(entry.key.get(name) for name in KEYS), *figures, entry.seeds, *paper, entry.difference, *tests]
+        row = [*(entry.key.get(name) for name in keys), *figures, entry.seeds, *paper, entry.difference, *tests]
         writer.writerow(
             ["" if value is None else f"{value:.6g}" if isinstance(value, float) else value for value in row]
         )
