@@ -61,6 +61,25 @@ def test_trajectories_and_recovery_of_all_pools(tmp_path: Path) -> None:
     assert len(dots) == sum(len(read_pool(cell.pool or "")) for cell in expand(spec))
 
 
+def test_settings_that_are_compared_have_files_of_their_own(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        "table: uniform\ncurve: 5\nsettings: {expertise_start: [-2, 2], expertise_learning_rate: [0.1, 1.0]}\n"
+        "grid: {model: m, benchmark: arc, noise: uniform, pool: D1, regime: sparse, method: [realm, noisy], seeds: 2, "
+        "steps: 10}\n",
+    )
+    written = write_plots(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5), tmp_path)
+    assert {path.name for path in written} == {
+        f"made-{kind}-rate-{rate}-expertise-start-{start}.svg"
+        for kind in ("curves", "expertise", "recovery")
+        for rate in ("0.1", "1")
+        for start in ("minus2", "2")
+    }
+    for path in written:
+        if "-curves-" in path.name:
+            assert {"REALM", "Noisy"} <= texts(drawn(path))
+
+
 def test_a_spec_without_finished_cells_is_refused(tmp_path: Path) -> None:
     results = Results.open(tmp_path / "r.sqlite", create=True)
     with pytest.raises(RealmError, match="no cell is finished yet"):

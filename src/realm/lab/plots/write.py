@@ -15,13 +15,13 @@ from realm.lab.grid.spec import Spec
 from realm.lab.plots.panels import HEIGHT, STYLE, WIDTH, curves_panel, recovery_panel, trajectory_panel
 from realm.lab.simulation import implied_expertise
 from realm.lab.tables.expertise import learned_expertise
-from realm.lab.tables.gather import Gathered, Kept, gather
+from realm.lab.tables.gather import Gathered, Kept, fullest, gather, select
 from realm.lab.tables.layouts import shown
 from realm.report.svg import Picture, Plot
 from realm.training.files import write_text
 
-BY_FILE = ("model", "noise", "regime", "steps")
-"""Fields that have a file for each of their values."""
+BY_FILE = ("model", "noise", "regime", "steps", "rate")
+"""Fields that have a file for each of their values, as the settings that a spec compares have."""
 BY_PANEL = ("pool", "benchmark", "method")
 PER_ROW = 3
 MOST_PANELS = 30
@@ -48,7 +48,7 @@ def write_plots(spec: Spec, kept: Kept, folder: Path) -> list[Path]:
     ]
     written = []
     for kind, title, rows, draw in kinds:
-        for name, part in _files(rows):
+        for name, part in _files(rows, (*BY_FILE, *gathered.settings), gathered.unread):
             path = folder / f"{'-'.join([spec.name, kind, *name])}.svg"
             panels = [draw(head, of_panel) for head, of_panel in _panels(part, single=kind != "curves")]
             write_text(path, _sheet(f"{title}: {spec.title}", panels[:MOST_PANELS]).file(STYLE))
@@ -85,29 +85,35 @@ def _trajectories(gathered: Gathered, frame: pd.DataFrame, learned: pd.DataFrame
     return made
 
 
-def _recovered(learned: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """A row per cell, annotator and task whose agreement with gold is known."""
-    return learned[learned["true_accuracy"].notna()].merge(frame, on="id", suffixes=("", "_test"))
-
-
 # -------------------------------------------------------------------- files and panels
 
 
-def _files(rows: pd.DataFrame) -> Iterator[tuple[list[str], pd.DataFrame]]:
-    """The rows of each file, and the words its name has beside those of the others."""
+def _files(
+    rows: pd.DataFrame, fields: Sequence[str], unread: Sequence[str]
+) -> Iterator[tuple[list[str], pd.DataFrame]]:
+    """The rows of each file, and the words its name has beside those of the others.
+
+    A method that does not read a setting stands in the files of each of its values.
+    """
     if not len(rows):
         return
-    varying = [name for name in BY_FILE if rows[name].nunique(dropna=False) > 1]
-    if not varying:
-        yield [], rows
-        return
-    for key, part in rows.groupby(varying, sort=False, dropna=False):
-        yield [_in_file_name(name, value) for name, value in zip(varying, key, strict=True)], part
+    varying = [name for name in fields if rows[name].nunique(dropna=name in unread) > 1]
+    outer, settings = ([name for name in varying if (name in unread) == inner] for inner in (False, True))
+    for key, part in rows.groupby(outer, sort=False, dropna=False) if outer else [((), rows)]:
+        words = [_in_file_name(name, value) for name, value in zip(outer, key, strict=True)]
+        values = part.drop_duplicates(settings)[settings].to_dict("records") if settings else [{}]
+        for chosen in fullest([{str(name): value for name, value in one.items()} for one in values], unread):
+            said = [_in_file_name(name, value) for name, value in chosen.items() if not _absent(value)]
+            yield [*words, *said], select(part, chosen, open_fields=settings)
 
 
 def _in_file_name(field: str, value: Any) -> str:
-    said = "own" if _absent(value) else str(value)
-    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{said}-{field}" if field == "steps" else said).strip("-")
+    said = "own" if _absent(value) else shown(value) if isinstance(value, float) else str(value)
+    if field == "steps":
+        said = f"{said}-{field}"
+    elif field not in BY_FILE or field == "rate":
+        said = f"{field}-{said.replace('-', 'minus', 1) if said.startswith('-') else said}"
+    return re.sub(r"[^A-Za-z0-9.]+", "-", said).strip("-")
 
 
 def _panels(rows: pd.DataFrame, single: bool) -> Iterator[tuple[str, pd.DataFrame]]:
