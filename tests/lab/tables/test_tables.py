@@ -245,8 +245,9 @@ def test_a_method_that_does_not_read_the_setting_stands_beside_each_value(tmp_pa
 
 
 def test_expertise_is_shown_for_each_value_of_a_setting(tmp_path: Path) -> None:
-    spec = compared(tmp_path, "{expertise_start: [-2, 0, 2]}", "realm", "expertise")
+    spec = compared(tmp_path, "{expertise_start: [-2, 0, 2]}", "realm", "expertise-start")
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5)).main
+    assert [column.name for column in table.columns[:5]] == ["accuracy", "0.9", "0.1", "0.1", "rho"]
     assert table.stub == ("Dataset", "Expertise start", "Expertise") and len(table.rows) == 2 * 3 * 3
     assert {entry.seeds for entry in table.entries} == {2}
 

@@ -36,7 +36,11 @@ class Expertise:
     ranks: bool = True
 
 
-EXPERTISE = {"expertise": Expertise(), "expertise-steps": Expertise("steps", accuracy=True, ranks=False)}
+EXPERTISE = {
+    "expertise": Expertise(),
+    "expertise-start": Expertise(accuracy=True),
+    "expertise-steps": Expertise("steps", accuracy=True, ranks=False),
+}
 """Tables of expertise by the name a spec gives as `table`."""
 
 
