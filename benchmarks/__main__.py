@@ -2,7 +2,7 @@
 
 make bench                              # every one: hours on a small machine
 python -m benchmarks NAME ...           # some; the rest of results.md stays as it is
-python -m benchmarks NAME ... --quick   # pass flags on; nothing is kept
+python -m benchmarks NAME ... --quick   # pass flags on (not all know --quick); nothing is kept
 """
 
 from __future__ import annotations
@@ -59,10 +59,9 @@ def read_results() -> dict[str, str]:
 
 
 def write_results(sections: dict[str, str]) -> None:
-    said = ["# What the benchmarks printed", "", f"Measured on: {machine()}", ""]
-    said += [
-        "Each section is the output of `python -m benchmarks.NAME`. See [Speed](../docs/speed.md) for what it means."
-    ]
+    said = ["# What the benchmarks printed", ""]
+    said += ["Each section is the output of `python -m benchmarks.NAME`, after the machine it was measured on."]
+    said += ["See [Speed](../docs/speed.md) for what it means."]
     for name in sorted(sections):
         said += ["", f"## {name}", "", sections[name]]
     RESULTS.write_text("\n".join(said) + "\n", encoding="utf-8")
@@ -82,8 +81,8 @@ def main() -> int:
         if not met:
             failed.append(name)
         if not flags:
-            note = "" if met else "\n\nNot every target was met; see above."
-            write_results({**read_results(), name: printed + note})
+            note = "" if met else "\n\nIt ended with an error: a target was missed, or it broke."
+            write_results({**read_results(), name: f"{machine()}\n\n{printed}{note}"})
     if failed:
         print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)

@@ -28,7 +28,7 @@ def compare(
     source: Source,
     training: Training,
     methods: Annotated[str, typer.Option(help="Comma separated.")] = "realm,noisy,majority,dawid-skene,oracle",
-    seeds: Annotated[int, typer.Option(help="How many seeds.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     regime: Annotated[str, typer.Option(help="`shared` keeps all annotations, `sparse` one per item.")] = "shared",
     contrast: Annotated[int, typer.Option(help="Keep the m best and m worst annotators against gold.")] = 0,
     min_annotations: Annotated[int, typer.Option(help="For --contrast: rank annotators with n or more.")] = 1,
@@ -57,7 +57,6 @@ def compare(
     from realm.training.files import write_json
     from realm.training.methods import training_labels
 
-    check_comparison_output(output, overwrite)
     wanted = [method.strip() for method in methods.split(",")]
     comparison = Comparison(
         annotations,
@@ -73,6 +72,7 @@ def compare(
     )
     if "oracle" in wanted:
         training_labels(annotations, "oracle")  # refuses a table without gold before anything is trained
+    check_comparison_output(output, overwrite)
     note(repr(annotations))
     results = comparison.run()
     results.to_csv(output / "results.csv", index=False)
