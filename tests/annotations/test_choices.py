@@ -122,3 +122,23 @@ def test_a_run_with_options_needs_options() -> None:
         build(pd.DataFrame({"text": ["q"]}), need="items", tasks=quiz)
     read = build(pd.DataFrame({"text": ["q"], "options": [["a", "b"]]}), need="items", tasks=quiz)
     assert read.option_counts.tolist() == [2]
+
+
+def test_an_option_that_is_written_like_a_number_is_not_rewritten() -> None:
+    source = pd.DataFrame(
+        {
+            "text": ["How many?"] * 2,
+            "annotator": ["ada", "bob"],
+            "label": ["2.0", "0.0"],
+            "gold": ["2.0", None],
+            "options": [["2.0", "0.0", "1.0"]] * 2,
+        }
+    )
+    read = build(source)
+    assert [read.label_name(0, int(label)) for label in read.label] == ["2.0", "0.0"]
+    assert read.gold is not None and read.label_name(0, int(read.gold[0])) == "2.0"
+    assert read.ledger.counts == {}
+
+
+def test_indices_written_like_1_0_still_point_at_options() -> None:
+    assert table(["2.0", "1.0"]).label.tolist() == [2, 1]

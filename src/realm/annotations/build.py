@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.annotations.choices import LabelForm, read_options
+from realm.annotations.choices import LabelForm, read_options, written_with_point
 from realm.annotations.coded import Coded, Codes, renumber
 from realm.annotations.columns import Mask, Rows, name_rows, resolve, take_column
 from realm.annotations.identity import identify
@@ -155,15 +155,15 @@ class _Rows:
         """Null for labels, gold and contexts that say nothing, and 1 for 1.0."""
         if "context" in self.columns:
             self.columns["context"] = self.columns["context"].without_blanks()
-        known = list(known)
+        spelled = {*known, *([] if self.options is None else written_with_point(self.options))}
         for role in ("label", "gold"):
             if role in self.columns:
                 column = self.columns[role].without_blanks(nan_words=True)
-                self.columns[role], changed = column.whole_numbers(known)
+                self.columns[role], changed = column.whole_numbers(spelled)
                 reason = POINT_ZERO if role == "label" else POINT_ZERO.replace("label", "gold")
                 self.ledger.add(reason, self.number[changed][:100], int(changed.sum()))
                 # Gold is spelled as the labels are, where they are versions rather than numbers.
-                known += self.columns[role].values.to_pylist()
+                spelled.update(self.columns[role].values.to_pylist())
 
     # ---------------------------------------------------------------- the table
 

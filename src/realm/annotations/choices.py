@@ -115,6 +115,12 @@ def option_keys(options: pa.LargeListArray) -> pa.LargeStringArray:
     return pc.binary_join(plain, pa.scalar("\x1f", pa.large_string()))
 
 
+def written_with_point(options: pa.LargeListArray) -> list[str]:
+    """The distinct options that are written like 1.0: labels in these words mean them, not the number 1."""
+    texts = pc.unique(options.flatten())
+    return list(texts.filter(pc.match_substring_regex(texts, r"^-?[0-9]+\.0+$")).to_pylist())
+
+
 @dataclass(frozen=True)
 class _Reading:
     form: LabelForm

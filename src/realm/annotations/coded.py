@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +64,7 @@ class Coded:
         """The same column with null where it says nothing."""
         return Coded(np.where(self.missing(nan_words=nan_words), NULL, self.codes), self.values)
 
-    def whole_numbers(self, known: Sequence[str] = ()) -> tuple[Coded, Mask]:
+    def whole_numbers(self, known: Collection[str] = ()) -> tuple[Coded, Mask]:
         """Where every cell is a whole number, "1.0" becomes "1". Returns the column and which rows changed.
 
         A spreadsheet or a column with gaps turns 1 into 1.0; as labels they are one. A column in which any cell is
