@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from realm.errors import RealmError
+from realm.lab.grid import data
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import data_fingerprint, material
+from realm.lab.grid.results import Results
+from realm.lab.grid.run import check_data, check_models
+from realm.lab.grid.weights import model_fingerprint
 from realm.lab.simulation import realised_accuracies, task_matrix
 from realm.training.run_folder import fingerprint
 from tests.lab.grid.scene import write_questions
+from tests.lab.grid.test_results import result
 from tests.tiny import crowd
 
 
@@ -158,3 +165,45 @@ def test_the_fingerprint_tells_data_apart(folder, tmp_path) -> None:
     write_questions(tmp_path, "obqa", train=299)
     assert data_fingerprint("obqa", folder) != data_fingerprint("obqa", tmp_path)
     assert data_fingerprint("obqa", folder) != data_fingerprint("obqa+piqa", folder)
+
+
+@pytest.mark.parametrize("changed", [{"min_annotations": 5}, {"instruction": "Say which."}])
+def test_the_fingerprint_tells_what_goes_with_the_data_apart(changed, folder, monkeypatch) -> None:
+    before = data_fingerprint("sentpolarity", folder)
+    kept = data._load("sentpolarity", folder)
+    monkeypatch.setattr(data, "_load", lambda name, folder: replace(kept, **changed))
+    after = data_fingerprint.__wrapped__("sentpolarity", folder)
+    assert after != before and after.partition("-")[0] == before.partition("-")[0]
+
+
+def write_model(folder, weights: bytes) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(weights)
+    return str(folder)
+
+
+def test_the_fingerprint_tells_weights_apart(tmp_path) -> None:
+    first, other = (write_model(tmp_path / name, name[:1].encode() * 9) for name in ("a", "b"))
+    same = write_model(tmp_path / "a-again", b"a" * 9)
+    before = model_fingerprint(first)
+    assert before == model_fingerprint(same) != model_fingerprint(other)
+    (tmp_path / "a" / "README.md").write_text("words")
+    assert model_fingerprint(first) == before
+    write_model(tmp_path / "a", b"c" * 9)
+    assert model_fingerprint(first) != before
+    assert model_fingerprint("google/flan-t5-base") == "google/flan-t5-base"
+    assert model_fingerprint("minilm-l6") not in ("minilm-l6", model_fingerprint("smollm2-135m"))
+
+
+def test_results_of_other_weights_and_of_older_fingerprints(folder, tmp_path) -> None:
+    model = write_model(tmp_path / "model", b"a")
+    results = Results.open(tmp_path / "r.sqlite", create=True)
+    one = cell(model=model)
+    older = data_fingerprint("obqa", folder).partition("-")[0]
+    results.add(result(one, data=older, weights=model_fingerprint(model)))
+    check_data([one], results, folder)
+    check_models([one], results)
+    write_model(tmp_path / "model", b"bb")
+    with pytest.raises(RealmError, match=r"r\.sqlite: holds cells of .*model that were trained from other weights"):
+        check_models([one], results)

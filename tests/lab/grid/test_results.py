@@ -35,6 +35,7 @@ def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed) -> Simple
         "trajectory": {"annotators": ["a1", "a2"], "tasks": ["t"], "points": [[1, [[0.5], [0.6]]]]},
         "config": {"versions": {"torch": "2"}},
         "data": "f0",
+        "weights": "w0",
         "seconds": 1.5,
         "finished_at": "2030-01-01T00:00:00.000+00:00",
         "labels": np.arange(size, dtype=np.uint8) % 3,
@@ -58,6 +59,7 @@ def test_what_is_added_is_there_for_a_reader(results) -> None:
     assert row["id"] == cells[1].id and row["seed"] == 1 and row["accuracy"] == 0.25 and row["method"] == "realm"
     assert row["train_layers"] == 2 and row["learning_rate"] == 0.1 and row["chosen"] == '{"learning_rate": 0.1}'
     assert row["versions"] == '{"torch": "2"}' and row["seconds"] == 1.5 and row["data"] == "f0"
+    assert row["weights"] == "w0" and reader.weights_of("m") == {"w0"} and reader.weights_of("n") == set()
     labels, gold = reader.predictions(cells[1].id)
     assert labels.tolist() == [i % 3 for i in range(40)] and not gold.any()
     assert reader.expertise([cells[1].id])["annotator"].tolist() == ["a1", "a2"]
@@ -111,6 +113,19 @@ def test_other_databases_are_refused(tmp_path, results) -> None:
     results._connection.execute("PRAGMA user_version = 99")
     with pytest.raises(RealmError, match="another version"):
         Results.open(results.path)
+
+
+def test_a_file_of_the_layout_before_is_read_and_brought_to_the_new_one(results) -> None:
+    results.add(result(cell(0), accuracy=0.1))
+    results._connection.execute("ALTER TABLE cells DROP COLUMN weights")
+    results._connection.execute("PRAGMA user_version = 1")
+    reader = Results.open(results.path)
+    assert reader.frame([cell(0)])["accuracy"].tolist() == [0.1] and reader.weights_of("m") == set()
+    writer = Results.open(results.path, create=True)
+    assert writer.missing([cell(0), cell(1)]) == [cell(1)] and writer.add(result(cell(1)))
+    for one in (writer, reader, Results.open(results.path)):
+        weights = one.frame([cell(0), cell(1)])["weights"]
+        assert weights.isna().tolist() == [True, False] and weights[1] == "w0" and one.weights_of("m") == {"w0"}
 
 
 def test_no_file_or_no_cell(tmp_path, results) -> None:

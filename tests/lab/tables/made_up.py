@@ -59,7 +59,7 @@ def made_up(cell: Cell, accuracy: float) -> CellResult:
         trajectory = {"annotators": [f"a{i + 1}" for i in range(len(asked))], "tasks": tasks, "points": points}
     curve = [[0, 0.25], [cell.steps // 2, accuracy / 2 + 0.1], [cell.steps, right / ITEMS]] if cell.curve else []
     return CellResult(
-        cell=cell, chosen={}, figures=figures, config={"versions": {}}, data="made-up", seconds=1.0,
+        cell=cell, chosen={}, figures=figures, config={"versions": {}}, data="made-up", weights="made-up", seconds=1.0,
         finished_at="2026-01-01T00:00:00", expertise=expertise, curve=curve, trajectory=trajectory, labels=labels,
         gold=gold,
     )  # fmt: skip

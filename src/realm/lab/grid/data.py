@@ -158,14 +158,16 @@ def _one_task(table: Annotations, name: str) -> Annotations:
 
 @lru_cache(maxsize=64)
 def data_fingerprint(benchmark: str, folder: Path | None) -> str:
-    """A hash of everything a benchmark (or several joined by +) holds, gold included."""
-    digest = hashlib.blake2b(digest_size=8)
+    """A hash of everything a benchmark (or several joined by +) holds, gold included, and one of what goes with it:
+    its instruction and who is ranked for a pool."""
+    digest, beside = hashlib.blake2b(digest_size=8), hashlib.blake2b(digest_size=4)
     for name in benchmark.split("+"):
         loaded = _load(name, folder)
         for table in (loaded.train, loaded.test):
             digest.update(fingerprint(table).encode())
             digest.update(b"" if table.gold is None else table.gold.tobytes())
-    return digest.hexdigest()
+        beside.update(repr((loaded.min_annotations, loaded.instruction)).encode())
+    return f"{digest.hexdigest()}-{beside.hexdigest()}"
 
 
 def instruction(cell: Cell, folder: Path | None) -> str | None:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x7265616C
 """Marks the file as ours."""
-LAYOUT = 1
+LAYOUT = 2
+OLDER = 1
+"""The layout without `weights`; such a file is brought to the new one when it is opened for writing."""
 WAIT = 60.0
 """Seconds to wait for another process that is writing."""
 
@@ -37,7 +39,7 @@ CREATE TABLE cells (
     method TEXT NOT NULL, seed INTEGER NOT NULL, steps INTEGER NOT NULL, items INTEGER, test_items INTEGER,
     settings TEXT NOT NULL, chosen TEXT NOT NULL, figures TEXT NOT NULL, expertise TEXT NOT NULL, curve TEXT NOT NULL,
     trajectory TEXT NOT NULL, config TEXT NOT NULL, data TEXT NOT NULL, seconds REAL NOT NULL,
-    finished_at TEXT NOT NULL, labels BLOB NOT NULL, gold BLOB NOT NULL
+    finished_at TEXT NOT NULL, labels BLOB NOT NULL, gold BLOB NOT NULL, weights TEXT
 )
 """
 PLAIN = ("trial", "model", "benchmark", "noise", "pool", "regime", "method", "seed", "steps", "items", "test_items")
@@ -67,7 +69,7 @@ class Results:
         if _pragma(connection, "application_id") != APPLICATION:
             connection.close()
             raise RealmError(f"--results {path}: is a database, but no results of `realm lab run`. Name another file.")
-        if _pragma(connection, "user_version") != LAYOUT:
+        if _pragma(connection, "user_version") not in (OLDER, LAYOUT):
             connection.close()
             raise RealmError(f"--results {path}: was written by another version of realm. Name another file.")
         return cls(path, connection)
@@ -86,7 +88,7 @@ class Results:
         row |= {
             name: _json(getattr(result, name)) for name in ("figures", "expertise", "curve", "trajectory", "config")
         }
-        row |= {name: getattr(result, name) for name in ("data", "seconds", "finished_at")}
+        row |= {name: getattr(result, name) for name in ("data", "weights", "seconds", "finished_at")}
         row |= {"labels": result.labels.tobytes(), "gold": result.gold.tobytes()}
         said = f"INSERT OR IGNORE INTO cells ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
         self._connection.execute("BEGIN IMMEDIATE")
@@ -110,11 +112,13 @@ class Results:
         """One row per finished cell, in the order of `cells`.
 
         Columns: id, the fields of a cell, every setting (as chosen, where it was), the figures, seconds, finished_at,
-        data (a fingerprint of the benchmark) and versions (JSON).
+        data and weights (fingerprints of the benchmark and of the model; None where the file is older than they are)
+        and versions (JSON).
         """
         import pandas as pd
 
-        wanted = ("id", "cell", "chosen", "figures", "config", "data", "seconds", "finished_at")
+        weights = "weights" if self._knows_weights else "NULL AS weights"
+        wanted = ("id", "cell", "chosen", "figures", "config", "data", weights, "seconds", "finished_at")
         there = {row["id"]: row for row in self._rows([cell.id for cell in cells], ", ".join(wanted))}
         records = []
         for cell in cells:
@@ -124,7 +128,7 @@ class Results:
             said = {k: v for k, v in asdict(cell).items() if k not in ("settings", "choose")}
             record = {"id": cell.id, **said, "settings": _json(dict(cell.settings)), "chosen": row["chosen"]}
             record |= {**cell.settings, **chosen, **json.loads(row["figures"])}
-            record |= {name: row[name] for name in ("data", "seconds", "finished_at")}
+            record |= {name: row[name] for name in ("data", "weights", "seconds", "finished_at")}
             record["versions"] = _json(json.loads(row["config"]).get("versions", {}))
             records.append(record)
         return pd.DataFrame(records)
@@ -174,6 +178,17 @@ class Results:
         asked = self._connection.execute("SELECT DISTINCT data FROM cells WHERE benchmark = ?", [benchmark])
         return {row["data"] for row in asked}
 
+    def weights_of(self, model: str) -> set[str]:
+        """The fingerprints of the weights that finished cells of a model were trained from, where they are known."""
+        if not self._knows_weights:
+            return set()
+        said = "SELECT DISTINCT weights FROM cells WHERE model = ? AND weights IS NOT NULL"
+        return {row["weights"] for row in self._connection.execute(said, [model])}
+
+    @property
+    def _knows_weights(self) -> bool:
+        return _pragma(self._connection, "user_version") == LAYOUT
+
     def _column(self, ids: Sequence[str], name: str) -> list[tuple[str, Any]]:
         there = {row["id"]: row[name] for row in self._rows(ids, f"id, {name}")}
         return [(id, json.loads(there[id])) for id in ids if id in there]
@@ -204,6 +219,9 @@ def _prepare(connection: sqlite3.Connection, create: bool) -> None:
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         connection.execute(TABLE)
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {LAYOUT}")
+    elif (_pragma(connection, "application_id"), _pragma(connection, "user_version")) == (APPLICATION, OLDER):
+        connection.execute("ALTER TABLE cells ADD COLUMN weights TEXT")
         connection.execute(f"PRAGMA user_version = {LAYOUT}")
     connection.execute("COMMIT")
 

@@ -13,6 +13,7 @@ from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import data_fingerprint
 from realm.lab.grid.engines import run_jobs
 from realm.lab.grid.results import Results
+from realm.lab.grid.weights import model_fingerprint
 from realm.lab.grid.work import LIKELIHOOD, CellResult, Job
 
 
@@ -61,6 +62,7 @@ def run_grid(
     """
     queue = Queue(cells, results, data, limit)
     check_data(queue.pending, results, data)
+    check_models(queue.pending, results)
     progress = Progress(len(queue.expected), sum(cell.steps for cell in queue.expected))
     if watcher is not None:
         watcher.begun(progress)
@@ -128,8 +130,20 @@ def check_data(cells: Sequence[Cell], results: Results, data: Path | None) -> No
     """Load every benchmark before anything is trained; refuse results that other data gave."""
     for benchmark in dict.fromkeys(cell.benchmark for cell in cells):
         found = data_fingerprint(benchmark, data)
-        if other := results.data_of(benchmark) - {found}:
+        # Results that are older than the second part of the fingerprint have the first alone.
+        if other := results.data_of(benchmark) - {found, found.partition("-")[0]}:
             raise RealmError(
                 f"--results {results.path}: holds cells of {benchmark} that were trained on other data (fingerprint "
                 f"{min(other)}, not {found}). Give the same --data as before, or another file."
+            )
+
+
+def check_models(cells: Sequence[Cell], results: Results) -> None:
+    """Refuse results that other weights under the same name gave."""
+    for model in dict.fromkeys(cell.model for cell in cells):
+        found = model_fingerprint(model)
+        if other := results.weights_of(model) - {found}:
+            raise RealmError(
+                f"--results {results.path}: holds cells of {model} that were trained from other weights (fingerprint "
+                f"{min(other)}, not {found}). Bring those back, name the new model otherwise, or give another file."
             )

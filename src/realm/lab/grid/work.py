@@ -30,6 +30,7 @@ from realm.lab.fitting import (
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import Material, data_fingerprint, instruction, material
 from realm.lab.grid.settings import SCALAR
+from realm.lab.grid.weights import model_fingerprint
 from realm.lab.simulation import Floats, realised_accuracies
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.run_writer import describe
@@ -58,6 +59,7 @@ class CellResult:
     | expertise | one record per annotator and task: what was asked, realised, learned and re-estimated |
     | curve | [step, accuracy] |
     | trajectory | names of `annotators` and `tasks`, and `points`: [step, expertise (annotators, tasks) as trained] |
+    | data, weights | fingerprints of the benchmark and of the model that the training began with |
     | labels, gold | (test items,) the answer and the true label |
     """
 
@@ -66,6 +68,7 @@ class CellResult:
     figures: dict[str, Any]
     config: dict[str, Any]
     data: str
+    weights: str
     seconds: float
     finished_at: str
     expertise: list[dict[str, Any]] = field(default_factory=list)
@@ -87,6 +90,7 @@ def run_job(job: Job) -> CellResult:
         cell=job.cell,
         chosen=dict(job.chosen),
         data=data_fingerprint(cell.benchmark, job.data),
+        weights=model_fingerprint(cell.model),
         seconds=time.monotonic() - began,
         finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         **kept,
