@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from realm.annotations import Annotations
-from realm.annotations.build import CONTRADICTED
+from realm.annotations.build import CONTRADICTED, NO_ANNOTATION
 from realm.annotations.label_studio_export import label_studio_tasks
 from realm.annotations.readers.collect import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED, SEVERAL_FIRST
 from realm.annotations.readers.label_studio import CANCELLED, GROUND_TRUTH
@@ -150,3 +150,27 @@ def test_cleaned_labels_go_back_in_and_are_read_again(tmp_path: Path) -> None:
         made |= {"id": number, "annotations": [{"completed_by": 1, "result": made["predictions"][0]["result"]}]}
     table = Annotations.read(write(tmp_path / "again.json", tasks), item="item", text="review")
     assert triples(table) == {("7", "1", "Positive"), ("8", "1", "Negative")}
+
+
+def test_ground_truth_of_a_task_that_nobody_else_labelled_is_kept(tmp_path: Path) -> None:
+    def answer(person: int, choice: str, truth: bool = False) -> dict[str, Any]:
+        result = [{"from_name": "sentiment", "type": "choices", "value": {"choices": [choice]}}]
+        return {"completed_by": person, "ground_truth": truth, "result": result}
+
+    tasks = [
+        {"id": 1, "data": {"text": "a"}, "annotations": [answer(9, "pos", truth=True)]},
+        {"id": 2, "data": {"text": "b"}, "annotations": [answer(1, "pos"), answer(2, "neg")]},
+        {"id": 3, "data": {"text": "c"}, "annotations": []},
+    ]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(tasks))
+    table = Annotations.read(path)
+    assert table.item_ids.to_pylist() == ["1", "2"]
+    assert table.gold is not None and table.gold.tolist() == [1, -1]
+    assert (table.item.tolist(), table.label.tolist()) == ([1, 1], [1, 0])
+    assert table.ledger.counts == {GROUND_TRUTH: 1, NO_ANNOTATIONS: 1, NO_ANNOTATION: 1}
+    assert table.ledger.rows[NO_ANNOTATION] == [1]
+
+    path.write_text(json.dumps(tasks[:1]))
+    with pytest.raises(RealmError, match=r"not one annotation in it \(1 x ground truth"):
+        Annotations.read(path)

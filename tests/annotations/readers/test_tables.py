@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from realm.annotations import Annotations
+from realm.annotations.build import NO_ANNOTATION
 from realm.annotations.readers.collect import NO_ANNOTATIONS, SEVERAL_DROPPED
 from realm.errors import RealmError
 
@@ -138,3 +139,13 @@ def test_a_damaged_gzip(tmp_path: Path) -> None:
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"text,annotator,label\na,w,x\nb,w,y\n")[:-9])
     with pytest.raises(RealmError, match="gzip file is damaged"):
         Annotations.read(tmp_path / "t.csv.gz")
+
+
+def test_wide_keeps_a_row_with_gold_and_no_labels(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("text,ada,bob,gold\na,,,y\nb,x,y,\nc,,,\n")
+    table = Annotations.read(path, wide=["ada", "bob"])
+    assert table.texts.to_pylist() == ["a", "b"]
+    assert table.gold is not None and table.gold.tolist() == [1, -1]
+    assert (table.item.tolist(), table.label.tolist()) == ([1, 1], [0, 1])
+    assert table.ledger.rows == {NO_ANNOTATIONS: [3], NO_ANNOTATION: [1]}

@@ -60,7 +60,7 @@ class Collector:
     """Collects items and their annotations record by record.
 
     Call `item` for each record, then `annotation` for each annotation of it. Where only items are needed, annotations
-    are not looked at; a record without any is dropped only where annotations are needed.
+    are not looked at; a record without any is dropped only where annotations are needed, and then only without gold.
     """
 
     asked: Asked
@@ -71,12 +71,15 @@ class Collector:
     _row: int = 0
     _shown: dict[str, Any] = field(default_factory=dict)
     _mentioned: bool = True
+    _kept: bool = True
+    _annotated: bool = False
     _several: list[int] = field(default_factory=list)
 
     def item(self, row: int, **shown: Any) -> None:
         """Begin the record on this row: item, text, context, options, task, gold, as far as they are there."""
         self._end()
         self._row, self._shown, self._mentioned = row, shown, False
+        self._kept = False
         if self.asked.need != "annotations":
             self._append()
 
@@ -95,6 +98,7 @@ class Collector:
             if self.asked.multi == "drop":
                 return
         self._append(annotator=annotator, label=values[0])
+        self._annotated = True
 
     def drop(self, reason: str) -> None:
         """Leave out an annotation, or the whole of the current record, for this reason."""
@@ -109,17 +113,22 @@ class Collector:
         for name, column in self.columns.items():
             column.append(values.get(name))
         self.rows.append(self._row)
+        self._kept = True
 
     def _end(self) -> None:
-        if not self._mentioned and self.asked.need == "annotations":
+        if self._kept or self.asked.need != "annotations":
+            return
+        if self._shown.get("gold") not in (None, ""):
+            self._append(annotator=None, label=None)
+        elif not self._mentioned:
             self.ledger.add(NO_ANNOTATIONS, [self._row])
 
     def finish(self, labels: Sequence[str] | None = None, label_form: LabelForm = "auto") -> Long:
         """The long table. A column in which nothing was ever said is left out."""
         self._end()
-        self._mentioned = True
+        self._kept = True
         settle_several(self._several, self.asked.multi, self.ledger, self.source)
-        if not self.rows:
+        if not (self._annotated if self.asked.need == "annotations" else self.rows):
             told = "; ".join(f"{count:,} x {reason}" for reason, count in self.ledger.counts.items())
             raise RealmError(f"{self.source}: there is not one annotation in it{f' ({told})' if told else ''}.")
         made = {}

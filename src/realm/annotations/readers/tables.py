@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.annotations.build import REQUIRED
-from realm.annotations.columns import ROLES, as_text, blank, in_one, resolve, take_column
+from realm.annotations.columns import ROLES, Mask, as_text, blank, in_one, resolve, take_column
 from realm.annotations.ledger import Ledger
 from realm.annotations.readers.collect import NO_ANNOTATIONS, Asked, Long, settle_several
 from realm.annotations.readers.files import Opened
 from realm.errors import RealmError
 
 OF_ITEM = ("item", "text", "task", "gold", "options", "context")
+NOBODY = -1
 
 
 def read_long(opened: Opened, asked: Asked) -> Long:
@@ -70,13 +71,25 @@ def read_wide(opened: Opened, asked: Asked, wide: Sequence[str]) -> Long:
     given_label = ~blank(labels, nan_words=True)
     kept = np.flatnonzero(given_label)
     row = kept // max(n_people, 1)
-    bare = np.flatnonzero(~given_label.reshape(n_rows, n_people).any(1))
-    ledger.add(NO_ANNOTATIONS, bare + 1)
     if not len(kept):
         raise RealmError(f"{source}: the columns of --wide are blank on every row.")
+    bare = ~given_label.reshape(n_rows, n_people).any(1)
+    known = _with_gold(table, chosen, source)
+    ledger.add(NO_ANNOTATIONS, np.flatnonzero(bare & ~known) + 1)
+    # An item with gold stays though nobody labelled it, in its place, with neither annotator nor label.
+    row = np.concatenate([row, np.flatnonzero(bare & known)])
+    kept = np.concatenate([kept, np.full(len(row) - len(kept), NOBODY)])
+    order = np.argsort(row, kind="stable")
+    row, kept = row[order], kept[order]
     made: dict[str, Any] = {
         name: table.column(name).take(pa.array(row)) for name in _mapped(table, chosen).column_names
     }
-    people = pa.array(list(wide), pa.large_string()).take(pa.array(kept % n_people))
-    made |= {"annotator": people, "label": labels.take(pa.array(kept))}
+    people = pa.array(list(wide), pa.large_string()).take(pa.array(kept % n_people, mask=kept == NOBODY))
+    made |= {"annotator": people, "label": labels.take(pa.array(kept, mask=kept == NOBODY))}
     return Long(pa.table(made), row.astype(np.int64) + 1, ledger)
+
+
+def _with_gold(table: pa.Table, chosen: dict[str, str], source: str) -> Mask:
+    if "gold" not in chosen:
+        return np.zeros(len(table), dtype=bool)
+    return ~blank(as_text(take_column(table, chosen["gold"], source), chosen["gold"], source), nan_words=True)
