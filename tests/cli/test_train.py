@@ -155,6 +155,15 @@ def test_an_output_folder_with_another_run_or_other_things(run, files, tiny_mode
     assert (tmp_path / "things" / "labels.csv").read_text() == "mine"
 
 
+def test_names_of_digits_and_guarded_names_are_found_in_an_earlier_estimate(tmp_path) -> None:
+    from realm.cli.train import read_prior
+    from realm.report.spreadsheet import write_csv
+
+    frame = pd.DataFrame({"annotator": ["007", "NA", "=x"], "task": "default", "expertise": 0.5})
+    write_csv(frame, tmp_path / "expertise.csv")
+    assert read_prior(tmp_path / "expertise.csv")["annotator"].tolist() == ["007", "NA", "=x"]
+
+
 def test_a_new_run_takes_only_the_old_ones_files(files, tiny_model, realm_cli, tmp_path) -> None:
     common = (
         "train",
