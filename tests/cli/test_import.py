@@ -81,4 +81,20 @@ def test_nothing_is_written_over_or_after_a_mistake(typed: Typed, tmp_path: Path
 def test_an_order_of_labels_that_the_table_cannot_tell_is_said(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("text,annotator,label\na,w,lo\nb,w,hi\n")
     _, said = typed(tmp_path / "t.csv", "--labels", "lo,hi", "--output", tmp_path / "out.csv")
-    assert "--labels 'lo,hi'" in " ".join(said.split())
+    assert "give --labels lo,hi:" in " ".join(said.split())
+
+
+def test_labels_with_a_comma_are_said_in_quotes_and_read_back(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('text,annotator,label\na,w,"yes, sir"\nb,w,no\n')
+    labels = '"yes, sir",no'
+    code, said = typed(tmp_path / "t.csv", "--labels", labels, "--output", tmp_path / "out.csv")
+    assert (code, f"give --labels '{labels}':" in " ".join(said.split())) == (0, True)
+    assert typed(tmp_path / "out.csv", "--labels", labels, "--output", tmp_path / "again.csv")[0] == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+
+
+def test_a_blank_label_is_refused(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,annotator,label\na,w,neg\nb,w,pos\n")
+    code, said = typed(tmp_path / "t.csv", "--labels", "neg,pos,", "--output", tmp_path / "out.csv")
+    assert code == 2
+    assert "a label is blank" in " ".join(said.split())

@@ -11,6 +11,7 @@ import pyarrow as pa
 from realm.annotations.choices import LabelForm, read_labels
 from realm.annotations.coded import Coded, Codes
 from realm.annotations.columns import Mask, Rows, name_rows
+from realm.annotations.comma_lists import join_list
 from realm.annotations.table import UNKNOWN, Task
 from realm.errors import RealmError
 
@@ -130,10 +131,12 @@ def _inventories(
 
 
 def _check_given(labels: Sequence[str], source: str) -> None:
+    if any(not label.strip() for label in labels):
+        raise RealmError(f"{source}: --labels {join_list(labels)}: a label is blank. Is there a comma too many?")
     if len(set(labels)) < len(labels):
-        raise RealmError(f"{source}: --labels {','.join(labels)}: a label is listed twice.")
+        raise RealmError(f"{source}: --labels {join_list(labels)}: a label is listed twice.")
     if len(labels) < 2:
-        raise RealmError(f"{source}: --labels {','.join(labels)}: two labels or more are needed.")
+        raise RealmError(f"{source}: --labels {join_list(labels)}: two labels or more are needed.")
 
 
 def in_order(labels: Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from realm.annotations.choices import FORMS, LabelForm, read_labels
+from realm.annotations.comma_lists import join_list
 from realm.annotations.inventory import in_order
 from realm.annotations.table import UNKNOWN, Annotations
 from realm.errors import RealmError
@@ -140,5 +141,5 @@ def inventory_hint(annotations: Annotations) -> str | None:
         if task.labels is not None:
             met = np.unique(annotations.label[task_of == index])
             if in_order([task.labels[label] for label in met]) != task.labels:
-                return ",".join(task.labels)
+                return join_list(task.labels)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -48,5 +49,5 @@ def import_(
     if not pseudonymise and any("@" in name for name in names):
         note("Annotators are named by e-mail addresses: --pseudonymise leaves the names behind.")
     if hint := inventory_hint(annotations):
-        note(f"When reading it, give --labels '{hint}': the labels' order does not follow from the table alone.")
+        note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
     note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")

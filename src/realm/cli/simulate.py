@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +62,7 @@ def simulate(
         columns = list(records[0])
         show_table("Simulated annotators", columns, [[record[name] for name in columns] for record in records])
     if hint := inventory_hint(made):
-        note(f"When reading it, give --labels '{hint}': the labels' order does not follow from the table alone.")
+        note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
     note(f"{made.n_annotations:,} annotations of {made.n_items:,} items in {output}")
 
 

@@ -56,8 +56,10 @@ class Source:
         return read_parts(path, tasks=tasks, **self._chosen())
 
     def _chosen(self) -> dict[str, Any]:
+        from realm.annotations.comma_lists import split_list
+
         chosen = {name: value for name, value in vars(self).items() if value is not None}
         for name in ("labels", "wide"):
             if name in chosen:
-                chosen[name] = [part.strip() for part in chosen[name].split(",")]
+                chosen[name] = split_list(chosen[name])
         return chosen
