@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from realm.lab.grid.cell import Cell
@@ -9,6 +11,10 @@ from realm.lab.grid.spec import expand, load_spec, packaged_specs
 
 NAMES = packaged_specs()
 ASKED_FOR = ("real-small", "noise-small", "llm-small", "multitask-small", "expertise-small", "annotators-small")
+
+
+RATES = {"arc": 1.0, "obqa": 0.1, "piqa": 0.5, "pubmedqa": 1.0, "riddlesense": 0.1}
+"""Of the paper's main grid, as `tests/paper/test_figures.py` finds them in its figures."""
 
 
 def cells(name: str) -> list[Cell]:
@@ -55,12 +61,14 @@ def test_what_tables_share_is_run_once() -> None:
     trained = {cell for cell in cells("expertise") if cell.pool in ("D1", "D2", "D3")}
     assert trained < noises
     assert {cell for cell in cells("annotators") if cell.pool == "D3"} < noises
+    same_rate = [c for c in cells("expertise-rate") if c.settings["expertise_learning_rate"] == RATES[c.benchmark]]
+    assert len(same_rate) == 25 and set(same_rate) < noises
     small = {cell for name in ASKED_FOR for cell in cells(name)}
     assert len(small) == 224
 
 
 def test_simulated_cells_have_the_paper_settings() -> None:
-    for name in ("uniform", "noise-d2", "multitask", "aggregation"):
+    for name in ("uniform", "noise-d2", "multitask", "aggregation", "wins"):
         for cell in cells(name):
             settings = dict(cell.settings)
             assert (settings["learning_rate"], settings["batch_unit"], cell.steps) == (5e-5, "annotation", 200)
@@ -68,8 +76,18 @@ def test_simulated_cells_have_the_paper_settings() -> None:
             assert settings["answers"] == "letters"
             if cell.method == "realm":
                 assert settings["expertise_optimizer"] == "adamw"
-                assert dict(cell.choose) == {"expertise_learning_rate": (0.1, 0.5, 1.0)}
+                if cell.benchmark in RATES:
+                    assert settings["expertise_learning_rate"] == RATES[cell.benchmark] and not cell.choose
+                else:  # of several tasks the paper's figures do not give the rate away
+                    assert dict(cell.choose) == {"expertise_learning_rate": (0.1, 0.5, 1.0)}
     assert {cell.seed for cell in cells("uniform")} == set(range(5))
+
+
+def test_the_page_on_the_lab_counts_cells_and_trainings() -> None:
+    full = [cells(name) for name in NAMES if not name.endswith("-small")]
+    page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
+    shared = len({cell for made in full for cell in made})
+    assert f"{sum(map(len, full)):,} cells in all tables are {shared:,} trainings" in " ".join(page.split())
 
 
 def test_real_cells_have_the_paper_budgets_and_layouts() -> None:

@@ -15,6 +15,7 @@ from realm.errors import RealmError
 from realm.lab.benchmarks import NAMES
 from realm.lab.paper import paper_figures
 from realm.lab.paper.figures import MODELS
+from tests.lab.test_specs import RATES
 
 GRIDS = {
     "tab:results_noise_types": "D1",
@@ -184,6 +185,19 @@ def test_real_annotators() -> None:
     assert deltas.max() == stated["real-best-delta"] == 7.7
     oracles = table[table["method"] == "oracle"].set_index("benchmark")["mean"].to_dict()
     assert oracles == {"wikiattack": 96.3, "wikitoxicity": 74.4, "sentpolarity": 90.8, "goemotions": 70.2}
+
+
+# -------------------------------------------------------------------- the rate of the expertise
+
+
+def test_the_main_grid_gives_its_expertise_rates_away(grid: pd.DataFrame) -> None:
+    """Its figures, mean and std, are those of one rate of the ablation and of no other."""
+    main = grid.query("model == 'base' and noise == 'uniform' and pool == 'D1' and method == 'realm'")
+    main = main[main["quantity"] == "accuracy"]
+    keys = [*CONFIGURATION, "method", "mean", "std"]
+    found = paper_figures("tab:lr_ablation").merge(main[keys], on=keys)
+    assert len(main) == len(found) == 5
+    assert dict(zip(found["benchmark"], found["rate"], strict=True)) == RATES
 
 
 # -------------------------------------------------------------------- significance

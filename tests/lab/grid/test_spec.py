@@ -79,6 +79,20 @@ def test_settings_of_a_grid_win_and_lists_are_axes(tmp_path) -> None:
     assert {cell.steps for cell in cells_of(tmp_path, [bare], settings={"max_steps": 7})} == {7}
 
 
+def test_settings_by_benchmark(tmp_path) -> None:
+    rates = {"expertise_learning_rate": {"obqa": 0.1, "piqa": [0.5, 1]}}
+    grid = {**GRID, "benchmark": ["obqa", "piqa", "arc", "obqa+piqa"], "method": ["realm", "noisy"], "seeds": 1}
+    made = cells_of(tmp_path, [grid], by_benchmark=rates)
+    of_realm = [(c.benchmark, c.settings.get("expertise_learning_rate")) for c in made if c.method == "realm"]
+    assert of_realm == [("obqa", 0.1), ("piqa", 0.5), ("piqa", 1.0), ("arc", None), ("obqa+piqa", None)]
+    written_out = {**GRID, "seeds": 1, "settings": {"expertise_learning_rate": 0.1}}
+    assert cells_of(tmp_path, [written_out]) == [made[0]]
+    assert not any("expertise_learning_rate" in c.settings for c in cells_of(tmp_path, [{**grid, "by_benchmark": {}}]))
+    choose = {"realm": {"expertise_learning_rate": [0.1, 0.5]}}
+    chosen = cells_of(tmp_path, [GRID, {**GRID, "benchmark": "arc", "choose": choose}], by_benchmark=rates)
+    assert {(c.benchmark, bool(c.choose)) for c in chosen} == {("obqa", False), ("arc", True)}
+
+
 def test_counts_are_shared_unless_the_grid_says_otherwise(tmp_path) -> None:
     made = cells_of(tmp_path, [GRID, {**GRID, "items": 5, "curve": None}], items=50, test_items=20, curve=10)
     assert {(cell.items, cell.test_items, cell.curve) for cell in made} == {(50, 20, 10), (5, 20, None)}
@@ -169,6 +183,16 @@ MISTAKES = [
     ({}, {"choose": {"noisy": {"learning_rate": [1]}}}, ["learning_rate", "settings", "choose"]),
     ({}, {"choose": {"realm": {"max_steps": [1]}}}, ["choose", "max_steps"]),
     ({}, {"choose": [1]}, ["choose", "realm"]),
+    ({}, {"by_benchmark": {"train_layers": 2}}, ["s.yaml: by_benchmark", "arc: 2"]),
+    ({}, {"by_benchmark": {"train_layers": {"ark": 2}}}, ["by_benchmark: train_layers", "ark", "arc"]),
+    ({}, {"by_benchmark": {"train_layers": {"arc": "x"}}}, ["by_benchmark: train_layers", "whole number"]),
+    ({}, {"by_benchmark": {"max_steps": {"arc": 2}}}, ["by_benchmark: max_steps", "steps"]),
+    ({}, {"by_benchmark": {"learning_rate": {"obqa": 1}}}, ["learning_rate", "settings", "by_benchmark"]),
+    (
+        {"method": "realm", "by_benchmark": {"train_layers": {"obqa": 1}}},
+        {"choose": {"realm": {"train_layers": [1]}}},
+        ["train_layers", "by_benchmark", "choose"],
+    ),
     ([1], {}, ["grid", "key: value"]),
     ([], {}, ["grid", "key: value"]),
     ([GRID, {**GRID, "noise": "loud"}], {}, ["grid 2: noise", "loud"]),

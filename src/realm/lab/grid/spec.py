@@ -32,8 +32,9 @@ SPECS = Path(__file__).parents[1] / "specs"
 WORDS = ("title", "paper", "table", "small_of")
 COUNTS = ("items", "test_items", "curve")
 AXES = ("model", "benchmark", "noise", "pool", "regime", "method", "steps")
-SPEC_KEYS = ("name", *WORDS, "settings", "choose", *COUNTS, "grid")
-GRID_KEYS = (*AXES, "seeds", "settings", "choose", *COUNTS)
+SETTINGS = ("settings", "by_benchmark", "choose")
+SPEC_KEYS = ("name", *WORDS, *SETTINGS, *COUNTS, "grid")
+GRID_KEYS = (*AXES, "seeds", *SETTINGS, *COUNTS)
 NEEDED = ("model", "benchmark", "regime", "method", "seeds")
 
 
@@ -80,7 +81,7 @@ def load_spec(name_or_path: str | Path) -> Spec:
         paper=said.get("paper"),
         table=said.get("table"),
         small_of=said.get("small_of"),
-        shared={key: said[key] for key in ("settings", "choose", *COUNTS) if key in said},
+        shared={key: said[key] for key in (*SETTINGS, *COUNTS) if key in said},
         grids=tuple(grids),
     )
     expand(spec)
@@ -134,10 +135,15 @@ class _Grid:
             raise RealmError(f"{self.where}: steps is missing; write `steps: 200`, or max_steps in the settings.")
         axes["noise"] = axes["noise"] or (None,)
         axes["pool"] = axes["pool"] or (None,)
-        choose = self._choose()
+        choose, by_benchmark = self._choose(), self._by_benchmark()
         made = []
         for chosen in combinations(axes):
-            for values in combinations(settings):
+            own = by_benchmark.get(chosen["benchmark"], {})
+            if both := sorted(set(settings) & set(own)):
+                raise RealmError(
+                    f"{self.where}: {both[0]} stands in `settings` and in `by_benchmark`; leave it in one."
+                )
+            for values in combinations({**settings, **own}):
                 for seed in self._seeds():
                     made.append(self._cell({**chosen, "seed": seed}, values, choose.get(chosen["method"], {})))
         return made
@@ -149,7 +155,7 @@ class _Grid:
             raise RealmError(f"{self.where}: expertise: scalar cannot be combined with expertise_update: em.")
         if both := sorted(set(settings) & set(choose)):
             raise RealmError(
-                f"{self.where}: {both[0]} stands in `settings` and in `choose`; leave it in one of them "
+                f"{self.where}: {both[0]} stands in `settings` or `by_benchmark` and in `choose`; leave it in one "
                 "(`choose: {}` in a grid turns choosing off)."
             )
         if axes["noise"] is None and axes["pool"] is None and JOINED not in axes["benchmark"]:
@@ -169,17 +175,9 @@ class _Grid:
             raise RealmError(f"{where}: the list is empty; write a value or leave the key out.")
         if name == "steps":
             return tuple(dict.fromkeys(_whole(where, value) for value in values))
-        allowed = _allowed(name)
         for value in values:
-            if value is None and name in ("noise", "pool"):
-                continue
-            if not isinstance(value, str) or not value:
-                raise RealmError(f"{where}: must be text, not {value!r}.")
-            for word in value.split(JOINED) if name == "benchmark" else [value]:
-                if allowed and word.partition("/")[0] not in allowed:
-                    raise RealmError(f"{where}: {word}: must be one of {', '.join(allowed)}.")
-            if name == "benchmark" and len(set(value.split(JOINED))) < len(value.split(JOINED)):
-                raise RealmError(f"{where}: {value}: names a benchmark twice.")
+            if value is not None or name not in ("noise", "pool"):
+                _known_words(where, name, value)
         return tuple(dict.fromkeys(values))
 
     def _seeds(self) -> list[int]:
@@ -206,6 +204,22 @@ class _Grid:
         made = {method: check_settings(f"{where}: {method}", settings) for method, settings in said.items()}
         if stray := [name for settings in made.values() for name in settings if name in ("max_steps", "expertise")]:
             raise RealmError(f"{where}: {stray[0]} cannot be chosen by trials; write it in the grid.")
+        return made
+
+    def _by_benchmark(self) -> dict[str, dict[str, tuple[Any, ...]]]:
+        """For each benchmark the settings that it has for itself. A grid's own replaces the spec's."""
+        in_grid = "by_benchmark" in self.said
+        said = (self.said if in_grid else self.shared).get("by_benchmark") or {}
+        where = f"{self.where if in_grid else self.shared_where}: by_benchmark"
+        if not isinstance(said, Mapping) or not all(isinstance(values, Mapping) for values in said.values()):
+            raise RealmError(f"{where}: must be like {{train_layers: {{arc: 2, obqa: 4}}}}, not {said!r}.")
+        made: dict[str, dict[str, tuple[Any, ...]]] = {}
+        for name, values in said.items():
+            if name == "max_steps":
+                raise RealmError(f"{where}: {name} cannot differ by benchmark; write `steps` in grids of their own.")
+            for benchmark, value in values.items():
+                _known_words(f"{where}: {name}", "benchmark", benchmark)
+                made.setdefault(benchmark, {}).update(check_settings(where, {name: value}))
         return made
 
     def _check_pool(self, axes: Mapping[str, Any]) -> None:
@@ -237,6 +251,18 @@ def _allowed(name: str) -> tuple[str, ...]:
 
         return NAMES
     return {"noise": get_args(Noise), "regime": get_args(Regime)}.get(name, ())
+
+
+def _known_words(where: str, name: str, value: Any) -> None:
+    """Whether an axis may have this value."""
+    if not isinstance(value, str) or not value:
+        raise RealmError(f"{where}: must be text, not {value!r}.")
+    words, allowed = value.split(JOINED) if name == "benchmark" else [value], _allowed(name)
+    for word in words:
+        if allowed and word.partition("/")[0] not in allowed:
+            raise RealmError(f"{where}: {word}: must be one of {', '.join(allowed)}.")
+    if len(set(words)) < len(words):
+        raise RealmError(f"{where}: {value}: names a benchmark twice.")
 
 
 def _whole(where: str, value: Any, least: int = 1) -> int:
