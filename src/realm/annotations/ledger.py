@@ -12,6 +12,8 @@ ROWS_KEPT = 20
 class Ledger:
     """Counts of dropped or changed rows by reason, with the first rows of each, and warnings in words.
 
+    `format` is what the source was read as, where it was a file.
+
     Row numbers count as a person counts in the source: the first record is row 1 (a header is not a record).
 
     Example:
@@ -24,6 +26,7 @@ class Ledger:
     counts: dict[str, int] = field(default_factory=dict)
     rows: dict[str, list[int]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    format: str | None = None
 
     def add(self, reason: str, rows: Iterable[int], count: int | None = None) -> None:
         """Record rows under a reason; `count` where more rows were met than are listed."""
@@ -41,7 +44,12 @@ class Ledger:
 
     def merged(self, other: Ledger) -> Ledger:
         """A new ledger with what both say."""
-        both = Ledger(dict(self.counts), {k: list(v) for k, v in self.rows.items()}, list(self.warnings))
+        both = Ledger(
+            dict(self.counts),
+            {k: list(v) for k, v in self.rows.items()},
+            list(self.warnings),
+            self.format or other.format,
+        )
         for reason, count in other.counts.items():
             both.add(reason, other.rows.get(reason, []), count)
         for message in other.warnings:

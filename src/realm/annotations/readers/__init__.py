@@ -9,8 +9,9 @@ from typing import Any, Literal
 from realm.annotations.build import Need, build
 from realm.annotations.columns import ROLES
 from realm.annotations.readers import doccano
+from realm.annotations.readers.bundles import is_bundle, open_members, refuse_several
 from realm.annotations.readers.collect import Asked, Long, Multi
-from realm.annotations.readers.files import open_file
+from realm.annotations.readers.files import Opened, open_file
 from realm.annotations.readers.recognise import CONTAINERS, EXPORTS, FORMATS, recognise
 from realm.annotations.readers.tables import read_long, read_wide
 from realm.annotations.table import Annotations
@@ -32,7 +33,7 @@ def read(
     """Read a file into `Annotations`, whatever tool wrote it.
 
     Args:
-        path: a file, or a folder of doccano's files.
+        path: a file, a zip of one, or a zip or a folder of doccano's files.
         format: one of `FORMATS`; by default the format is recognised by its own signature.
         wide: the columns of annotators, in a table with one row per item.
         multi: several answers in one annotation: "first" keeps the first, "drop" none; by default they are refused.
@@ -44,8 +45,9 @@ def read(
     _check_word("rejected", rejected, ("drop", "keep"))
     _check_word("format", format, (None, *FORMATS))
     asked = Asked(**{role: build_arguments.get(role) for role in ROLES}, multi=multi, rejected=rejected, need=need)
-    long, is_plain = _read_long(path, format, wide, asked)
-    if not is_plain:
+    long, read_as = _read_long(path, format, wide, asked)
+    long.ledger.format = read_as
+    if read_as in EXPORTS:
         build_arguments = {name: value for name, value in build_arguments.items() if name not in ROLES}
     elif wide and need == "annotations":
         build_arguments = {name: value for name, value in build_arguments.items() if name not in ("annotator", "label")}
@@ -57,22 +59,38 @@ def read(
     return build(long.table, need=need, ledger=long.ledger, rows=long.rows, **build_arguments)
 
 
-def _read_long(path: Path, format: str | None, wide: Sequence[str] | None, asked: Asked) -> tuple[Long, bool]:
-    """The long table, and whether it still has the columns of a plain table."""
-    if doccano.is_export_folder(path):
-        return doccano.read_folder(path, asked), False
-    if path.is_file() and path.suffix.lower() == ".zip":
-        return doccano.read_zip(path, asked), False
-    opened = open_file(path, CONTAINERS.get(format or ""))
+def _read_long(path: Path, format: str | None, wide: Sequence[str] | None, asked: Asked) -> tuple[Long, str]:
+    """The long table, and the format it was read as."""
+    if not is_bundle(path):
+        return _read_opened(open_file(path, CONTAINERS.get(format or "")), format, wide, asked)
+    members = open_members(path, CONTAINERS.get(format or ""))
+    if format == "doccano" or (format is None and not wide and _of_annotators(members, asked)):
+        return doccano.read_files(members, str(path), asked), "doccano"
+    if len(members) > 1:
+        raise refuse_several(path, members)
+    return _read_opened(members[0], format, wide, asked)
+
+
+def _of_annotators(members: Sequence[Opened], asked: Asked) -> bool:
+    """Whether these are doccano's files, each named for its annotator; a CSV of doccano's bears no other mark."""
+    if asked.annotator is not None or not all(doccano.may_be(member) for member in members):
+        return False
+    marked = [recognise(member) for member in members]
+    if len(members) == 1 and asked.need != "annotations":
+        return marked == ["doccano"]
+    return set(marked) <= {None, "doccano"}
+
+
+def _read_opened(opened: Opened, format: str | None, wide: Sequence[str] | None, asked: Asked) -> tuple[Long, str]:
     if wide and asked.need == "annotations":
-        return read_wide(opened, asked, wide), True
+        return read_wide(opened, asked, wide), "table"
     if format in CONTAINERS or format == "table" or wide:
-        return read_long(opened, asked), True
+        return read_long(opened, asked), format or "table"
     chosen = format or recognise(opened)
     if chosen is None:
-        return read_long(opened, asked), True
+        return read_long(opened, asked), "table"
     _, read_export = EXPORTS[chosen]
-    return read_export(opened, asked), False
+    return read_export(opened, asked), chosen
 
 
 def _check_word(flag: str, word: str | None, allowed: Sequence[str | None]) -> None:

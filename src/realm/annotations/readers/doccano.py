@@ -5,19 +5,21 @@ A collaborative project exports one `all.jsonl` without any annotator, which not
 
 from __future__ import annotations
 
-import zipfile
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, refuse_annotator
-from realm.annotations.readers.files import SUFFIXES, Opened, open_bytes, open_file
+from realm.annotations.readers.files import SUFFIXES, Opened
 from realm.annotations.readers.shapes import objects_in, value_in
 from realm.errors import RealmError
 
 UNLABELLED = "example not labelled by this annotator"
 OLD_KEYS = {"label", "user"}
+PEOPLE = {"annotator", "annotator_id", "worker", "worker_id", "rater", "rater_id", "user", "user_id", "coder"}
+PEOPLE |= {"labeller", "labeler", "annotators"}
 COLLABORATIVE = (
     "{}: this is doccano's export of a project with shared annotations (all.jsonl): it does not say who gave which "
     "label. Turn off 'Share annotations across all users' in the project's settings and export again: the zip then "
@@ -32,6 +34,11 @@ def matches(opened: Opened) -> bool:
     return bool(opened.first) and all(_is_example(record) for record in opened.first)
 
 
+def may_be(opened: Opened) -> bool:
+    """Whether a file among others may be one annotator's: nothing in it names an annotator."""
+    return not PEOPLE & {name.lower() for name in opened.names}
+
+
 def _is_example(record: dict[str, Any]) -> bool:
     if isinstance(record.get("label"), list) and "text" in record and "id" in record:
         return all(isinstance(label, str) for label in record["label"])
@@ -39,52 +46,19 @@ def _is_example(record: dict[str, Any]) -> bool:
     return isinstance(old, list) and "text" in record and all(isinstance(a, dict) and a.keys() >= OLD_KEYS for a in old)
 
 
-def is_export_folder(path: Path) -> bool:
-    return path.is_dir() and any(_is_member(child.name) for child in path.iterdir())
-
-
-def _is_member(name: str) -> bool:
-    pure = PurePosixPath(name)
-    return pure.suffix in (".jsonl", ".json", ".csv") and not pure.name.startswith(".") and "__MACOSX" not in pure.parts
-
-
-def read_folder(path: Path, asked: Asked) -> Long:
-    """Read a folder of files, one per annotator."""
-    files = sorted(child for child in path.iterdir() if child.is_file() and _is_member(child.name))
-    return _read([(file.stem, open_file(file)) for file in files], str(path), asked)
-
-
-def read_zip(path: Path, asked: Asked) -> Long:
-    """Read the zip that doccano gives."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(name for name in archive.namelist() if _is_member(name))
-            members = {name: archive.read(name) for name in names}
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError) as error:
-        raise RealmError(f"{path}: not a readable zip file ({error}).") from None
-    if not members:
-        raise RealmError(f"{path}: there is no .jsonl, .json or .csv file in the zip.")
-    opened = [
-        (PurePosixPath(name).stem, open_bytes(data, path / name, f"{path}, {name}"))
-        for name, data in members.items()
-        if data.strip()
-    ]
-    return _read(opened, str(path), asked)
-
-
 def read(opened: Opened, asked: Asked) -> Long:
     """Read the file of one annotator, or an old export that names its users by number."""
-    name = Path(opened.path.name.removesuffix(".gz"))
-    return _read([(name.stem if name.suffix in SUFFIXES else name.name, opened)], opened.source, asked)
+    return read_files([opened], opened.source, asked)
 
 
-def _read(files: list[tuple[str, Opened]], source: str, asked: Asked) -> Long:
+def read_files(files: Sequence[Opened], source: str, asked: Asked) -> Long:
+    """Read files, one per annotator; rows are counted through them."""
     refuse_annotator(asked, "the name of the file", source)
     text = asked.text or "text"
     collector = Collector(asked, source)
     shift = 0
-    for name, opened in files:
-        records = opened.records()
+    for opened in files:
+        name, records = _annotator(opened), opened.records()
         old = any("annotations" in record for record in records)
         named = named_fields(asked, opened.names, opened.source)
         if name == "all" and not old and asked.need == "annotations":
@@ -108,6 +82,11 @@ def _read(files: list[tuple[str, Opened]], source: str, asked: Asked) -> Long:
     if len(files) > 1:
         collector.ledger.warn("Rows are counted through the files in the order of their names.")
     return collector.finish()
+
+
+def _annotator(opened: Opened) -> str:
+    name = Path(opened.path.name.removesuffix(".gz"))
+    return name.stem if name.suffix in SUFFIXES else name.name
 
 
 def _labels(record: dict[str, Any], field: str, row: int, source: str) -> list[str]:

@@ -82,6 +82,8 @@ class Opened:
 def open_file(path: Path, container: Container | None = None) -> Opened:
     """Open a table or a file of records, whatever it means."""
     data = read_bytes(path)
+    if is_blank(data):
+        raise RealmError(f"{path}: the file is empty.")
     return open_bytes(data, path, str(path), container)
 
 
@@ -122,9 +124,12 @@ def read_bytes(path: Path) -> bytes | pa.Buffer:
         raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
     except OSError as error:
         raise RealmError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    if not bytes(data[:4096]).removeprefix(BOM).strip() and not bytes(data).removeprefix(BOM).strip():
-        raise RealmError(f"{path}: the file is empty.")
     return data
+
+
+def is_blank(data: bytes | pa.Buffer) -> bool:
+    """Whether there is nothing but a byte order mark and blanks."""
+    return not bytes(data[:4096]).removeprefix(BOM).strip() and not bytes(data).removeprefix(BOM).strip()
 
 
 def guess(head: bytes) -> Container:

@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from realm.annotations.build import build
-from realm.annotations.readers import doccano, read
+from realm.annotations.readers import read
+from realm.annotations.readers.bundles import is_bundle
 from realm.annotations.readers.delimited import first_record, read_delimited, row_ends
 from realm.annotations.readers.files import BOM, SUFFIXES, Container, Opened, guess, parse_line
 from realm.annotations.readers.recognise import CONTAINERS, recognise
@@ -75,7 +76,7 @@ def _parts(tables: Iterable[pa.Table], source: str, **columns: Any) -> Iterator[
 
 def _container(path: Path, format: str | None) -> Container | None:
     """The container of a file that can be read in parts; None for one that must be read whole."""
-    if path.is_dir() or not path.exists() or path.suffix.lower() == ".zip" or doccano.is_export_folder(path):
+    if path.is_dir() or not path.exists() or is_bundle(path):
         return None
     if format not in (None, "table", *CONTAINERS):
         return None
