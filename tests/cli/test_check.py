@@ -100,3 +100,10 @@ def test_columns_are_named_by_flags_or_a_config_file(typed: Typed, tmp_path: Pat
     code, _, err = typed(path)
     assert code == 2
     assert "there is no column 'text'. The columns are: review, worker, answer" in err
+
+
+def test_the_format_that_was_recognised_is_said(typed: Typed, tmp_path: Path) -> None:
+    _, out, _ = typed(EXPORTS / "label_studio.json", "--multi", "drop")
+    assert out.splitlines()[0] == "format: label-studio"
+    (tmp_path / "t.csv").write_text("text,annotator,label\na,w,x\nb,w,y\n")
+    assert json.loads(typed(tmp_path / "t.csv", "--json")[1])["format"] == "table"

@@ -110,7 +110,8 @@ def _grid(title: str, header: Sequence[str], sides: str, rows: Iterable[Sequence
 
 def _facts(examination: Examination) -> list[tuple[str, str]]:
     facts = examination.summary
-    told = [(name, f"{facts[name]:,}") for name in ("items", "annotators", "annotations")]
+    told = [] if examination.ledger.format is None else [("format", examination.ledger.format)]
+    told += [(name, f"{facts[name]:,}") for name in ("items", "annotators", "annotations")]
     told.append(("tasks", f"{len(facts['tasks']):,}"))
     for name in ("annotations_per_item", "annotations_per_annotator"):
         spread = facts[name]

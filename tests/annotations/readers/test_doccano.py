@@ -87,3 +87,21 @@ def test_a_zip_without_files(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 not really")
     with pytest.raises(RealmError, match="not a readable zip"):
         Annotations.read(tmp_path / "bad.zip")
+
+
+def test_lists_of_labels_beside_an_annotator_are_a_plain_table(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(lines([example(1, "a", "pos", worker="ada"), example(1, "a", "neg", worker="bob")]))
+    with pytest.raises(RealmError, match=r"there is no column 'annotator'.*worker.*--annotator"):
+        Annotations.read(path)
+    table = Annotations.read(path, annotator="worker")
+    assert (table.annotators, table.ledger.format) == (("ada", "bob"), "table")
+
+
+def test_a_named_annotator_is_a_column_whatever_it_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(lines([example(1, "a", "pos", who="ada"), example(1, "a", "neg", who="bob")]))
+    assert Annotations.read(path).annotators == ("labels",)
+    assert Annotations.read(path, annotator="who").annotators == ("ada", "bob")
+    with pytest.raises(RealmError, match=r"--annotator who: not for this format.*--format table"):
+        Annotations.read(path, annotator="who", format="doccano")

@@ -49,6 +49,7 @@ class Examination:
         """Plain values, for --json."""
         return {
             "usable": True,
+            "format": self.ledger.format,
             **self.summary,
             "label_balance": self.balance,
             "krippendorff_alpha": self.alpha,

@@ -86,7 +86,7 @@ def _read_opened(opened: Opened, format: str | None, wide: Sequence[str] | None,
         return read_wide(opened, asked, wide), "table"
     if format in CONTAINERS or format == "table" or wide:
         return read_long(opened, asked), format or "table"
-    chosen = format or recognise(opened)
+    chosen = format or recognise(opened, asked.annotator)
     if chosen is None:
         return read_long(opened, asked), "table"
     _, read_export = EXPORTS[chosen]

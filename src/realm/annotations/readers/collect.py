@@ -182,7 +182,10 @@ def named_fields(asked: Asked, names: Collection[str], source: str) -> dict[str,
 def refuse_annotator(asked: Asked, where: str, source: str) -> None:
     """Some exports have the annotator in one place only."""
     if asked.annotator is not None:
-        raise RealmError(f"{source}: --annotator {asked.annotator}: not for this format: the annotator is {where}.")
+        raise RealmError(
+            f"{source}: --annotator {asked.annotator}: not for this format: the annotator is {where}. "
+            "If it is a table of your own, use --format table."
+        )
 
 
 def listed(names: Sequence[str]) -> str:

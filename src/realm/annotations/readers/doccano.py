@@ -28,14 +28,14 @@ COLLABORATIVE = (
 
 
 def matches(opened: Opened) -> bool:
-    """Lines with id, text and a list of labels; nothing else says that it is doccano's."""
-    if {"annotator", "_input_hash", "annotators"} & opened.names or isinstance(opened.content, pa.Table):
+    """Lines with id, text and a list of labels, and no field for the annotator; nothing else says it is doccano's."""
+    if not may_be(opened) or "_input_hash" in opened.names or isinstance(opened.content, pa.Table):
         return False
     return bool(opened.first) and all(_is_example(record) for record in opened.first)
 
 
 def may_be(opened: Opened) -> bool:
-    """Whether a file among others may be one annotator's: nothing in it names an annotator."""
+    """Whether a file may be one annotator's: no field in it names one."""
     return not PEOPLE & {name.lower() for name in opened.names}
 
 

@@ -43,9 +43,14 @@ EXPORTS: dict[str, tuple[Callable[[Opened], bool], Callable[[Opened, Asked], Lon
 FORMATS = ("table", *CONTAINERS, *EXPORTS)
 
 
-def recognise(opened: Opened) -> str | None:
-    """The format whose signature the file bears; None is a plain table."""
+def recognise(opened: Opened, annotator: str | None = None) -> str | None:
+    """The format whose signature the file bears; None is a plain table.
+
+    Where the person names the column of the annotator it is not doccano's, whose annotator is the file's name.
+    """
     candidates = [name for name, (matches, _) in EXPORTS.items() if matches(opened)]
+    if annotator is not None:
+        candidates = [name for name in candidates if name != "doccano"]
     if len(candidates) > 1:
         raise RealmError(
             f"{opened.source}: the file looks like the export of more than one tool: {', '.join(candidates)}. "
