@@ -141,3 +141,13 @@ def test_torch_is_not_loaded(labels: Path) -> None:
         "except SystemExit: assert 'torch' not in sys.modules, 'torch'\n"
     )
     subprocess.run([sys.executable, "-c", code, str(labels)], check=True, capture_output=True)
+
+
+def test_the_annotations_are_not_written_over(run: Run, labels: Path) -> None:
+    before = labels.read_bytes()
+    others = labels.rename(labels.with_name("run.annotators.csv"))
+    (labels.parent / "linked.csv").symlink_to(others)
+    for output in (others, labels.parent / "linked.csv", labels.parent / "run.csv"):
+        code, _, error = run(others, "--output", output)
+        assert (code, others.read_bytes()) == (2, before)
+        assert "would be replaced" in " ".join(error.split())

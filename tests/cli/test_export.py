@@ -55,3 +55,5 @@ def test_label_studio_in_and_out(realm_cli, tiny_model, tmp_path) -> None:
         assert 0 <= task["predictions"][0]["score"] <= 1
     code, _, _ = realm_cli("export", tmp_path / "run", "-o", tmp_path / "back.csv")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "back.csv"), labels)
+    code, _, error = realm_cli("export", tmp_path / "run", "-o", tmp_path / "run" / "labels.csv")
+    assert code == 2 and "a file of the run itself" in " ".join(error.split())

@@ -109,3 +109,11 @@ def test_prompts_encoded_together_are_those_encoded_alone(kind, answers, tiny_mo
         np.testing.assert_array_equal(encoded.rows[int(encoded.row_starts[index])], expected)
         lengths.add(len(expected) - tail)
     assert max(lengths) <= 24
+
+
+def test_neither_the_items_nor_the_run_are_written_over(run, new, realm_cli) -> None:
+    before = (new / "new.csv").read_bytes(), (run / "labels.csv").read_bytes()
+    for output in (new / "new.csv", run / "labels.csv"):
+        code, _, error = realm_cli("predict", run, new / "new.csv", "--output", output)
+        assert code == 2 and "Name another file" in " ".join(error.split())
+    assert ((new / "new.csv").read_bytes(), (run / "labels.csv").read_bytes()) == before

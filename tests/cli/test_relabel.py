@@ -149,3 +149,13 @@ def test_a_folder_that_is_no_run_and_a_missing_cost_file_are_refused(run: Run, f
     assert code == 2 and "none.csv cannot be read" in err
     code, _, err = run(folder, "--budget", 0)
     assert code == 2 and "--budget" in err
+
+
+def test_neither_the_run_nor_the_costs_are_written_over(run: Run, folder: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("annotator,cost\nAnn,1\n")
+    before = {path: path.read_bytes() for path in [costs, *folder.iterdir()]}
+    for output in (folder / "expertise.csv", folder / "model" / "x.csv", costs):
+        assert run(folder, "--costs", costs, "--output", output)[0] == 2
+    assert {path: path.read_bytes() for path in [costs, *folder.iterdir()]} == before
+    assert run(folder, "--output", folder / "to-label.csv")[0] == 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.flags import takes
+from realm.cli.outputs import refuse_input
 from realm.cli.screen import note, show_table
 from realm.cli.source import Source
 
@@ -44,6 +45,10 @@ def aggregate(
     from realm.aggregation import aggregate as find_labels
     from realm.report.spreadsheet import guarded, write_csv
 
+    beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
+    for path in (output, beside):
+        if path is not None:
+            refuse_input(path, file)
     annotations = source.read(file)
     found = find_labels(annotations, method, seed, use_gold=use_gold)
     labels, annotators = found.table(annotations).round({"confidence": 6}), found.annotators.round({"accuracy": 6})
@@ -57,8 +62,7 @@ def aggregate(
             share = float((found.labels[known] == annotations.gold[known]).mean())
             note(f"note: {share:.1%} of the {int(known.sum()):,} labels with gold agree with it (it was not used).")
 
-    if output is not None:
-        beside = output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
+    if output is not None and beside is not None:
         write_csv(labels, output, raw=raw)
         write_csv(annotators, beside, raw=raw)
         note(f"{int((found.labels >= 0).sum()):,} labels in {output}, {len(annotators):,} annotators in {beside}")

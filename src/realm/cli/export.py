@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from realm.cli.outputs import refuse_run_file
 from realm.cli.screen import note
 
 
@@ -28,6 +29,7 @@ def export(
     from realm.training.files import write_json
     from realm.training.run_folder import Run
 
+    refuse_run_file(output, run)
     opened = Run.open(run)
     labels = read_csv(run / "labels.csv", text=("item", "task", "text", "label", "runner_up", "votes"))
     if format == "csv":

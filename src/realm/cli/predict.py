@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from realm.cli.flags import takes
+from realm.cli.outputs import refuse_input, refuse_run_file
 from realm.cli.screen import interactive, note
 from realm.cli.source import Source
 
@@ -27,6 +28,9 @@ def predict(
     """The most probable option of each item, with its probability. Files of any length are answered part by part."""
     from realm.training.run_folder import Run
 
+    if output is not None:
+        refuse_input(output, file)
+        refuse_run_file(output, run)
     opened = Run.open(run)
     parts = source.read_parts(file, tasks=opened.tasks)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from realm.cli.outputs import refuse_input, refuse_run_file
 from realm.cli.screen import note, show_table
 from realm.errors import RealmError
 
@@ -47,6 +48,11 @@ def relabel(
     from realm.report.spreadsheet import guarded, write_csv
     from realm.training.run_folder import Run
 
+    beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
+    for path in (output, beside):
+        if path is not None:
+            refuse_input(path, costs)
+            refuse_run_file(path, run)
     opened = Run.open(run)
     annotations, log_probs = opened.annotations(), opened.log_probs()
     estimate = _estimate(opened, annotations, log_probs)
@@ -56,8 +62,7 @@ def relabel(
     for remark in _remarks(queue, probabilities, estimate.relative):
         note(f"note: {remark}")
 
-    if output is not None:
-        beside = output.with_name(f"{output.stem}.contradictions.csv")
+    if output is not None and beside is not None:
         if format == "csv":
             write_csv(queue, output, raw=raw)
         else:
