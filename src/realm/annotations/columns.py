@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 ROLES = ("item", "text", "annotator", "label", "task", "gold", "options", "context")
 ROWS_NAMED = 5
+UUID_BYTES = 16
 
 
 def resolve(
@@ -84,6 +86,8 @@ def _cell(value: Any) -> str | None:
 def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: str) -> pa.LargeStringArray:
     """A column as text: 1.0 of a float column reads "1", True reads "True", NaN is null."""
     column = in_one(column)
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
     kind = column.type
     if pa.types.is_dictionary(kind):
         return as_text(column.dictionary_decode(), name, source)
@@ -102,12 +106,22 @@ def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: str) -> pa.La
             f"{source}: column '{name}' holds lists or objects, not one value per row. "
             "Name another column, or give the format of the export with --format."
         )
+    if pa.types.is_fixed_size_binary(kind):
+        if kind.byte_width == UUID_BYTES:
+            values = (None if cell is None else str(UUID(bytes=cell)) for cell in column.to_pylist())
+            return pa.array(values, pa.large_string())
+        column, kind = column.cast(pa.large_binary()), pa.large_binary()
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         try:
             return column.cast(pa.large_string())
         except pa.ArrowInvalid:
             raise RealmError(f"{source}: column '{name}' holds bytes that are not UTF-8 text.") from None
-    return column.cast(pa.large_string())
+    try:
+        return column.cast(pa.large_string())
+    except pa.ArrowException:
+        raise RealmError(
+            f"{source}: column '{name}' has type {kind}, which cannot be read as text. Write it as text."
+        ) from None
 
 
 def blank(column: pa.LargeStringArray, *, nan_words: bool = False) -> Mask:

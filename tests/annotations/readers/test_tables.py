@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import uuid
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from realm.annotations import Annotations
@@ -149,3 +152,25 @@ def test_wide_keeps_a_row_with_gold_and_no_labels(tmp_path: Path) -> None:
     assert table.gold is not None and table.gold.tolist() == [1, -1]
     assert (table.item.tolist(), table.label.tolist()) == ([1, 1], [0, 1])
     assert table.ledger.rows == {NO_ANNOTATIONS: [3], NO_ANNOTATION: [1]}
+
+
+@pytest.mark.parametrize("kind", [pa.binary(16), *([pa.uuid()] if hasattr(pa, "uuid") else [])])
+def test_annotators_by_uuid(tmp_path: Path, kind: pa.DataType) -> None:
+    people = [uuid.UUID(int=k) for k in (7, 8)]
+    ids = pa.array([person.bytes for person in people], pa.binary(16)).cast(kind)
+    pq.write_table(pa.table({"text": ["a", "b"], "annotator": ids, "label": ["x", "y"]}), tmp_path / "t.parquet")
+    assert Annotations.read(tmp_path / "t.parquet").annotators == tuple(map(str, people))
+
+
+def test_a_column_of_another_width_or_type(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    columns = {"text": ["a", "b"], "annotator": pa.array([b"abc", b"xyz"], pa.binary(3)), "label": ["x", "y"]}
+    pq.write_table(pa.table(columns), path)
+    assert Annotations.read(path).annotators == ("abc", "xyz")
+    half = pa.array([b"\x00\xff", None], pa.binary(2))
+    pq.write_table(pa.table({**columns, "annotator": half}), path)
+    with pytest.raises(RealmError, match="column 'annotator' holds bytes that are not UTF-8"):
+        Annotations.read(path)
+    spans = pa.array([(1, 2, 3), (4, 5, 6)], pa.month_day_nano_interval())
+    with pytest.raises(RealmError, match="column 'annotator' has type month_day_nano_interval"):
+        Annotations.from_pandas(pa.table({**columns, "annotator": spans}))
