@@ -38,7 +38,9 @@ def configurations(gathered: Gathered) -> Iterator[tuple[dict[str, Any], pd.Data
 
 def contrasts(gathered: Gathered, against: Sequence[str] | None = None) -> list[Compared]:
     """REALM against each method that its configuration has, or those of `against`; unfinished ones are left out."""
-    made = []
+    made: list[Compared] = []
+    if not gathered.frame["finished"].any():
+        return made
     for fields, rows in configurations(gathered):
         methods = [name for name in dict.fromkeys(rows["method"]) if name != FIRST]
         for method in methods if against is None else [name for name in against if name in methods]:
@@ -49,7 +51,9 @@ def contrasts(gathered: Gathered, against: Sequence[str] | None = None) -> list[
 
 
 def between(gathered: Gathered, rows: pd.DataFrame, first: str, second: str) -> Contrast | None:
-    """Two methods of one configuration, paired by seed and by item."""
+    """Two methods of one configuration, paired by seed and by item; None where no seed has both."""
+    if not rows["finished"].any():
+        return None
     by_seed = [rows[rows["method"] == name].set_index("seed") for name in (first, second)]
     seeds = by_seed[0].index.intersection(by_seed[1].index)
     ours, theirs = (one.loc[seeds, "accuracy"].to_numpy(dtype=np.float64) for one in by_seed)

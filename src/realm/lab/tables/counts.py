@@ -15,13 +15,14 @@ from realm.lab.tables.table import Column, Entry, Row, Table
 
 COUNTED = ("significance", "wins")
 """Tables of counts by the name a spec gives as `table`."""
+EVEN = ("goemotions",)
+"""Real annotators of even quality, whom the paper leaves out of its counts."""
 OTHER = "app:significance"
 """Where the paper gives its counts by model size and over all."""
 
 
-def significance_table(gathered: Gathered, published: Published) -> Table:
+def significance_table(title: str, made: Sequence[Compared], published: Published) -> Table:
     """Outcomes of the paired t-test over seeds, by benchmark and by model."""
-    made = contrasts(gathered, [BASELINE])
     by_model = Published(OTHER if len(published) else None)
     columns = tuple(Column("", name) for name in ("configurations", "REALM better", "no sig. diff.", "Noisy better"))
     quantities = ("configurations", "significant-wins", "not-significant", "significant-losses")
@@ -50,12 +51,11 @@ def significance_table(gathered: Gathered, published: Published) -> Table:
     theirs = [by_model.figure("realm", name) for name in ("ahead-on-every-seed", "significant")]
     if theirs[0] is not None and theirs[1] is not None:
         notes[0] += f" In the paper: {theirs[0][0]:.0f} of {theirs[1][0]:.0f}."
-    return Table(gathered.spec.title, ("", ""), columns, tuple(rows), notes)
+    return Table(title, ("", ""), columns, tuple(rows), notes)
 
 
-def wins_table(gathered: Gathered, published: Published) -> Table:
+def wins_table(title: str, made: Sequence[Compared], published: Published) -> Table:
     """Outright wins by mean accuracy, over single-task and multi-task configurations."""
-    made = contrasts(gathered, [BASELINE])
     groups: list[tuple[str, Callable[[Any], bool]]] = [
         ("single task", lambda fields: JOINED not in fields["benchmark"]),
         ("several tasks", lambda fields: JOINED in fields["benchmark"]),
@@ -83,14 +83,35 @@ def wins_table(gathered: Gathered, published: Published) -> Table:
         rows.append(Row((name,), entries, average=last))
     exceptions = ", ".join(_named(one) for one in made if one.contrast.delta < 0)
     notes = [f"Behind in: {exceptions}."] if exceptions else []
-    return Table(gathered.spec.title, ("Configurations",), columns, tuple(rows), notes)
+    return Table(title, ("Configurations",), columns, tuple(rows), notes)
+
+
+def real_table(main: Table, published: Published) -> Table | None:
+    """How often and by how much REALM is ahead of the best baseline in a table of real annotators."""
+    deltas = [e for e in main.entries if e.key["quantity"] == "delta" and e.key["benchmark"] not in EVEN]
+    if not deltas:
+        return None
+    gains = [entry.ours.mean for entry in deltas if entry.ours is not None]
+    ahead = _count(sum(gain > 0 for gain in gains), "real-wins", published)
+    figures = {"real-average-delta": sum(gains) / len(gains), "real-best-delta": max(gains)} if gains else {}
+    sizes = [
+        Entry(
+            {"quantity": name}, Summary(figures[name], float("nan"), 1) if figures else None, 1,
+            published.figure("realm", name), digits=1, signed=True,
+        )
+        for name in ("real-average-delta", "real-best-delta")
+    ]  # fmt: skip
+    columns = tuple(Column("", name) for name in ("finished", "ahead", "mean difference", "greatest difference"))
+    row = Row((str(len(deltas)),), (str(len(gains)), ahead, *sizes))
+    notes = ["GoEmotions is not counted, as in the paper: its raters are of even quality."]
+    return Table("REALM against the best baseline", ("Configurations",), columns, (row,), notes)
 
 
 def counted_table(gathered: Gathered, name: str, published: Published) -> Table:
     """A table of counts by its name. Only configurations with finished cells of both methods are counted."""
-    table = (significance_table if name == "significance" else wins_table)(gathered, published)
-    wanted = sum(1 for _ in configurations(gathered))
     made = contrasts(gathered, [BASELINE])
+    table = (significance_table if name == "significance" else wins_table)(gathered.spec.title, made, published)
+    wanted = sum(1 for _ in configurations(gathered))
     notes = [*table.notes, wins_said(count_wins(one.contrast for one in made))]
     if len(made) < wanted:
         notes.append(f"{wanted - len(made)} of the {wanted} configurations have no finished pair yet.")

@@ -17,7 +17,9 @@ from realm.lab.tables.statistics import Summary
 from realm.lab.tables.table import Column, Entry, Row, Table
 
 MOST = 5
-"""A pool of more annotators is shown by its rank correlation alone."""
+"""A pool of more annotators is shown by its rank correlation alone, and by one against the others where they are."""
+OTHERS = "others"
+"""All annotators but the first, where these are all alike."""
 KINDS = {
     "trained": "expertise_trained",
     "re-estimated": "expertise",
@@ -101,6 +103,9 @@ def _columns(frame: pd.DataFrame, groups: list[Any], layout: Expertise) -> list[
             made.append((Column(name, "accuracy"), group, "accuracy"))
         if len(accuracies) <= MOST:
             made += [(Column(name, f"{value:.2g}"), group, f"a{place + 1}") for place, value in enumerate(accuracies)]
+        elif len(set(accuracies[1:])) == 1:
+            heads = (f"{accuracies[0]:.2g}", f"{OTHERS}, {accuracies[1]:.2g}")
+            made += [(Column(name, said), group, what) for said, what in zip(heads, ("a1", OTHERS), strict=True)]
         if layout.ranks:
             made.append((Column(name, "rho"), group, "rho"))
     return made
@@ -116,7 +121,8 @@ def _entry(
         return _accuracy(rows, fields, published) if kind == "trained" else None
     if what == "rho":
         return _rank(rows, fields, kind, published)
-    of_annotator = learned[learned["id"].isin(rows["id"]) & (learned["annotator"] == what)]
+    named = learned["annotator"] != "a1" if what == OTHERS else learned["annotator"] == what
+    of_annotator = learned[learned["id"].isin(rows["id"]) & named]
     if kind == "implied":
         values = implied_expertise(
             of_annotator["asked_accuracy"].astype(float), 1 / of_annotator["chance"].astype(float)

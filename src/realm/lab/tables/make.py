@@ -10,7 +10,7 @@ from pathlib import Path
 from realm.errors import RealmError
 from realm.lab.grid.spec import Spec
 from realm.lab.tables.contrasts import contrast_table, contrasts, summary
-from realm.lab.tables.counts import COUNTED, counted_table
+from realm.lab.tables.counts import COUNTED, counted_table, real_table
 from realm.lab.tables.expertise import EXPERTISE, expertise_table
 from realm.lab.tables.gather import Gathered, Kept, gather
 from realm.lab.tables.grouped import grouped_table
@@ -54,6 +54,8 @@ def make_tables(spec: Spec, kept: Kept | None, results: Path | None = None) -> T
         raise RealmError(f"{spec.path}: there is no table '{spec.table}'. There are: {', '.join(LAYOUTS)}.")
     compared = [] if spec.table in COUNTED else contrasts(gathered)
     behind = [contrast_table(compared) if compared else None, rank_table(gathered)]
+    if spec.table == "real":
+        behind.insert(0, real_table(main, Published("abstract" if spec.paper else None)))
     return Tables(
         main, [table for table in behind if table is not None], [*summary(compared), *missing_said(gathered, results)]
     )

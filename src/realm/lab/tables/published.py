@@ -12,7 +12,7 @@ SAME_POOL = {"D3": "graded:3", "D1": "one-reliable:3"}
 
 
 class Published:
-    """The figures of one table of the paper. Without a table it has none.
+    """The figures of a table of the paper, or of several separated by commas. Without a table it has none.
 
     An entry of ours corresponds where it agrees in every field that the paper's row names: model, benchmark, noise,
     pool, regime, steps, rate, annotator. A small variant names no table, so that nothing is set beside it.
@@ -24,7 +24,7 @@ class Published:
         if table is not None:
             from realm.lab.paper.figures import paper_figures
 
-            self._rows = _records(paper_figures(table))
+            self._rows = [row for name in table.split(",") for row in _records(paper_figures(name.strip()))]
 
     def __len__(self) -> int:
         return len(self._rows)
