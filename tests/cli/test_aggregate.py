@@ -151,3 +151,9 @@ def test_the_annotations_are_not_written_over(run: Run, labels: Path) -> None:
         code, _, error = run(others, "--output", output)
         assert (code, others.read_bytes()) == (2, before)
         assert "would be replaced" in " ".join(error.split())
+
+
+def test_a_seed_below_zero(run: Run, labels: Path) -> None:
+    code, _, error = run(labels, "--seed", -1)
+    assert code == 2
+    assert "--seed" in error and "Traceback" not in error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -107,3 +108,10 @@ def test_the_format_that_was_recognised_is_said(typed: Typed, tmp_path: Path) ->
     assert out.splitlines()[0] == "format: label-studio"
     (tmp_path / "t.csv").write_text("text,annotator,label\na,w,x\nb,w,y\n")
     assert json.loads(typed(tmp_path / "t.csv", "--json")[1])["format"] == "table"
+
+
+def test_an_error_about_a_file_whose_name_is_not_utf8_is_still_json(typed: Typed, tmp_path: Path) -> None:
+    code, out, _ = typed(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv"), "--json")
+    assert code == 2
+    assert "there is no such file" in json.loads(out)["error"]
+    out.encode("utf-8")

@@ -57,3 +57,6 @@ def test_label_studio_in_and_out(realm_cli, tiny_model, tmp_path) -> None:
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "back.csv"), labels)
     code, _, error = realm_cli("export", tmp_path / "run", "-o", tmp_path / "run" / "labels.csv")
     assert code == 2 and "a file of the run itself" in " ".join(error.split())
+    for place in (tmp_path, tmp_path / "back.csv" / "labels.json"):
+        code, _, error = realm_cli("export", tmp_path / "run", "--format", "label-studio", "-o", place)
+        assert code == 2 and "cannot be written" in " ".join(error.split())

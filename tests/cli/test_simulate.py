@@ -50,3 +50,8 @@ def test_an_existing_file_is_not_replaced_unasked(questions: Path, tmp_path: Pat
     assert output.read_text() == "mine"
     run(questions, "--output", output, "--overwrite")
     assert output.read_text() != "mine"
+
+
+def test_a_seed_below_zero(questions: Path, tmp_path: Path) -> None:
+    words = ["simulate", str(questions), "--output", str(tmp_path / "labels.csv"), "--seed", "-1"]
+    assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 2

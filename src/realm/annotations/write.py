@@ -51,11 +51,13 @@ def _write_csv(table: pa.Table, path: Path) -> None:
         lists = [None if o is None else json.dumps(o, ensure_ascii=False) for o in table.column("options").to_pylist()]
         place = table.column_names.index("options")
         table = table.set_column(place, "options", pa.array(lists, pa.large_string()))
-    pa_csv.write_csv(table, path)
+    with path.open("wb") as file:
+        pa_csv.write_csv(table, file)
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, compression="zstd")
+    with path.open("wb") as file:
+        pq.write_table(table, file, compression="zstd")
 
 
 def to_arrow(annotations: Annotations) -> pa.Table:

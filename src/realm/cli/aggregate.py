@@ -32,7 +32,7 @@ def aggregate(
         Path | None,
         typer.Option("--output", "-o", help="CSV to write the labels to; the annotators go to NAME.annotators.csv."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of how ties are broken.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of how ties are broken.")] = 0,
     use_gold: Annotated[
         bool, typer.Option("--use-gold", help="Hold the items with gold to it, and judge the annotators by it.")
     ] = False,

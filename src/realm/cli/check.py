@@ -14,6 +14,7 @@ from realm.cli.flags import takes
 from realm.cli.screen import console
 from realm.cli.source import Source
 from realm.errors import RealmError
+from realm.report.visible import visible
 
 if TYPE_CHECKING:
     from realm.annotations.doctor import Examination
@@ -37,7 +38,7 @@ def check(
     except RealmError as error:
         if not as_json:
             raise
-        typer.echo(json.dumps({"usable": False, "error": str(error)}, ensure_ascii=False, indent=2))
+        typer.echo(json.dumps({"usable": False, "error": visible(str(error))}, ensure_ascii=False, indent=2))
         raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps(examination.as_dict(), ensure_ascii=False, indent=2))

@@ -22,7 +22,7 @@ LINES_EVERY = 15
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="A small encoder instead of a language model.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the messages, the annotators and the training.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the messages, the annotators and the training.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Six annotators, four of them guessing: train on what they said, and see who was right."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from realm.cli.outputs import refuse_run_file
+from realm.cli.outputs import refuse_run_file, write_text
 from realm.cli.screen import note
 
 
@@ -26,7 +27,6 @@ def export(
     """Write the most probable label of every item, with its confidence."""
     from realm.annotations.label_studio_export import label_studio_tasks
     from realm.report.spreadsheet import read_csv, write_csv
-    from realm.training.files import write_json
     from realm.training.run_folder import Run
 
     refuse_run_file(output, run)
@@ -36,5 +36,6 @@ def export(
         write_csv(labels, output, raw=raw)
     else:
         rows = zip(labels["item"], labels["text"], labels["label"], labels["confidence"], strict=True)
-        write_json(output, label_studio_tasks(rows, control=control, text=text))
+        tasks = label_studio_tasks(rows, control=control, text=text)
+        write_text(output, json.dumps(tasks, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     note(f"{len(labels):,} labels in {output}; confidences are {opened.metrics['probabilities']}")

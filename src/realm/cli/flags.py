@@ -90,6 +90,8 @@ def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         raise RealmError(f"--config: no such file: {path}") from None
+    except OSError as error:
+        raise RealmError(f"--config: {path} cannot be read: {error.strerror or error}.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RealmError(f"--config: {path} is not readable YAML: {error}") from None
     if not isinstance(values, dict):

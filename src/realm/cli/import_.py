@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +36,7 @@ def import_(
 
     if key_file is not None and not pseudonymise:
         raise RealmError("--key-file is for --pseudonymise: give both or neither.")
-    if output.exists() and not overwrite:
+    if os.path.exists(output) and not overwrite:
         raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
     annotations = source.read(export)
     names = annotations.annotators

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from realm.errors import RealmError
@@ -12,7 +13,7 @@ def refuse_input(output: Path, *read: Path | None) -> None:
     for path in read:
         if path is None:
             continue
-        files = [path, *(path.iterdir() if path.is_dir() else ())]
+        files = [path, *(path.iterdir() if os.path.isdir(path) else ())]
         if any(_same(output, file) for file in files):
             raise RealmError(f"--output {output}: this is what is read, and would be replaced. Name another file.")
 
@@ -26,6 +27,16 @@ def refuse_run_file(output: Path, run: Path) -> None:
     inside = place.relative_to(run.resolve()).parts
     if inside and (inside[0] in ("model", "checkpoints") or inside in [(name,) for name in WRITTEN]):
         raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    from realm.training.files import write_text as write
+
+    try:
+        write(path, text)
+    except OSError as error:
+        raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from realm.cli.outputs import refuse_input, refuse_run_file
+from realm.cli.outputs import refuse_input, refuse_run_file, write_text
 from realm.cli.screen import note, show_table
 from realm.errors import RealmError
 
@@ -66,7 +66,7 @@ def relabel(
         if format == "csv":
             write_csv(queue, output, raw=raw)
         else:
-            _write_text(output, _label_studio(annotations, queue))
+            write_text(output, _label_studio(annotations, queue))
         write_csv(broken, beside, raw=raw)
         note(f"{len(queue):,} items to label again in {output}, {len(broken):,} that look broken in {beside}")
     if as_json:
@@ -141,16 +141,6 @@ def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
         meta = {name: line[name] for name in ("ask", "or_else", "gain_bits")}
         tasks.append({"data": data, "meta": meta})
     return json.dumps(tasks, ensure_ascii=False, indent=1)
-
-
-def _write_text(path: Path, text: str) -> None:
-    from realm.training.files import write_text
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, text)
-    except OSError as error:
-        raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
 
 
 def _show(queue: pd.DataFrame, broken: pd.DataFrame) -> None:

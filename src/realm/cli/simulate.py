@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +38,7 @@ def simulate(
     adjacent: Annotated[
         str, typer.Option(help="Asymmetric: share of the adjacent class, by its `weight` or as the `paper` states it.")
     ] = "weight",
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
@@ -46,7 +47,7 @@ def simulate(
     from realm.lab.simulation import read_pool, task_matrix
     from realm.lab.simulation import simulate as make
 
-    if output.exists() and not overwrite:
+    if os.path.exists(output) and not overwrite:
         raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
     questions = source.read(file, need="gold")
     accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))

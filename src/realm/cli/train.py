@@ -43,7 +43,7 @@ def train(
     prior: Annotated[
         Path | None, typer.Option(help="expertise.csv of an earlier run, carried in.", rich_help_panel="Learning")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything that is random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --output.")] = False,
 ) -> None:

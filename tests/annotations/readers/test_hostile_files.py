@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
+import os
+import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from realm.annotations import Annotations
+from realm.annotations import Annotations, Task
 from realm.annotations.doctor import examine
+from realm.annotations.readers.parts import read_parts
+from realm.annotations.write import write_table
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -189,3 +195,48 @@ def test_look_alike_labels_stay_apart_and_are_told(tmp_path: Path) -> None:
     told = [finding for finding in examine(table).findings if finding.code == "look-alike labels"]
     assert len(told) == 1
     assert set(told[0].about) == {"pos", "роs", "Pos "}
+
+
+TABLE = b"text,annotator,label\na,w,x\nb,w,y\n"
+
+
+@pytest.mark.parametrize("suffix", [b".csv", b".csv.gz", b".parquet"])
+def test_a_name_that_is_not_utf8(tmp_path: Path, suffix: bytes) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9" + suffix))
+    (tmp_path / "t.csv").write_bytes(TABLE)
+    written = gzip.compress(TABLE) if suffix.endswith(b"gz") else TABLE
+    if suffix == b".parquet":
+        write_table(Annotations.read(tmp_path / "t.csv"), path)
+    else:
+        path.write_bytes(written)
+    assert Annotations.read(path).n_annotations == 2
+    assert sum(part.n_items for part in read_parts(path, tasks=(Task("default", ("x", "y")),))) == 2
+    with pytest.raises(RealmError, match="--text nosuch: there is no such column"):
+        Annotations.read(path, text="nosuch")
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300 + ".csv")
+    for read in (Annotations.read, lambda path: list(read_parts(path, tasks=(Task("default", ("x", "y")),)))):
+        with pytest.raises(RealmError, match="cannot be read"):
+            read(path)
+
+
+def test_a_pipe(tmp_path: Path) -> None:
+    for content in (TABLE, gzip.compress(TABLE)):
+        for read in (Annotations.read, lambda path: next(read_parts(path, tasks=(Task("default", ("x", "y")),)))):
+            path = tmp_path / "pipe"
+            os.mkfifo(path)
+            writer = threading.Thread(target=path.write_bytes, args=(content,))
+            writer.start()
+            assert read(path).n_items == 2
+            writer.join()
+            path.unlink()
+
+
+def test_a_spreadsheet_is_called_one(tmp_path: Path) -> None:
+    for name in ("book.xlsx", "book.csv", "book"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("xl/workbook.xml", "<workbook/>")
+        with pytest.raises(RealmError, match=r"a spreadsheet.*CSV"):
+            Annotations.read(tmp_path / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -15,9 +16,13 @@ SUFFIXES = (".jsonl", ".json", ".csv")
 
 def is_bundle(path: Path) -> bool:
     """Whether a path is a zip, or a folder with a file in it that could be read."""
-    if path.is_dir():
-        return any(_is_member(child.name) for child in path.iterdir())
-    return path.suffix.lower() == ".zip" and path.is_file()
+    # Not the questions of `Path`: they raise where a name is too long.
+    if os.path.isdir(path):
+        try:
+            return any(_is_member(child.name) for child in path.iterdir())
+        except OSError as error:
+            raise RealmError(f"{path}: cannot be read ({error.strerror or error}).") from None
+    return path.suffix.lower() == ".zip" and os.path.isfile(path)
 
 
 def open_members(path: Path, container: Container | None = None) -> list[Opened]:

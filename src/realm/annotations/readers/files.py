@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import mmap
+import os
+import stat
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +31,8 @@ SUFFIXES: dict[str, Container] = {
     ".parquet": "parquet",
 }
 BOM = b"\xef\xbb\xbf"
+GZIP = b"\x1f\x8b"
+SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 LOOKED_AT = 100
 
 
@@ -93,6 +98,8 @@ def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Cont
     kind = container or SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix) or guess(head)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise RealmError(f"{source}: the text is UTF-16. Save the file as UTF-8.")
+    if head.startswith(SPREADSHEETS):
+        raise RealmError(f"{source}: a spreadsheet (or a zip by another name), not a table. Save it as CSV (UTF-8).")
     if kind == "parquet":
         try:
             return Opened(path, source, pq.read_table(pa.BufferReader(data)))
@@ -106,25 +113,23 @@ def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Cont
 
 
 def read_bytes(path: Path) -> bytes | pa.Buffer:
-    """The file's bytes, mapped where they lie or decompressed."""
-    if path.is_dir():
+    """The file's bytes, mapped where they lie or decompressed; a pipe's are read."""
+    if os.path.isdir(path):
         raise RealmError(f"{path} is a folder, not a file.")
     try:
         with path.open("rb") as file:
-            if file.read(2) == b"\x1f\x8b":
-                file.seek(0)
-                data: bytes | pa.Buffer = gzip.decompress(file.read())
-            elif path.stat().st_size:
-                data = pa.memory_map(str(path)).read_buffer()
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size:
+                data: bytes | pa.Buffer = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             else:
-                data = b""
+                data = file.read()
+        return gzip.decompress(data) if bytes(data[:2]) == GZIP else data
     except FileNotFoundError:
         raise RealmError(f"{path}: there is no such file.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
     except OSError as error:
         raise RealmError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    return data
 
 
 def is_blank(data: bytes | pa.Buffer) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +77,7 @@ def _parts(tables: Iterable[pa.Table], source: str, **columns: Any) -> Iterator[
 
 def _container(path: Path, format: str | None) -> Container | None:
     """The container of a file that can be read in parts; None for one that must be read whole."""
-    if path.is_dir() or not path.exists() or is_bundle(path):
+    if not os.path.isfile(path) or is_bundle(path):  # a pipe can be read once only
         return None
     if format not in (None, "table", *CONTAINERS):
         return None
@@ -129,8 +130,9 @@ def _bytes(path: Path) -> gzip.GzipFile | BufferedReader:
 
 def _parquet(path: Path, part_rows: int) -> Iterator[pa.Table]:
     try:
-        for batch in pq.ParquetFile(path).iter_batches(batch_size=part_rows):
-            yield pa.Table.from_batches([batch])
+        with path.open("rb") as file:
+            for batch in pq.ParquetFile(file).iter_batches(batch_size=part_rows):
+                yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError) as error:
         raise RealmError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0][:200]}).") from None
 
