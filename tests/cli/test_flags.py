@@ -2,7 +2,77 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from realm.cli.flags import flag, takes
+from realm.errors import RealmError
+
+
+@dataclass
+class Group:
+    labels: str | None = flag(None, "Names.")
+    expert: list[str] | None = flag(None, "A name; may be repeated.")
+    steps: int = flag(1, "How many.")
+    grouping: bool = flag(True, "Whether.")
+    word: str = flag("off", "A word.")
+
+
+app = typer.Typer()
+
+
+@app.command()
+@takes(Group)
+def show(group: Group, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    typer.echo(json.dumps([vars(group), as_json]))
+
+
+def told(tmp_path: Path, config: str, *words: str) -> list:
+    (tmp_path / "flags.yaml").write_text(config)
+    shown = CliRunner().invoke(app, ["--config", str(tmp_path / "flags.yaml"), *words], catch_exceptions=False)
+    assert shown.exit_code == 0, shown.output
+    return json.loads(shown.stdout)
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value"),
+    [
+        ("labels: [neg, pos]", "labels", "neg,pos"),
+        ("labels: neg,pos", "labels", "neg,pos"),
+        ("labels: [no, yes, 1.0, 'a, b']", "labels", 'no,yes,1.0,"a, b"'),
+        ("labels:", "labels", None),
+        ("expert: ada", "expert", ["ada"]),
+        ("expert: [ada, 'b, c']", "expert", ["ada", "b, c"]),
+        ("steps: 1_000", "steps", 1000),
+        ("grouping: false", "grouping", False),
+        ("grouping: yes", "grouping", True),
+        ("word: on", "word", "on"),
+        ("--word: on", "word", "on"),
+    ],
+)
+def test_values_are_those_a_person_would_type(tmp_path: Path, config: str, name: str, value: object) -> None:
+    assert told(tmp_path, config)[0][name] == value
+
+
+def test_keys_are_the_names_of_flags_and_what_is_typed_wins(tmp_path: Path) -> None:
+    assert told(tmp_path, "json: true")[1] is True
+    assert told(tmp_path, "steps: 3\nexpert: ada", "--steps", "5", "--expert", "bob")[0] == {
+        "labels": None, "expert": ["bob"], "steps": 5, "grouping": True, "word": "off",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "config", ["speed: 3", "as_json: true", "config: x", "labels: {a: b}", "- a", "labels: [a, ]]"]
+)
+def test_what_no_flag_takes_is_refused(tmp_path: Path, config: str) -> None:
+    with pytest.raises(RealmError, match="--config"):
+        told(tmp_path, config)
 
 
 def test_a_config_that_is_a_folder(realm_cli, tmp_path: Path) -> None:

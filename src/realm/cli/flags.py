@@ -83,11 +83,21 @@ def _config_parameter() -> inspect.Parameter:
     )
 
 
+class _TextLoader(yaml.SafeLoader):
+    """Every value as it is written, but null: `labels: [no, yes]` lists words, and `1.0` keeps its nought."""
+
+
+_TextLoader.yaml_implicit_resolvers = {
+    mark: [(tag, form) for tag, form in resolvers if tag in ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")]
+    for mark, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        values = _TextLoader(path.read_text(encoding="utf-8")).get_single_data() or {}
     except FileNotFoundError:
         raise RealmError(f"--config: no such file: {path}") from None
     except OSError as error:
@@ -96,9 +106,29 @@ def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
         raise RealmError(f"--config: {path} is not readable YAML: {error}") from None
     if not isinstance(values, dict):
         raise RealmError(f"--config: {path} must hold `flag: value` lines.")
-    known = {param.name for param in ctx.command.params if param.name}
-    given = {str(key).replace("-", "_"): value for key, value in values.items()}
-    if unknown := sorted(set(given) - known):
+    known = {_key(name): param for param in ctx.command.params for name in param.opts if param.name != "config"}
+    if unknown := sorted(str(key) for key in values if _key(key) not in known):
         raise RealmError(f"--config: {path} has unknown flags: {', '.join(unknown)}.")
+    given = {}
+    for key, value in values.items():
+        if value is not None:
+            param = known[_key(key)]
+            given[param.name] = _typed(value, getattr(param, "multiple", False), f"--config: {path}, {key}")
     ctx.default_map = {**(ctx.default_map or {}), **given}
     return path
+
+
+def _key(name: Any) -> str:
+    return str(name).lstrip("-").replace("-", "_")
+
+
+def _typed(value: Any, repeated: bool, where: str) -> str | list[str]:
+    """What a person would have typed: a flag that may be repeated takes a list, any other a comma separated one."""
+    from realm.annotations.comma_lists import join_list
+
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, str) for part in parts):
+        raise RealmError(f"{where}: must be a value or a list of values.")
+    if repeated:
+        return parts
+    return join_list(parts) if isinstance(value, list) else str(value)
