@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 Need = Literal["annotations", "gold", "items"]
 REQUIRED = {"annotations": ("text", "annotator", "label"), "gold": ("text", "gold"), "items": ("text",)}
+UNREAD: dict[str, tuple[str, ...]] = {
+    "annotations": (),
+    "gold": ("annotator", "label"),
+    "items": ("annotator", "label", "gold"),
+}
 DEFAULT_TASK = "default"
 
 NO_LABEL = "no label"
@@ -75,6 +80,8 @@ def build(
     names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
     given = {"item": item, "text": text, "annotator": annotator, "label": label}
     given |= {"task": task, "gold": gold, "options": options, "context": context}
+    # What is not read need not be there: one set of flags serves a table and its test table.
+    given |= dict.fromkeys(UNREAD[need])
     chosen = resolve(given, REQUIRED[need], names, source)
     if not len(table):
         raise RealmError(f"{source}: there are no rows in it.")
@@ -111,8 +118,7 @@ class _Rows:
     @classmethod
     def of(cls, table: Any, chosen: dict[str, str], number: Rows, need: Need, source: str, ledger: Ledger) -> _Rows:
         wanted = [role for role in chosen if role != "options"]
-        unread = {"annotations": (), "gold": ("annotator", "label"), "items": ("annotator", "label", "gold")}
-        wanted = [role for role in wanted if role not in unread[need]]
+        wanted = [role for role in wanted if role not in UNREAD[need]]
         columns = {role: Coded.of(take_column(table, chosen[role], source), chosen[role], source) for role in wanted}
         options = read_options(table, chosen["options"], number, source) if "options" in chosen else None
         if options is not None and options.null_count == len(options):

@@ -105,3 +105,17 @@ def test_a_named_annotator_is_a_column_whatever_it_is_called(tmp_path: Path) -> 
     assert Annotations.read(path, annotator="who").annotators == ("ada", "bob")
     with pytest.raises(RealmError, match=r"--annotator who: not for this format.*--format table"):
         Annotations.read(path, annotator="who", format="doccano")
+
+
+@pytest.mark.parametrize("role", ["text", "label"])
+def test_flags_that_name_nothing(tmp_path: Path, role: str) -> None:
+    path = pack(tmp_path / "export.zip", {"ada.jsonl": lines(ADA), "bob.jsonl": lines(BOB)})
+    with pytest.raises(RealmError, match=rf"--{role} nosuch: there is no such field. There are: .*text"):
+        Annotations.read(path, **{role: "nosuch"})
+
+
+def test_an_old_export_has_its_label_in_one_place(tmp_path: Path) -> None:
+    old = {"id": 1, "text": "a", "annotations": [{"label": 1, "user": 1}, {"label": 2, "user": 2}]}
+    (tmp_path / "old.jsonl").write_text(lines([old]))
+    with pytest.raises(RealmError, match="--label meta: not for this format"):
+        Annotations.read(tmp_path / "old.jsonl", label="meta")

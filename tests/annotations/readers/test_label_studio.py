@@ -174,3 +174,8 @@ def test_ground_truth_of_a_task_that_nobody_else_labelled_is_kept(tmp_path: Path
     path.write_text(json.dumps(tasks[:1]))
     with pytest.raises(RealmError, match=r"not one annotation in it \(1 x ground truth"):
         Annotations.read(path)
+
+
+def test_a_flag_that_names_nothing_in_json_min() -> None:
+    with pytest.raises(RealmError, match=r"--annotator nosuch: there is no such field. There are: .*annotator"):
+        Annotations.read(EXPORTS / "label_studio_min.json", annotator="nosuch", multi="drop")

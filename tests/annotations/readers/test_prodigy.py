@@ -106,3 +106,23 @@ def test_no_annotator_at_all(tmp_path: Path) -> None:
 def test_an_unknown_answer(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="row 1: the answer must be accept, reject or ignore, not 'maybe'"):
         read(tmp_path, [chosen("a", "POS", answer="maybe")])
+
+
+def test_the_same_options_in_another_order_are_one_question(tmp_path: Path) -> None:
+    records = [chosen("a", "POS"), record("b", options=OPTIONS[::-1], accept=["NEG"])]
+    table = read(tmp_path, records)
+    assert table.tasks[0].labels == ("POS", "NEG", "NEU")
+    assert table.label.tolist() == [0, 1]
+    with_fewer = read(tmp_path, [*records, record("c", options=OPTIONS[:2], accept=["NEG"])])
+    assert with_fewer.tasks[0].labels is None
+
+
+def test_flags_that_name_nothing(tmp_path: Path) -> None:
+    records = [chosen("a", "POS"), chosen("b", "NEG")]
+    with pytest.raises(RealmError, match=r"--annotator nosuch: there is no such field. There are: .*_annotator_id"):
+        read(tmp_path, records, annotator="nosuch")
+    with pytest.raises(RealmError, match=r"--label nosuch: not for this format: the label is in accept or label"):
+        read(tmp_path, records, label="nosuch")
+    assert read(tmp_path, records, annotator="_annotator_id").n_annotations == 2
+    assert read(tmp_path, records, annotator="source").annotators == ("web",)
+    assert read(tmp_path, records, need="items", annotator="nosuch", label="nosuch", gold="nosuch").n_items == 2

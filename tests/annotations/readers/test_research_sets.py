@@ -150,3 +150,23 @@ def test_detox_without_its_other_half(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.tsv", TOXICITY)
     with pytest.raises(RealmError, match=r"NAME_annotations\.tsv and NAME_annotated_comments\.tsv"):
         Annotations.read(path)
+
+
+def test_lewidi_flags_that_name_nothing(tmp_path: Path) -> None:
+    item = {"text": "a", "annotators": "A1,A2", "annotations": "0,1"}
+    path = write(tmp_path / "lewidi.json", {"1": item})
+    with pytest.raises(RealmError, match=r"--text nosuch: there is no such field. There are: .*text"):
+        Annotations.read(path, text="nosuch")
+    with pytest.raises(RealmError, match="--label nosuch: not for this format"):
+        Annotations.read(path, label="nosuch")
+
+
+def test_detox_reads_gold_that_is_named_and_refuses_what_it_cannot_use(tmp_path: Path) -> None:
+    comments = "rev_id\tcomment\ttrue\n1\thello\t0\n2\tbah\t1\n"
+    write(tmp_path / "x_annotated_comments.tsv", comments)
+    path = write(tmp_path / "x_annotations.tsv", "rev_id\tworker_id\tattack\n1\t5\t0\n2\t5\t1\n1\t6\t1\n")
+    table = Annotations.read(path, gold="true")
+    assert table.gold is not None and table.gold.tolist() == [0, 1]
+    assert Annotations.read(path).gold is None
+    with pytest.raises(RealmError, match="--context comment: not for this format"):
+        Annotations.read(path, context="comment")

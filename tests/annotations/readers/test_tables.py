@@ -174,3 +174,22 @@ def test_a_column_of_another_width_or_type(tmp_path: Path) -> None:
     spans = pa.array([(1, 2, 3), (4, 5, 6)], pa.month_day_nano_interval())
     with pytest.raises(RealmError, match="column 'annotator' has type month_day_nano_interval"):
         Annotations.from_pandas(pa.table({**columns, "annotator": spans}))
+
+
+@pytest.mark.parametrize("role", ["annotator", "label"])
+def test_wide_has_no_use_for_an_annotator_or_a_label(tmp_path: Path, role: str) -> None:
+    (tmp_path / "wide.csv").write_text("text,ada,bob\na,x,y\n")
+    with pytest.raises(RealmError, match=f"--{role} nosuch: not with --wide"):
+        Annotations.read(tmp_path / "wide.csv", wide=["ada", "bob"], **{role: "nosuch"})
+
+
+@pytest.mark.parametrize("name", ["test.csv", "test.jsonl"])
+def test_a_test_table_need_not_have_the_columns_of_annotations(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"review": ["a", "b"], "gold": ["x", "y"]})
+    path = tmp_path / name
+    frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_json(path, orient="records", lines=True)
+    flags = {"text": "review", "annotator": "worker", "label": "sentiment"}
+    assert Annotations.read(path, need="gold", **flags).n_items == 2
+    assert Annotations.read(path, need="items", gold="truth", **flags).n_items == 2
+    with pytest.raises(RealmError, match="--gold truth: there is no such column"):
+        Annotations.read(path, need="gold", gold="truth", **flags)

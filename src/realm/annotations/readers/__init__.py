@@ -49,8 +49,6 @@ def read(
     long.ledger.format = read_as
     if read_as in EXPORTS:
         build_arguments = {name: value for name, value in build_arguments.items() if name not in ROLES}
-    elif wide and need == "annotations":
-        build_arguments = {name: value for name, value in build_arguments.items() if name not in ("annotator", "label")}
     if long.labels is not None and build_arguments.get("labels") is None and build_arguments.get("tasks") is None:
         build_arguments["labels"] = long.labels
     if long.label_form != "auto":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, refuse_annotator
+from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, refuse_flag
 from realm.annotations.readers.files import Opened
 from realm.annotations.readers.shapes import list_in, object_in, objects_in, value_in
 from realm.errors import RealmError
@@ -29,7 +29,7 @@ def read(opened: Opened, asked: Asked) -> Long:
     """Read the records; row n is record n."""
     records, source = opened.records(), opened.source
     names = list(dict.fromkeys(name for record in records for name in record))
-    refuse_annotator(asked, "<question>.responses.users", source)
+    refuse_flag(asked, "annotator", "<question>.responses.users", source)
     collector = Collector(asked, source)
     if questions := _flat_questions(names):
         _read_flat(records, questions, names, asked, collector)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from realm.annotations.build import Need
+from realm.annotations.build import UNREAD, Need
 from realm.annotations.choices import LabelForm
 from realm.annotations.columns import Rows, name_rows
 from realm.annotations.ledger import Ledger
@@ -172,18 +172,22 @@ def pick(
 
 def named_fields(asked: Asked, names: Collection[str], source: str) -> dict[str, str]:
     """The fields that the person named for an item's own columns, by role; each must be there."""
-    chosen = {role: named for role in OF_ITEM if (named := getattr(asked, role)) is not None}
-    for role, named in chosen.items():
-        if named not in names:
+    check_fields(asked, OF_ITEM, names, source)
+    return {role: named for role in OF_ITEM if (named := getattr(asked, role)) is not None}
+
+
+def check_fields(asked: Asked, roles: Iterable[str], names: Collection[str], source: str) -> None:
+    """Refuse a flag of these roles that names a field which is not there, where it is read."""
+    for role in (role for role in roles if role not in UNREAD[asked.need]):
+        if (named := getattr(asked, role)) is not None and named not in names:
             raise RealmError(f"{source}: --{role} {named}: there is no such field. There are: {listed(sorted(names))}.")
-    return chosen
 
 
-def refuse_annotator(asked: Asked, where: str, source: str) -> None:
-    """Some exports have the annotator in one place only."""
-    if asked.annotator is not None:
+def refuse_flag(asked: Asked, role: str, where: str, source: str) -> None:
+    """Some exports have the annotator or the label in one place only."""
+    if getattr(asked, role) is not None and asked.need == "annotations":
         raise RealmError(
-            f"{source}: --annotator {asked.annotator}: not for this format: the annotator is {where}. "
+            f"{source}: --{role} {getattr(asked, role)}: not for this format: the {role} is {where}. "
             "If it is a table of your own, use --format table."
         )
 

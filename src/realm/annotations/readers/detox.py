@@ -30,6 +30,9 @@ def read(opened: Opened, asked: Asked) -> Long:
     annotations, comments = _pair(opened, opened.path)
     source, ledger = annotations.source, Ledger()
     table, texts = annotations.table(), comments.table()
+    for role in ("item", "task", "options", "context"):
+        if (named := getattr(asked, role)) is not None:
+            raise RealmError(f"{source}: --{role} {named}: not for this format. If it is your own, use --format table.")
     if asked.need != "annotations":
         shown = {
             "item": _numbers(texts, "rev_id", "item", comments.source),
@@ -39,8 +42,8 @@ def read(opened: Opened, asked: Asked) -> Long:
             shown["gold"] = column(texts, asked.gold, "gold", comments.source)
         return Long(pa.table(shown), np.arange(1, len(texts) + 1), ledger)
     candidates = [name for name in table.column_names if name not in ("rev_id", "worker_id")]
-    named = pick(asked.label, "label", candidates, source, usual=QUESTIONS)
-    label = as_text(column(table, named, "label", source), named, source)
+    question = pick(asked.label, "label", candidates, source, usual=QUESTIONS)
+    label = as_text(column(table, question, "label", source), question, source)
     rev_id = _numbers(table, "rev_id", "item", source)
     found = pc.index_in(rev_id, value_set=_numbers(texts, "rev_id", "item", comments.source))
     orphan = found.is_null().to_numpy(zero_copy_only=False)
@@ -58,6 +61,8 @@ def read(opened: Opened, asked: Asked) -> Long:
         "annotator": _numbers(table, worker, "annotator", source).take(index),
         "label": label.take(index),
     }
+    if asked.gold:
+        made["gold"] = column(texts, asked.gold, "gold", comments.source).take(found.take(index))
     return Long(pa.table(made), kept + 1, ledger)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, refuse_annotator
+from realm.annotations.readers.collect import Asked, Collector, Long, check_fields, named_fields, refuse_flag
 from realm.annotations.readers.files import SUFFIXES, Opened
 from realm.annotations.readers.shapes import objects_in, value_in
 from realm.errors import RealmError
@@ -53,7 +53,8 @@ def read(opened: Opened, asked: Asked) -> Long:
 
 def read_files(files: Sequence[Opened], source: str, asked: Asked) -> Long:
     """Read files, one per annotator; rows are counted through them."""
-    refuse_annotator(asked, "the name of the file", source)
+    refuse_flag(asked, "annotator", "the name of the file", source)
+    check_fields(asked, ("text",), frozenset().union(*(opened.names for opened in files)), source)
     text = asked.text or "text"
     collector = Collector(asked, source)
     shift = 0
@@ -61,6 +62,10 @@ def read_files(files: Sequence[Opened], source: str, asked: Asked) -> Long:
         name, records = _annotator(opened), opened.records()
         old = any("annotations" in record for record in records)
         named = named_fields(asked, opened.names, opened.source)
+        if old:
+            refuse_flag(asked, "label", "in annotations", opened.source)
+        else:
+            check_fields(asked, ("label",), opened.names, opened.source)
         if name == "all" and not old and asked.need == "annotations":
             raise RealmError(COLLABORATIVE.format(opened.source))
         for row, record in enumerate(records, shift + 1):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, pick, refuse_annotator
+from realm.annotations.readers.collect import Asked, Collector, Long, check_fields, named_fields, pick, refuse_flag
 from realm.annotations.readers.files import Opened
 from realm.annotations.readers.shapes import list_in, object_in, objects_in, value_in
 
@@ -39,7 +39,7 @@ def read(opened: Opened, asked: Asked) -> Long:
     tasks, source = opened.records(), opened.source
     datas = [object_in(task, "data", row, source) for row, task in enumerate(tasks, 1)]
     histories = [_in_order(task, row, source) for row, task in enumerate(tasks, 1)]
-    refuse_annotator(asked, "completed_by", source)
+    refuse_flag(asked, "annotator", "completed_by", source)
     named = named_fields(asked, {name for data in datas for name in data}, source)
     controls = _controls(histories, source)
     control = pick(asked.label, "label", controls, source) if asked.need == "annotations" or controls else ""
@@ -123,7 +123,9 @@ def read_min(opened: Opened, asked: Asked) -> Long:
     fields = list(dict.fromkeys(name for record in records for name in record if name not in OF_RECORD))
     texts = [name for name in fields if any(isinstance(record.get(name), str) for record in records)]
     text = pick(asked.text, "text", texts, source, usual=("text", "_data_text"))
-    named = named_fields(asked, {name for record in records for name in record}, source)
+    everything = {name for record in records for name in record}
+    named = named_fields(asked, everything, source)
+    check_fields(asked, ("annotator",), everything, source)
     rest = [name for name in fields if name != text and name not in named.values()]
     if asked.label is None and len(answers := _varying(records, rest)) == 1:
         rest = answers

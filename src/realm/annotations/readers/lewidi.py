@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields, refuse_annotator
+from realm.annotations.readers.collect import Asked, Collector, Long, check_fields, named_fields, refuse_flag
 from realm.annotations.readers.files import Opened
 from realm.errors import RealmError
 
@@ -24,7 +24,9 @@ def read(opened: Opened, asked: Asked) -> Long:
         items = list(opened.content.items())
     else:
         items = [(record.get("id"), record) for record in opened.records()]
-    refuse_annotator(asked, "in the field annotations", source)
+    refuse_flag(asked, "annotator", "in the field annotations", source)
+    refuse_flag(asked, "label", "in the field annotations", source)
+    check_fields(asked, ("text",), opened.names, source)
     named = named_fields(asked, opened.names, source)
     collector = Collector(asked, source)
     for row, (item, record) in enumerate(items, 1):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from realm.annotations.readers.collect import Asked, Collector, Long, named_fields
+from realm.annotations.readers.collect import Asked, Collector, Long, check_fields, named_fields, refuse_flag
 from realm.annotations.readers.files import Opened
 from realm.annotations.readers.shapes import list_in, objects_in, value_in
 from realm.errors import RealmError
@@ -39,7 +39,10 @@ def read(opened: Opened, asked: Asked) -> Long:
     if records and not any(field in record for record in records):
         raise RealmError(f"{source}: there is no field '{field}'. Name the field with the text with --text.")
     questions = _Questions(records, source)
-    named = named_fields(asked, {name for record in records for name in _told(record)}, source)
+    fields = {name for record in records for name in _told(record)}
+    named = named_fields(asked, fields, source)
+    refuse_flag(asked, "label", "in accept or label", source)
+    check_fields(asked, ("annotator",), fields, source)
     collector = Collector(asked, source)
     sittings: dict[str, None] = {}
     for row, record in enumerate(records, 1):
@@ -49,7 +52,7 @@ def read(opened: Opened, asked: Asked) -> Long:
         if questions.differ:
             shown["options"] = questions.texts(row) or None
         collector.item(row, **shown)
-        person = record.get(asked.annotator) if asked.annotator else _person(record)
+        person = told.get(asked.annotator) if asked.annotator else _person(record)
         if isinstance(person, str) and _TIMESTAMP.match(person):
             sittings[person] = None
         _annotate(collector, row, record, person, questions)
@@ -104,9 +107,10 @@ class _Questions:
             for row, record in enumerate(records, 1)
             if (options := objects_in(record, "options", row, source))
         }
-        distinct = list(dict.fromkeys(tuple(name for name, _ in options) for options in self._of_row.values()))
-        self.differ = len(distinct) > 1
-        self.labels = distinct[0] if len(distinct) == 1 else None
+        # A recipe may shuffle its options: the same ones in another order are the same question.
+        asked = [tuple(name for name, _ in options) for options in self._of_row.values()]
+        self.differ = len({frozenset(names) for names in asked}) > 1
+        self.labels = asked[0] if asked and not self.differ else None
         given = (record["label"] for record in records if record.get("label") is not None and "accept" not in record)
         self.binary = list(dict.fromkeys(str(label) for label in given))
 

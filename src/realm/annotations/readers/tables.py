@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.annotations.build import REQUIRED
+from realm.annotations.build import REQUIRED, UNREAD
 from realm.annotations.columns import ROLES, Mask, as_text, blank, in_one, resolve, take_column
 from realm.annotations.ledger import Ledger
 from realm.annotations.readers.collect import NO_ANNOTATIONS, Asked, Long, settle_several
@@ -23,7 +23,7 @@ NOBODY = -1
 def read_long(opened: Opened, asked: Asked) -> Long:
     """One row per annotation. A label that is a list of one is that one; of several, as --multi says."""
     table, source, ledger = opened.table(), opened.source, Ledger()
-    given = {role: getattr(asked, role) for role in ROLES}
+    given = {role: None if role in UNREAD[asked.need] else getattr(asked, role) for role in ROLES}
     chosen = resolve(given, REQUIRED[asked.need], table.column_names, source)
     rows = np.arange(1, len(table) + 1, dtype=np.int64)
     label = chosen.get("label")
@@ -59,6 +59,9 @@ def read_wide(opened: Opened, asked: Asked, wide: Sequence[str]) -> Long:
     if absent := [name for name in wide if name not in table.column_names]:
         there = ", ".join(table.column_names)
         raise RealmError(f"{source}: --wide {', '.join(absent)}: there is no such column. The columns are: {there}.")
+    for role in ("annotator", "label"):
+        if (named := getattr(asked, role)) is not None:
+            raise RealmError(f"{source}: --{role} {named}: not with --wide, whose columns are the annotators.")
     if len(set(wide)) < len(wide):
         raise RealmError(f"{source}: --wide lists a column twice.")
     given = {role: getattr(asked, role) for role in ROLES if role in OF_ITEM}
