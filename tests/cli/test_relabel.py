@@ -159,3 +159,11 @@ def test_neither_the_run_nor_the_costs_are_written_over(run: Run, folder: Path, 
         assert run(folder, "--costs", costs, "--output", output)[0] == 2
     assert {path: path.read_bytes() for path in [costs, *folder.iterdir()]} == before
     assert run(folder, "--output", folder / "to-label.csv")[0] == 0
+
+
+def test_costs_of_people_who_are_not_in_the_run_are_named(run: Run, folder: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("annotator,cost\nBob,0.5\nanne,1\n")
+    code, _, err = run(folder, "--budget", 4, "--costs", costs)
+    assert code == 0
+    assert "1 of its annotators are not in the run: anne." in " ".join(err.split())

@@ -56,10 +56,12 @@ def relabel(
     opened = Run.open(run)
     annotations, log_probs = opened.annotations(), opened.log_probs()
     estimate = _estimate(opened, annotations, log_probs)
-    queue = relabel_queue(annotations, log_probs, estimate, budget, _costs(costs))
+    prices = _costs(costs)
+    queue = relabel_queue(annotations, log_probs, estimate, budget, prices)
     broken = contradictions(annotations, log_probs, estimate)
     probabilities = str(opened.metrics.get("probabilities", "in-sample"))
-    for remark in _remarks(queue, probabilities, estimate.relative):
+    strangers = [name for name in prices or () if name not in annotations.annotators]
+    for remark in _remarks(queue, probabilities, estimate.relative, strangers):
         note(f"note: {remark}")
 
     if output is not None and beside is not None:
@@ -109,8 +111,11 @@ def _costs(path: Path | None) -> dict[str, float] | None:
     return dict(zip(frame["annotator"], prices.astype(float).tolist(), strict=True))
 
 
-def _remarks(queue: pd.DataFrame, probabilities: str, relative: bool) -> list[str]:
+def _remarks(queue: pd.DataFrame, probabilities: str, relative: bool, strangers: list[str]) -> list[str]:
     remarks = []
+    if strangers:
+        names = ", ".join(strangers[:10]) + (", ..." if len(strangers) > 10 else "")
+        remarks.append(f"--costs: {len(strangers):,} of its annotators are not in the run: {names}.")
     if probabilities == "in-sample":
         remarks.append(
             "the model's probabilities are in-sample: it was trained on these labels and may know them by heart. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -112,7 +112,10 @@ class Carried:
 
 
 def earlier_estimates(annotations: Annotations, table: pd.DataFrame) -> dict[tuple[int, int], list[float]]:
-    """(annotator, task) to expertise, accuracy, low and high of an earlier expertise table, where it has all four."""
+    """(annotator, task) to expertise, accuracy, low and high of an earlier expertise table, where it has all four.
+
+    A table that says nothing of anybody here is an error: the person meant another one, or other names.
+    """
     needed = ["annotator", "task", "expertise", "accuracy", "low", "high"]
     if missing := [name for name in needed if name not in table.columns]:
         raise RealmError(
@@ -130,7 +133,23 @@ def earlier_estimates(annotations: Annotations, table: pd.DataFrame) -> dict[tup
         person, task = people.get(str(name)), tasks.get(str(task_name))
         if person is not None and task is not None and np.isfinite(row).all():
             found[person, task] = row.tolist()
+    if not found:
+        raise RealmError(
+            f"--prior: {_why_nobody(table, people, tasks)}. Give the expertise.csv of a run with the same."
+        )
     return found
+
+
+def _why_nobody(table: pd.DataFrame, people: Collection[str], tasks: Collection[str]) -> str:
+    for column, here in (("annotator", people), ("task", tasks)):
+        named = list(dict.fromkeys(str(name) for name in table[column]))
+        if not set(named) & set(here):
+            return f"none of its {column}s ({_some(named)}) is in the table, which has: {_some(here)}"
+    return "no annotator of the table has expertise, accuracy, low and high in it"
+
+
+def _some(names: Collection[str]) -> str:
+    return ", ".join(list(names)[:10]) + (", ..." if len(names) > 10 else "")
 
 
 def _beta_of(lowest: float, expertise: float, accuracy: float, low: float, high: float) -> tuple[float, float]:
