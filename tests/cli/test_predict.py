@@ -117,3 +117,9 @@ def test_neither_the_items_nor_the_run_are_written_over(run, new, realm_cli) -> 
         code, _, error = realm_cli("predict", run, new / "new.csv", "--output", output)
         assert code == 2 and "Name another file" in " ".join(error.split())
     assert ((new / "new.csv").read_bytes(), (run / "labels.csv").read_bytes()) == before
+
+
+def test_json_is_for_the_screen(run, new, realm_cli) -> None:
+    code, _, error = realm_cli("predict", run, new / "new.csv", "--json", "--output", new / "out.json")
+    assert code == 2 and "give one of the two" in error
+    assert not (new / "out.json").exists()

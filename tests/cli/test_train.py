@@ -190,3 +190,10 @@ def test_runs_that_are_not_there_or_damaged(run, files, realm_cli, tmp_path) -> 
     (tmp_path / "copy" / "scorer.json").write_text("{}")
     code, _, error = realm_cli("evaluate", tmp_path / "copy", files / "test.csv")
     assert code == 2 and "changed or damaged" in error
+
+
+def test_eval_steps_without_a_test_table_are_refused(files, realm_cli, tmp_path) -> None:
+    words = ("--eval-steps", "5", "--output", tmp_path / "run")
+    code, _, error = realm_cli("train", files / "labels.csv", *words)
+    assert code == 2 and "give --test too" in error
+    assert not (tmp_path / "run").exists()

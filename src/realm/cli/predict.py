@@ -12,6 +12,7 @@ from realm.cli.flags import takes
 from realm.cli.outputs import refuse_input, refuse_run_file
 from realm.cli.screen import interactive, note
 from realm.cli.source import Source
+from realm.errors import RealmError
 
 
 @takes(Source)
@@ -29,6 +30,8 @@ def predict(
     from realm.training.run_folder import Run
 
     if output is not None:
+        if as_json:
+            raise RealmError("--json prints to the screen and --output writes a CSV: give one of the two.")
         refuse_input(output, file)
         refuse_run_file(output, run)
     opened = Run.open(run)

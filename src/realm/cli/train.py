@@ -50,6 +50,8 @@ def train(
     """Fine-tune a model on annotations and learn how far each annotator can be trusted."""
     from realm.training.run_folder import check_output
 
+    if eval_steps and test is None:
+        raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
     check_output(output, overwrite=overwrite, resume=resume)
     annotations = source.read(file)
     if gold_items is not None:
@@ -61,7 +63,7 @@ def train(
     from realm.training import RealmTrainer
 
     saving = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
-    evaluating = {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps and test_table is not None else {}
+    evaluating = {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
     config = training.config(
         output,
         method=method,
