@@ -44,14 +44,17 @@ def test_label_studio_in_and_out(realm_cli, tiny_model, tmp_path) -> None:
     assert len(labels) == 30 and labels["annotations"].eq(3).all()
     assert (tmp_path / "run" / "report.html").stat().st_size > 1000
     code, _, error = realm_cli(
-        "export", tmp_path / "run", "--format", "label-studio", "--control", "colour", "-o", tmp_path / "back.json"
+        *("export", tmp_path / "run", "--format", "label-studio", "-o", tmp_path / "back.json"),
+        *("--control", "colour", "--to-name", "shown"),
     )
     assert code == 0 and "30 labels" in error
     back = json.loads((tmp_path / "back.json").read_text())
     assert [task["data"]["text"] for task in back] == table.texts.to_pylist()
     for task, label in zip(back, labels["label"], strict=True):
         (result,) = task["predictions"][0]["result"]
-        assert result["from_name"] == "colour" and result["value"] == {"choices": [label]}
+        assert (result["from_name"], result["to_name"]) == ("colour", "shown") and result["value"] == {
+            "choices": [label]
+        }
         assert 0 <= task["predictions"][0]["score"] <= 1
     code, _, _ = realm_cli("export", tmp_path / "run", "-o", tmp_path / "back.csv")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "back.csv"), labels)

@@ -20,6 +20,7 @@ def export(
     ] = "csv",
     control: Annotated[str, typer.Option(help="Label Studio: name of the project's Choices tag.")] = "label",
     text: Annotated[str, typer.Option(help="Label Studio: the data field that the project shows.")] = "text",
+    to_name: Annotated[str, typer.Option(help="Label Studio: name of the tag that shows the text.")] = "text",
     raw: Annotated[
         bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")
     ] = False,
@@ -36,6 +37,6 @@ def export(
         write_csv(labels, output, raw=raw)
     else:
         rows = zip(labels["item"], labels["text"], labels["label"], labels["confidence"], strict=True)
-        tasks = label_studio_tasks(rows, control=control, text=text)
+        tasks = label_studio_tasks(rows, control=control, text=text, to_name=to_name)
         write_text(output, json.dumps(tasks, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     note(f"{len(labels):,} labels in {output}; confidences are {opened.metrics['probabilities']}")
