@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicLayer
 
 from realm.annotations import Annotations
 from realm.prompts import encode_prompts, lead, render, tokenize
@@ -15,6 +16,9 @@ from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged
 from realm.scorers.language import LanguageScorer
+
+SHARED = 4
+"""Tokens that all prompts of a batch must begin with for them to be computed once."""
 
 
 class CausalScorer(LanguageScorer):
@@ -73,10 +77,27 @@ class CausalScorer(LanguageScorer):
 
     def run_backbone(self, batch: Batch) -> Tensor:
         decoder = self.backbone.get_decoder() if hasattr(self.backbone, "get_decoder") else self.backbone.base_model
-        hidden: Tensor = decoder(
-            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False
-        ).last_hidden_state
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        if shared := self._shared(ids, mask):
+            begun = decoder(input_ids=ids[:1, :shared], use_cache=True)
+            past = begun.past_key_values
+            # A layer that keeps more than keys and values of every token cannot be handed on to other rows like this.
+            if past is not None and all(type(layer) is DynamicLayer for layer in past.layers):
+                past.batch_repeat_interleave(len(ids))
+                rest = decoder(input_ids=ids[:, shared:], attention_mask=mask, past_key_values=past, use_cache=True)
+                before = begun.last_hidden_state.expand(len(ids), -1, -1)
+                return torch.cat([before, rest.last_hidden_state], dim=1)
+        hidden: Tensor = decoder(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
         return hidden
+
+    def _shared(self, ids: Tensor, mask: Tensor) -> int:
+        """How many tokens every row begins with, where computing them once is worth it; 0 while training."""
+        if torch.is_grad_enabled() or self.training or self.trunk is not None or len(ids) < 2:
+            return 0
+        least = int(mask.sum(1).min()) - 1
+        same = (ids[:, :least] == ids[:1, :least]).all(dim=0)
+        shared = int(same.long().cumprod(0).sum())
+        return shared if shared >= SHARED else 0
 
     def answer_states(self, batch: Batch) -> Tensor:
         last = batch["attention_mask"].sum(1) - 1
