@@ -96,18 +96,6 @@ def test_own_annotations_with_their_pool(folder) -> None:
         material(cell(noise=None, pool="all"), folder)
 
 
-def test_the_oracle_sees_the_items_of_the_methods_beside_it(folder) -> None:
-    own = {"benchmark": "sentpolarity", "noise": None, "pool": "contrast:1:10", "items": 30}
-    for regime in ("sparse", "shared"):
-        items, oracle = (
-            material(cell(**own, regime=regime, method=method), folder).table for method in ("noisy", "oracle")
-        )
-        assert oracle.item_ids.to_pylist() == items.item_ids.to_pylist() and oracle.n_items == 30
-    simulated = cell(benchmark="sentpolarity", method="oracle")
-    assert material(simulated, folder).table.n_items == 80
-    assert material(cell(method="oracle", noise=None, pool="all", items=20), folder).table.n_items == 20
-
-
 def write_own(folder, gold_of) -> None:
     """Reviews in SentPolarity's plain form, the first half by w0 and w1 and the rest by w2 and w3."""
     (folder / "sentpolarity").mkdir()
@@ -119,6 +107,19 @@ def write_own(folder, gold_of) -> None:
     pd.DataFrame(rows).to_csv(folder / "sentpolarity" / "annotations.csv", index=False)
     test = [{"item": f"t{i}", "text": "x", "gold": gold} for i, gold in enumerate(["positive", "negative"])]
     pd.DataFrame(test).to_csv(folder / "sentpolarity" / "test.csv", index=False)
+
+
+def test_the_oracle_sees_the_items_of_the_methods_beside_it(tmp_path, folder) -> None:
+    write_own(tmp_path, lambda i: "positive" if i % 2 else "negative")
+    own = {"benchmark": "sentpolarity", "noise": None}
+    for pool, items, count in (("contrast:1:5", None, 20), ("contrast:1:5", 12, 12), ("all", None, 40)):
+        for regime in ("sparse", "shared"):
+            said = {**own, "pool": pool, "items": items, "regime": regime}
+            theirs, oracle = (material(cell(**said, method=how), tmp_path).table for how in ("noisy", "oracle"))
+            assert oracle.item_ids.to_pylist() == theirs.item_ids.to_pylist() and oracle.n_items == count
+    simulated = cell(benchmark="sentpolarity", method="oracle", pool="D2")
+    assert material(simulated, tmp_path).table.n_items == 40
+    assert material(cell(method="oracle", noise=None, pool="all", items=20), folder).table.n_items == 20
 
 
 def test_the_oracle_leaves_out_items_of_the_pool_that_lack_gold(tmp_path) -> None:
