@@ -258,3 +258,29 @@ def test_expertise_is_left_out_of_clipping(tiny_model, tmp_path) -> None:
     made._clip_grad_norm = watch
     made.train()
     assert gradients[0] < 1e-9 and made.channel.omega.abs().max() > 0.05
+
+
+def test_momentum_fades_while_an_entry_is_away() -> None:
+    """An entry's gradients, each weighted by 0.9 to the power of the steps since, over the root of their mean square."""
+    from realm.training.optimizer import ExpertiseAdamW
+
+    omega = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    present = [True, False, False, True, True, *[False] * 200, True]
+    said = [1.0, 0.0, 0.0, -0.5, 2.0, *[0.0] * 200, 0.25]
+    steps = iter(present)
+    optimizer = ExpertiseAdamW(
+        [{"params": [omega], "masked": True}], lambda: torch.tensor([next(steps)]), lr=0.1, weight_decay=0.0, eps=0.0,
+        betas=(0.9, 0.999),
+    )  # fmt: skip
+    expected, met = 0.0, []
+    for now, (here, gradient) in enumerate(zip(present, said, strict=True)):
+        omega.grad = torch.tensor([gradient], dtype=torch.float64)
+        optimizer.step()
+        if here:
+            met.append((now, gradient))
+            weights = np.array([0.9 ** (now - then) for then, _ in met])
+            seconds = np.array([0.999 ** (len(met) - 1 - place) for place in range(len(met))])
+            gradients = np.array([g for _, g in met])
+            step = weights @ gradients / weights.sum() / np.sqrt(seconds @ gradients**2 / seconds.sum())
+            expected -= 0.1 * step
+        assert float(omega.detach()) == pytest.approx(expected, rel=1e-9)

@@ -14,8 +14,9 @@ class ExpertiseAdamW(torch.optim.AdamW):
 
     Dense AdamW keeps moving an entry whose gradient is 0, by the momentum of earlier batches: with thousands of
     annotators, nearly all of them at every step. Here an entry that no annotation of the effective batch touched
-    keeps its value and its moments, and bias correction counts the steps of each entry on its own. For an entry that
-    is touched at every step this is AdamW exactly.
+    keeps its value, and bias correction counts the steps of each entry on its own. Its momentum fades while it is
+    away: an annotator met once in a while would otherwise be moved by what was said long ago, and what was said last
+    would not be heard before training ends. For an entry that is touched at every step this is AdamW exactly.
 
     `touched()` returns a boolean mask of the masked parameter's shape for the step at hand.
     """
@@ -46,15 +47,18 @@ class ExpertiseAdamW(torch.optim.AdamW):
         if not state:
             state["step"] = torch.zeros_like(parameter)
             state["exp_avg"] = torch.zeros_like(parameter)
+            state["weight"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
         first, second = group["betas"]
         touched = touched.to(parameter.device)
         here, moving = gradient[touched], parameter[touched]
         state["step"] = state["step"].to(parameter.device)
         steps = state["step"][touched] + 1
-        mean = first * state["exp_avg"][touched] + (1 - first) * here
+        for name, said in (("exp_avg", here), ("weight", torch.ones_like(here))):
+            state[name].mul_(first)
+            state[name][touched] += (1 - first) * said
         square = second * state["exp_avg_sq"][touched] + (1 - second) * here * here
-        state["step"][touched], state["exp_avg"][touched], state["exp_avg_sq"][touched] = steps, mean, square
+        state["step"][touched], state["exp_avg_sq"][touched] = steps, square
         corrected = (square / (1 - second**steps)).sqrt() + group["eps"]
         moving = moving * (1 - group["lr"] * group["weight_decay"])
-        parameter[touched] = moving - group["lr"] * (mean / (1 - first**steps)) / corrected
+        parameter[touched] = moving - group["lr"] * (state["exp_avg"][touched] / state["weight"][touched]) / corrected
