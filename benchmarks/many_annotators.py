@@ -5,8 +5,8 @@
 
 5,000 annotators give 20 labels each, five to an item, so that a batch of 16 items meets at most 80 of them. Dense AdamW
 moves all 5,000 at every step, by the momentum of batches long past; the masked one moves those who are there. A tiny
-encoder learns along. Two learning rates each: the masked update takes a whole step for an annotator who is met, so the
-same rate does not mean the same.
+encoder learns along. Three learning rates each, since the same rate does not mean the same: dense AdamW spreads a
+gradient over the ten steps that follow, the masked update takes its step at once.
 """
 
 from __future__ import annotations
@@ -120,12 +120,10 @@ def main() -> None:
     columns += ["ms of processor a step", "peak, MB"]
     title = f"{annotators:,} annotators x {PER_ANNOTATOR} labels, {PER_ITEM} to an item, one epoch, {seeds} seed(s)"
     _sides.show(title, columns, rows)
-    best = {kind: max(mean[1] for (k, _), mean in means.items() if k == kind) for kind in ("masked", "adamw")}
-    ratio = best["masked"] / best["adamw"]
-    targets.hold("Spearman of the masked update over the dense one, each at its best rate", ratio, 0.99)
-    print(
-        f"\nSpearman of the trained expertise at the best rate: masked {best['masked']:.3f}, dense {best['adamw']:.3f}"
-    )
+    for place, what, target in ((1, "trained", 0.95), (2, "reported", 0.99)):
+        best = {kind: max(mean[place] for (k, _), mean in means.items() if k == kind) for kind in ("masked", "adamw")}
+        print(f"\nSpearman, {what}, at the best rate: masked {best['masked']:.3f}, dense {best['adamw']:.3f}")
+        targets.hold(f"Spearman, {what}, of masked over dense", best["masked"] / best["adamw"], target)
     targets.finish()
 
 

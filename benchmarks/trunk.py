@@ -1,6 +1,6 @@
 """Training the top 3 of SmolLM2's 30 layers, whose 27 frozen ones are computed once, beside a plain `Trainer`.
 
-    python -m benchmarks.trunk            # about ten minutes on one core
+    python -m benchmarks.trunk            # about half an hour on one core
     python -m benchmarks.trunk --quick    # a tiny model, seconds, no targets
 
 The rival is a `transformers.Trainer` with the same weights frozen, rows grouped by length and logits at the answer
@@ -105,7 +105,10 @@ def beside_the_trainer(setup: Setup, targets: Targets) -> None:
             ask(pipe, "prepare", 1)
             ask(pipe, "gradient")
         apart = _rival.gradients_apart(*(Path(setup.folder) / side for side in SIDES))
-        for epochs, rounds, target in ((SHORT, 2 if targets.quick else ROUNDS, 2.2), (LONG, 1, 3.0)):
+        for epochs, rounds, target in (
+            (SHORT, 2 if targets.quick else ROUNDS, 2.2),
+            (LONG, 1 if targets.quick else ROUNDS, 3.0),
+        ):
             taken: dict[str, list[Any]] = {side: [] for side in SIDES}
             for _ in range(rounds):
                 for side, pipe in pipes.items():
@@ -185,8 +188,10 @@ def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
                 setup.folder,
                 train_layers=layers,
                 cache_dtype=dtype,
-                num_train_epochs=1,
-                learning_rate=2e-4,
+                num_train_epochs=2,
+                per_device_train_batch_size=8,
+                gradient_accumulation_steps=1,
+                learning_rate=3e-4,
                 seed=seed,
                 write_run=False,
                 save_strategy="no",
@@ -209,7 +214,7 @@ def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
     rows[1].append(f"{100 * same:.2f}")
     columns = ["kept as", "cache, MB", "test accuracy %", "std over seeds", "same answers %"]
     _sides.show(f"The cache in half precision: top {layers} layers of {Path(model).name}", columns, rows)
-    assert targets.quick or apart < 1.0, f"{apart:.2f} points apart"
+    assert targets.quick or (apart < 1.0 and float(rows[0][2]) > 60), f"{apart:.2f} points apart, or nothing learnt"
 
 
 def _some(table: Any, size: int) -> Any:
