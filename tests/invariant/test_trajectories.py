@@ -261,7 +261,7 @@ def test_expertise_is_left_out_of_clipping(tiny_model, tmp_path) -> None:
 
 
 def test_momentum_fades_while_an_entry_is_away() -> None:
-    """An entry's gradients, each weighted by 0.9 to the power of the steps since, over the root of their mean square."""
+    """An entry's gradients, each weighted by 0.9 to the power of the steps since, over the root of the mean square."""
     from realm.training.optimizer import ExpertiseAdamW
 
     omega = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
