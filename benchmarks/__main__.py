@@ -21,7 +21,7 @@ PACKAGES = ("torch", "transformers", "accelerate", "numpy", "pyarrow", "crowd-ki
 
 def machine() -> str:
     """What the figures were measured on: no names, no paths."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return (
