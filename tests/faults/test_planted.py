@@ -134,7 +134,7 @@ def test_a_config_that_brings_code(known, made, planted, realm_cli) -> None:
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.mkdir", "!!python/name:os.system", "!!python/module:os"])
 def test_yaml_that_calls_python(tag, made, planted, realm_cli, model) -> None:
     run, mark, fit = planted
-    (run / "config.yaml").write_text(f"settings: {tag} [{mark}]\n")
+    (run / "config.yaml").write_text(f"realm: 0.1.0\nsettings: {tag} [{mark}]\n")
     fit()
     refused(realm_cli, made, run, mark, "not readable as YAML", only=("report", "relabel"))
     with pytest.raises(RealmError, match="not readable as YAML"):
