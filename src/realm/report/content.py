@@ -206,6 +206,7 @@ def making(data: RunData) -> list[tuple[str, str]]:
         ("Probabilities", data.metrics.get("probabilities", "in-sample")),
         ("Temperature", _temperature(data.metrics.get("temperature"))),
         ("Taken as experts", ", ".join(map(str, settings.get("experts") or [])) or None),
+        ("Carried in", "an earlier estimate of expertise" if config.get("prior") else None),
         ("Data", f"fingerprint {config.get('data', {}).get('fingerprint', 'not recorded')}"),
         ("Versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]  # fmt: skip
