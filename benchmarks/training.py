@@ -86,6 +86,7 @@ class Epochs:
         self.trainer, self.counts = trainer, counts
         self.steps: list[int] = []
         self.turn: Any = None
+        self.finished = False
         seen = self
 
         class Watch(TrainerCallback):
@@ -93,8 +94,9 @@ class Epochs:
                 seen.steps.append(sum(counts))
                 counts.clear()
 
-            def on_epoch_end(self, *_: Any, **__: Any) -> None:
+            def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
                 seen.turn.switch()
+                control.should_training_stop = control.should_training_stop or seen.finished
 
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Watch())
@@ -109,6 +111,7 @@ class Epochs:
 
     def finish(self) -> None:
         """Let the training end, so that nothing holds on to its memory."""
+        self.finished = True
         if self.turn is not None:
             self.turn.switch_in()
             self.turn = None
