@@ -82,7 +82,8 @@ def main() -> int:
             failed.append(name)
         if not flags:
             note = "" if met else "\n\nIt ended with an error: a target was missed, or it broke."
-            write_results({**read_results(), name: f"{machine()}\n\n{printed}{note}"})
+            shown = printed if "\n|" in printed else f"```text\n{printed}\n```"
+            write_results({**read_results(), name: f"{machine()}\n\n{shown}{note}"})
     if failed:
         print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)
