@@ -258,7 +258,8 @@ class Annotations:
         """A number for each item's text with its context, equal ones sharing one, and how many there are."""
         codes = _codes(self.texts)
         if self.contexts is not None:
-            _, codes = np.unique(np.stack([codes, _codes(self.contexts)]), axis=1, return_inverse=True)
+            contexts = _codes(self.contexts)
+            _, codes = np.unique(codes * (int(contexts.max(initial=0)) + 1) + contexts, return_inverse=True)
         return codes, int(codes.max(initial=-1)) + 1
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:

@@ -62,6 +62,14 @@ class MixtureChannel(Channel):
         omega: Any = self.omega
         omega.register_hook(lambda gradient: gradient.masked_fill(rows.to(gradient.device), 0.0))
 
+    @torch.no_grad()
+    def place(self, beta: Tensor) -> None:
+        """Start or go on from these expertises, (annotators, tasks); NaN and pinned annotators stay where they are."""
+        beta = beta.to(self.omega.device, torch.float64)
+        moved = beta.isfinite() & ~self.pinned.to(self.omega.device)
+        omega = (beta.log() - (-beta).log1p()).to(self.omega.dtype)
+        self.omega.copy_(torch.where(moved, omega, self.omega))
+
     def clear_touched(self) -> None:
         self.touched.zero_()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from realm.cli.outputs import refuse_run_file, write_text
+from realm.cli.outputs import refuse_run_file, writing
 from realm.cli.screen import note
 
 
@@ -28,6 +27,7 @@ def export(
     """Write the most probable label of every item, with its confidence."""
     from realm.annotations.label_studio_export import label_studio_tasks
     from realm.report.spreadsheet import read_csv, write_csv
+    from realm.training.files import write_json
     from realm.training.run_folder import Run
 
     refuse_run_file(output, run)
@@ -38,5 +38,6 @@ def export(
     else:
         rows = zip(labels["item"], labels["text"], labels["label"], labels["confidence"], strict=True)
         tasks = label_studio_tasks(rows, control=control, text=text, to_name=to_name)
-        write_text(output, json.dumps(tasks, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        with writing(output):
+            write_json(output, tasks)
     note(f"{len(labels):,} labels in {output}; confidences are {opened.metrics['probabilities']}")

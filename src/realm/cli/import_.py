@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from realm.cli.flags import takes
+from realm.cli.outputs import note_inventory, refuse_existing
 from realm.cli.screen import note
 from realm.cli.source import Source
 from realm.errors import RealmError
@@ -32,12 +31,11 @@ def import_(
     """Write the canonical table of an export: item, task, text, annotator, label, gold, and nothing else."""
     from realm.annotations.pseudonyms import pseudonymise as with_hashes
     from realm.annotations.pseudonyms import read_key
-    from realm.annotations.write import inventory_hint, write_table
+    from realm.annotations.write import write_table
 
     if key_file is not None and not pseudonymise:
         raise RealmError("--key-file is for --pseudonymise: give both or neither.")
-    if os.path.exists(output) and not overwrite:
-        raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
+    refuse_existing(output, overwrite)
     annotations = source.read(export)
     names = annotations.annotators
     if pseudonymise:
@@ -49,6 +47,5 @@ def import_(
         note(f"warning: {warning}")
     if not pseudonymise and any("@" in name for name in names):
         note("Annotators are named by e-mail addresses: --pseudonymise leaves the names behind.")
-    if hint := inventory_hint(annotations):
-        note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
+    note_inventory(annotations)
     note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")

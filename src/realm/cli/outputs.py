@@ -1,11 +1,25 @@
-"""Where a command may write: never over what it reads."""
+"""Where a command may write: never over what it reads, and over what is there only if asked to."""
 
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from realm.cli.screen import note
 from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    from realm.annotations import Annotations
+
+
+def refuse_existing(output: Path, overwrite: bool) -> None:
+    """Refuse an output that is there already, unless it is to be replaced."""
+    if os.path.exists(output) and not overwrite:  # not `Path.exists`, which raises where a name is too long
+        raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
 
 
 def refuse_input(output: Path, *read: Path | None) -> None:
@@ -29,12 +43,19 @@ def refuse_run_file(output: Path, run: Path) -> None:
         raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    from realm.training.files import write_text as write
+def note_inventory(annotations: Annotations) -> None:
+    """Say which --labels a table that was written needs, where their order does not follow from it."""
+    from realm.annotations.write import inventory_hint
 
+    if hint := inventory_hint(annotations):
+        note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with a disk into an error that names the file."""
     try:
-        write(path, text)
+        yield
     except OSError as error:
         raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from realm.cli.outputs import refuse_input, refuse_run_file, write_text
+from realm.cli.outputs import refuse_input, refuse_run_file, writing
 from realm.cli.screen import note, show_table
 from realm.errors import RealmError
 
@@ -46,6 +46,7 @@ def relabel(
     """The items that one more annotation would tell most about, whom to ask, and items that look broken."""
     from realm.inference.queue import contradictions, relabel_queue
     from realm.report.spreadsheet import guarded, write_csv
+    from realm.training.files import write_text
     from realm.training.run_folder import Run
 
     beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
@@ -68,7 +69,8 @@ def relabel(
         if format == "csv":
             write_csv(queue, output, raw=raw)
         else:
-            write_text(output, _label_studio(annotations, queue))
+            with writing(output):
+                write_text(output, _label_studio(annotations, queue))
         write_csv(broken, beside, raw=raw)
         note(f"{len(queue):,} items to label again in {output}, {len(broken):,} that look broken in {beside}")
     if as_json:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from realm.cli.flags import takes
+from realm.cli.outputs import note_inventory, refuse_existing
 from realm.cli.screen import note, show_table
 from realm.cli.source import Source
-from realm.errors import RealmError
 
 if TYPE_CHECKING:
     from realm.annotations import Annotations
@@ -43,12 +41,11 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
     """Label questions with simulated annotators, and say how accurate they came out."""
-    from realm.annotations.write import inventory_hint, write_table
+    from realm.annotations.write import write_table
     from realm.lab.simulation import read_pool, task_matrix
     from realm.lab.simulation import simulate as make
 
-    if os.path.exists(output) and not overwrite:
-        raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
+    refuse_existing(output, overwrite)
     questions = source.read(file, need="gold")
     accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))
     how: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
@@ -62,8 +59,7 @@ def simulate(
     else:
         columns = list(records[0])
         show_table("Simulated annotators", columns, [[record[name] for name in columns] for record in records])
-    if hint := inventory_hint(made):
-        note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
+    note_inventory(made)
     note(f"{made.n_annotations:,} annotations of {made.n_items:,} items in {output}")
 
 

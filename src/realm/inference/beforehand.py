@@ -122,26 +122,35 @@ def earlier_estimates(annotations: Annotations, table: pd.DataFrame) -> dict[tup
             f"--prior: the table lacks {', '.join(missing)}; give the expertise.csv of an earlier run "
             f"(columns {', '.join(needed)})."
         )
-    people = {name: i for i, name in enumerate(annotations.annotators)}
-    tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
     try:
         numbers = table[needed[2:]].replace("", np.nan).to_numpy(np.float64)
     except ValueError as error:
         raise RealmError(f"--prior: {', '.join(needed[2:])} must be numbers: {error}.") from None
-    found = {}
-    for name, task_name, row in zip(table["annotator"], table["task"], numbers, strict=True):
-        person, task = people.get(str(name)), tasks.get(str(task_name))
-        if person is not None and task is not None and np.isfinite(row).all():
-            found[person, task] = row.tolist()
+    cells = named_cells(annotations, table)
+    told = (cells != UNKNOWN) & np.isfinite(numbers).all(axis=1)
+    found = {
+        divmod(int(cell), len(annotations.tasks)): row.tolist()
+        for cell, row in zip(cells[told], numbers[told], strict=True)
+    }
     if not found:
-        raise RealmError(
-            f"--prior: {_why_nobody(table, people, tasks)}. Give the expertise.csv of a run with the same."
-        )
+        raise RealmError(f"--prior: {_why_nobody(annotations, table)}. Give the expertise.csv of a run with the same.")
     return found
 
 
-def _why_nobody(table: pd.DataFrame, people: Collection[str], tasks: Collection[str]) -> str:
-    for column, here in (("annotator", people), ("task", tasks)):
+def named_cells(annotations: Annotations, table: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """The cell of each row of an expertise table, found by annotator and task; -1 where it is not here. (rows,)"""
+    people = {name: i for i, name in enumerate(annotations.annotators)}
+    tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
+    rows = [(str(person), str(task)) for person, task in zip(table["annotator"], table["task"], strict=True)]
+    cells = [
+        people[person] * len(tasks) + tasks[task] if person in people and task in tasks else UNKNOWN
+        for person, task in rows
+    ]
+    return np.array(cells, dtype=np.int64)
+
+
+def _why_nobody(annotations: Annotations, table: pd.DataFrame) -> str:
+    for column, here in (("annotator", annotations.annotators), ("task", [task.name for task in annotations.tasks])):
         named = list(dict.fromkeys(str(name) for name in table[column]))
         if not set(named) & set(here):
             return f"none of its {column}s ({_some(named)}) is in the table, which has: {_some(here)}"

@@ -21,6 +21,7 @@ from realm.inference.beforehand import (
     Carried,
     anchored_annotations,
     from_anchors,
+    named_cells,
     pinned_cells,
     relative_tasks,
     with_gold,
@@ -269,14 +270,9 @@ def from_table(
     """
     joint = Joint(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold))
     shape = (annotations.n_annotators, len(annotations.tasks))
-    people = {name: i for i, name in enumerate(annotations.annotators)}
-    tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
-    cells = [
-        people[str(person)] * len(tasks) + tasks[str(task)] if str(person) in people and str(task) in tasks else UNKNOWN
-        for person, task in zip(frame["annotator"], frame["task"], strict=True)
-    ]
-    rows = np.flatnonzero(np.array(cells, dtype=np.int64) != UNKNOWN)
-    where = np.array(cells, dtype=np.int64)[rows]
+    cells = named_cells(annotations, frame)
+    rows = np.flatnonzero(cells != UNKNOWN)
+    where = cells[rows]
 
     def column(name: str) -> Floats:
         values = np.full(joint.n_cells, np.nan)

@@ -116,8 +116,7 @@ class Comparison:
         return self.make_config(self.output / "training", **{**fixed, **settings})
 
     def _key(self, table: Annotations, config: RealmConfig) -> str:
-        gold = config.use_gold or config.method == "oracle"
-        tables = [fingerprint(table, gold), fingerprint(self.test, gold=True)]
+        tables = [fingerprint(table, config.reads_gold), fingerprint(self.test, gold=True)]
         said = json.dumps([self.model, config.settings(), *tables], default=str)
         return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
 

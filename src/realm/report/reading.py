@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from realm.annotations import Annotations
 from realm.annotations.table import UNKNOWN
 from realm.errors import RealmError
+from realm.inference.beforehand import named_cells
 from realm.inference.expertise import Estimate, from_table, verdicts
 from realm.inference.posterior import Floats, cells_of, check_log_probs
 from realm.report.spreadsheet import read_csv
@@ -184,12 +185,11 @@ def _cells(frame: pd.DataFrame, column: str, annotations: Annotations) -> Floats
     """A column of the expertise table as (annotators, tasks), NaN where it has no row."""
     if column not in frame.columns:
         return None
-    people = {name: index for index, name in enumerate(annotations.annotators)}
-    tasks = {task.name: index for index, task in enumerate(annotations.tasks)}
-    values = np.full((len(people), len(tasks)), np.nan)
-    for person, task, value in zip(frame["annotator"], frame["task"], frame[column], strict=True):
-        values[people[person], tasks[task]] = value
-    return values
+    cells = named_cells(annotations, frame)
+    here = cells != UNKNOWN
+    values = np.full(annotations.n_annotators * len(annotations.tasks), np.nan)
+    values[cells[here]] = frame[column].to_numpy(np.float64)[here]
+    return values.reshape(annotations.n_annotators, -1)
 
 
 def _trajectory(run: Run) -> Trajectory | None:

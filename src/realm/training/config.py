@@ -124,6 +124,11 @@ class RealmConfig(TrainingArguments):
                 raise RealmError(f"--{name.replace('_', '-')} must not be negative, but is {getattr(self, name)}.")
 
     @property
+    def reads_gold(self) -> bool:
+        """Whether training reads gold, which is then part of what a run is."""
+        return self.use_gold or self.method == "oracle"
+
+    @property
     def effective_batch_size(self) -> int:
         """Items or annotations per optimiser step, over micro-batches and processes."""
         return int(self.per_device_train_batch_size * self.gradient_accumulation_steps * self.world_size)

@@ -72,11 +72,8 @@ class ExpertiseSolver(TrainerCallback):
                 p = np.where(np.isnan(self.gold[index]), p, self.gold[index])
             self.record.update(index, p)
         beta = np.clip(self.record.solve(), 1e-6, 1 - 1e-6)
-        omega = torch.from_numpy(np.log(beta) - np.log1p(-beta)).to(self.channel.omega)
         # Who has not been met yet stays where gold, an earlier estimate or `expertise_start` put them.
-        kept = self.channel.pinned.to(omega.device) | ~torch.from_numpy(self.record.met()).to(omega.device)
-        with torch.no_grad():
-            self.channel.omega.copy_(torch.where(kept, self.channel.omega, omega))
+        self.channel.place(torch.from_numpy(np.where(self.record.met(), beta, np.nan)))
 
     def save(self, folder: Path) -> None:
         from realm.training.run_folder import write_tensors

@@ -67,9 +67,7 @@ def _start_from_gold(channel: MixtureChannel, table: Annotations) -> None:
     right = (table.label[known] == table.gold[item]).astype(np.float64)
     beta = solve(right, table.option_counts[item], cell, table.n_annotators * tasks)
     met = np.bincount(cell, minlength=len(beta)) > 0
-    with torch.no_grad():
-        omega = torch.from_numpy(np.log(beta) - np.log1p(-beta)).to(channel.omega.dtype)
-        channel.omega[torch.from_numpy(met.reshape(-1, tasks))] = omega[torch.from_numpy(met)]
+    channel.place(torch.from_numpy(np.where(met, beta, np.nan).reshape(-1, tasks)))
 
 
 def one_label_each(table: Annotations, labels: np.ndarray) -> Annotations:

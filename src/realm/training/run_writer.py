@@ -14,7 +14,7 @@ from realm.annotations.write import write_table
 from realm.errors import RealmError
 from realm.inference.evaluate import evaluate
 from realm.training import checkpoints, run_folder
-from realm.training.files import MANIFEST, read_yaml, sweep, write_json, write_manifest, write_text, write_yaml
+from realm.training.files import MANIFEST, read_yaml, sweep, write_json, write_manifest, write_text, write_yaml, writing
 from realm.training.model_card import model_card
 
 if TYPE_CHECKING:
@@ -27,16 +27,12 @@ _LAYOUT = ("per_device_train_batch_size", "gradient_accumulation_steps")
 
 def describe(trainer: RealmTrainer) -> dict[str, Any]:
     """What `config.yaml` says of a run: it must be the same again for the run to be resumed."""
-    table = trainer.labels_source
-    gold = trainer.args.use_gold or trainer.args.method == "oracle"
-    return {
+    table, gold = trainer.labels_source, trainer.args.reads_gold
+    said: dict[str, Any] = {
         "realm": __version__,
         "model": trainer.model_name,
         "settings": trainer.args.settings(),
         "gold": "used in training" if gold else "not read",
-        **(
-            {} if trainer.prior is None else {"prior": hashlib.sha256(trainer.prior.to_csv().encode()).hexdigest()[:32]}
-        ),
         "data": {
             "fingerprint": run_folder.fingerprint(table, gold),
             "items": table.n_items,
@@ -45,6 +41,32 @@ def describe(trainer: RealmTrainer) -> dict[str, Any]:
         },
         "versions": {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")},
     }
+    if trainer.prior is not None:
+        said["prior"] = hashlib.sha256(trainer.prior.to_csv().encode()).hexdigest()[:32]
+    return said
+
+
+def begin(trainer: RealmTrainer, resume: bool) -> Path | None:
+    """Make the run folder ready, and find the checkpoint to go on from."""
+    args = trainer.args
+    if args.write_run:
+        run_folder.check_output(trainer.run, overwrite=args.overwrite, resume=resume)
+        if resume:
+            check_same(trainer)
+    # A finished run stays as it is if there is nothing whole to go on from.
+    found = checkpoints.newest_whole(trainer.run / "checkpoints", trainer.is_fsdp_enabled) if resume else None
+    if args.write_run:
+        with writing(trainer.run):
+            if args.overwrite and not resume:
+                run_folder.clear(trainer.run)
+            write_start(trainer)
+    return found
+
+
+def end(trainer: RealmTrainer) -> None:
+    """Write everything the run produced."""
+    with writing(trainer.run):
+        write_results(trainer)
 
 
 def check_same(trainer: RealmTrainer) -> None:

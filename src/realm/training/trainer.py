@@ -26,7 +26,7 @@ from realm.inference.expertise import EXPERT
 from realm.inference.predict import Scores, score
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.lora import add_lora, merge_lora
-from realm.training import checkpoints, run_folder, sharding
+from realm.training import sharding
 from realm.training.collator import Collator, TrainingItems
 from realm.training.config import RealmConfig
 from realm.training.em import ExpertiseSolver, memorising
@@ -282,7 +282,9 @@ class RealmTrainer(SavingTrainer):
         """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
         if not isinstance(resume_from_checkpoint, bool | None):
             raise RealmError("resume_from_checkpoint: give True; the newest whole checkpoint of the run is taken.")
-        found = on_first(self.args, lambda: self._begin(bool(resume_from_checkpoint)))
+        from realm.training import run_writer
+
+        found = on_first(self.args, lambda: run_writer.begin(self, bool(resume_from_checkpoint)))
         self._fill_caches()
         self._scores = None
         if self.args.world_size > 1:
@@ -300,7 +302,7 @@ class RealmTrainer(SavingTrainer):
                 logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
             self._cross_fit_or_say()
         if self.args.write_run:
-            on_first(self.args, self._end)
+            on_first(self.args, lambda: run_writer.end(self))
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def _cross_fit_or_say(self) -> None:
@@ -311,29 +313,6 @@ class RealmTrainer(SavingTrainer):
             self.warnings.append(f"{error} What is reported is in-sample.")
             if self.is_world_process_zero():
                 logger.warning("%s", self.warnings[-1])
-
-    def _begin(self, resume: bool) -> Path | None:
-        """Make the run folder ready, and find the checkpoint to go on from."""
-        from realm.training.run_writer import check_same, write_start
-
-        if self.args.write_run:
-            run_folder.check_output(self.run, overwrite=self.args.overwrite, resume=resume)
-            if resume:
-                check_same(self)
-        # A finished run stays as it is if there is nothing whole to go on from.
-        found = checkpoints.newest_whole(self.run / "checkpoints", self.is_fsdp_enabled) if resume else None
-        if self.args.write_run:
-            with writing(self.run):
-                if self.args.overwrite and not resume:
-                    run_folder.clear(self.run)
-                write_start(self)
-        return found
-
-    def _end(self) -> None:
-        from realm.training.run_writer import write_results
-
-        with writing(self.run):
-            write_results(self)
 
     def _fill_caches(self) -> None:
         """Compute what the frozen layers give once per machine, before the processes that share it read it."""
@@ -347,13 +326,11 @@ class RealmTrainer(SavingTrainer):
         self.prior = prior
         named = len({person for person, _ in found})
         self.warnings.append(f"--prior: it knows {named:,} of the {self.annotations.n_annotators:,} annotators.")
-        if self.channel is None:
-            return
-        with torch.no_grad():
-            for place, (beta, *_) in found.items():
-                held = min(max(beta, 0.01), 0.99)
-                if not self.channel.pinned[place[0], 0]:
-                    self.channel.omega[place] = float(np.log(held / (1 - held)))
+        if self.channel is not None:
+            beta = torch.full(self.channel.omega.shape, float("nan"), dtype=torch.float64)
+            for place, (expertise, *_) in found.items():
+                beta[place] = min(max(expertise, 0.01), 0.99)
+            self.channel.place(beta)
 
     def trajectory(self) -> list[tuple[int, npt.NDArray[np.float32]]]:
         """(step, omega) at every logging step."""

@@ -48,9 +48,7 @@ def refuse_several(path: Path, members: list[Opened]) -> RealmError:
 
 
 def _in_folder(path: Path) -> dict[str, bytes | pa.Buffer]:
-    return {
-        child.name: read_bytes(child) for child in sorted(path.iterdir()) if child.is_file() and _is_member(child.name)
-    }
+    return {child.name: read_bytes(child) for child in path.iterdir() if child.is_file() and _is_member(child.name)}
 
 
 def _in_zip(path: Path) -> dict[str, bytes | pa.Buffer]:

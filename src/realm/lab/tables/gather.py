@@ -12,13 +12,12 @@ import pandas as pd
 
 from realm.errors import RealmError
 from realm.lab.grid.cell import Cell
-from realm.lab.grid.spec import Spec, expand
+from realm.lab.grid.spec import COUNTS, Spec, expand
 from realm.lab.significance import Bools
 
 FIELDS = ("model", "benchmark", "noise", "pool", "regime", "steps", "rate")
 """What makes a configuration, beside method and seed and the settings that a spec compares."""
 RATE = "expertise_learning_rate"
-COUNTS = ("items", "test_items", "curve")
 SCALAR = "realm-scalar"
 """How tables name `realm` with one number per annotator over all tasks."""
 FLAN = "google/flan-t5-"
