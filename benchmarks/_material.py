@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,6 +48,13 @@ def crowd(n_items: int, per_item: int, n_annotators: int = 50, seed: int = 0) ->
     item = np.repeat(np.arange(n_items), per_item)
     right = rng.random(len(item)) < accuracy[who]
     said = np.where(right, truth[item], 1 - truth[item])
+    return annotated(texts, truth, item, who, said)
+
+
+def annotated(
+    texts: Sequence[str], truth: np.ndarray, item: np.ndarray, who: np.ndarray, said: np.ndarray
+) -> Annotations:
+    """A table of annotations by index: the item, the annotator and the label of each, and the truth of each item."""
     frame = pd.DataFrame(
         {
             "item": [f"i{i}" for i in item],
@@ -56,6 +65,15 @@ def crowd(n_items: int, per_item: int, n_annotators: int = 50, seed: int = 0) ->
         }
     )
     return Annotations.from_pandas(frame, labels=LABELS)
+
+
+def realm_trainer(model: str, table: Annotations, folder: str, test: Annotations | None = None, **settings: Any) -> Any:
+    """A `RealmTrainer` on the CPU that shows and keeps nothing."""
+    from realm.lab.fitting import quiet_trainer
+    from realm.training import RealmConfig
+
+    fixed = {"write_run": False, "save_strategy": "no", "disable_tqdm": True, "use_cpu": True, "logging_steps": 10**6}
+    return quiet_trainer(model, table, RealmConfig(folder, **{**fixed, **settings}), test)
 
 
 def save_t5(folder: Path, small: bool = False) -> str:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from transformers import Trainer, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
 
 from realm.annotations import Annotations
 from realm.scorers.language import LanguageScorer
@@ -111,7 +112,9 @@ def trainer(
         logging_steps=10**6,
         **settings,
     )
-    return RowTrainer(table, scorer, args, tuned)
+    made = RowTrainer(table, scorer, args, tuned)
+    made.remove_callback(PrinterCallback)
+    return made
 
 
 # ------------------------------------------------------------------------------------------------ the same gradient

@@ -33,6 +33,14 @@ class Result:
     value: Any
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a side is given to prepare itself: a model, and a folder that all sides share."""
+
+    model: str
+    folder: str
+
+
 @contextmanager
 def peak_memory() -> Iterator[list[int]]:
     """The most memory this process held at any time within the block, sampled every 5 ms, in bytes."""
@@ -60,7 +68,6 @@ def resident() -> int:
 @contextmanager
 def sides(serve: Callable[[str, Any, Connection], None], names: Sequence[str], setup: Any) -> Iterator[dict[str, Any]]:
     """Start a process for each name; a pipe to each, to be used with `ask`."""
-    os.environ.setdefault(THREADS, "1")
     context = multiprocessing.get_context("spawn")
     pipes, processes = {}, []
     for name in names:

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import multiprocessing
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -24,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._sides import MEGABYTE, peak_memory, show
+from benchmarks._sides import MEGABYTE, peak_memory, show, sides
 
 MEMORY_LIMIT = 6 * 2**30
 
@@ -99,10 +97,10 @@ def fit_crowdkit(frame: Any, method: str, iterations: int | None) -> tuple[int, 
     return len(model.loss_history_), model.probas_
 
 
-def serve(side: str, n_annotations: int, n_annotators: int, pipe: Connection) -> None:
+def serve(side: str, size: tuple[int, int], pipe: Connection) -> None:
     """Build the table, then fit whenever asked: (method, iterations) in, a `Result` out; None ends it."""
     warnings.simplefilter("ignore")
-    table: Any = simulated(n_annotations, n_annotators)
+    table: Any = simulated(*size)
     fit: Callable[..., tuple[int, Any]] = fit_ours
     if side == "crowd-kit":
         import pandas as pd
@@ -125,24 +123,6 @@ def serve(side: str, n_annotations: int, n_annotators: int, pipe: Connection) ->
 # ------------------------------------------------------------------------------------------------ both sides
 
 
-@contextmanager
-def sides(n_annotations: int, n_annotators: int, *names: str) -> Iterator[dict[str, Connection]]:
-    context = multiprocessing.get_context("spawn")
-    pipes, processes = {}, []
-    for name in names:
-        pipes[name], end = context.Pipe()
-        processes.append(context.Process(target=serve, args=(name, n_annotations, n_annotators, end), daemon=True))
-        processes[-1].start()
-        end.close()
-    try:
-        yield pipes
-        for pipe in pipes.values():
-            pipe.send(None)
-    finally:
-        for process in processes:
-            process.join(timeout=30)
-
-
 def ask(pipe: Connection, method: str, iterations: int | None) -> Result:
     pipe.send((method, iterations))
     result: Result = pipe.recv()
@@ -154,7 +134,7 @@ def compare(case: Case, scale: float) -> list[Any]:
     n_annotations, n_annotators = scaled(case.annotations, scale), max(int(case.annotators * scale), 20)
     truth = simulated(n_annotations, n_annotators).truth
     taken: dict[str, list[Result]] = {"realm": [], "crowd-kit": []}
-    with sides(n_annotations, n_annotators, "realm", "crowd-kit") as pipes:
+    with sides(serve, ("realm", "crowd-kit"), (n_annotations, n_annotators)) as pipes:
         for _ in range(case.rounds):
             for side, pipe in pipes.items():
                 taken[side].append(ask(pipe, case.method, case.iterations))
@@ -198,7 +178,7 @@ def accuracy(result: Result, truth: npt.NDArray[np.int64]) -> float:
 def converge(method: str, n_annotations: int, n_annotators: int) -> list[Any]:
     """One row: each side as it comes, until its own stopping rule is content."""
     truth = simulated(n_annotations, n_annotators).truth
-    with sides(n_annotations, n_annotators, "realm", "crowd-kit") as pipes:
+    with sides(serve, ("realm", "crowd-kit"), (n_annotations, n_annotators)) as pipes:
         ours, theirs = (ask(pipe, method, None) for pipe in pipes.values())
     return [
         method,
@@ -213,7 +193,7 @@ def large(scale: float) -> list[list[Any]]:
     n_annotations, n_annotators = scaled(LARGE, scale), 40_000
     truth = simulated(n_annotations, n_annotators).truth
     rows = []
-    with sides(n_annotations, n_annotators, "realm") as pipes:
+    with sides(serve, ("realm",), (n_annotations, n_annotators)) as pipes:
         for method, iterations in LARGE_ITERATIONS.items():
             result = ask(pipes["realm"], method, iterations)
             assert result.peak < MEMORY_LIMIT, f"{method}: {result.peak / 2**30:.1f} GB; the limit is 6"

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
-from transformers.trainer_callback import PrinterCallback
 
+from benchmarks._material import realm_trainer
 from realm.annotations import Annotations
 from realm.lab.simulation import simulate
-from realm.training import RealmConfig, RealmTrainer
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"
 ITEMS = 2000
@@ -32,13 +31,10 @@ def some(table: Annotations, size: int) -> Annotations:
 
 def run(table: Annotations, test: Annotations, seed: int, **settings: object) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
-        config = RealmConfig(
-            folder, train_layers=1, num_train_epochs=1, learning_rate=3e-4, seed=seed, write_run=False,
-            per_device_train_batch_size=8, gradient_accumulation_steps=1, save_strategy="no", disable_tqdm=True,
-            use_cpu=True, logging_steps=1000, **settings,
+        trainer = realm_trainer(
+            "minilm-l6", table, folder, test, train_layers=1, num_train_epochs=1, learning_rate=3e-4, seed=seed,
+            per_device_train_batch_size=8, gradient_accumulation_steps=1, **settings,
         )  # fmt: skip
-        trainer = RealmTrainer("minilm-l6", table, config, test=test)
-        trainer.remove_callback(PrinterCallback)
         trainer.train()
         right = np.bincount(table.annotator, table.label == table.gold[table.item], minlength=table.n_annotators)
         accuracy = right / np.maximum(table.annotations_per_annotator, 1)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.stats import spearmanr
 
 from benchmarks import _material, _sides
@@ -42,15 +41,7 @@ def pool(annotators: int, seed: int) -> tuple[Annotations, np.ndarray]:
     item = np.arange(len(who)) // PER_ITEM
     right = rng.random(len(who)) < accuracy[who]
     said = np.where(right, truth[item], 1 - truth[item])
-    frame = pd.DataFrame(
-        {
-            "item": [f"i{i}" for i in item],
-            "text": [texts[i] for i in item],
-            "annotator": [f"w{i}" for i in who],
-            "label": [_material.LABELS[i] for i in said],
-        }
-    )
-    table = Annotations.from_pandas(frame, labels=_material.LABELS)
+    table = _material.annotated(texts, truth, item, who, said)
     return table, accuracy[[int(name[1:]) for name in table.annotators]]
 
 
@@ -60,27 +51,9 @@ def _told(label: int, rng: np.random.Generator) -> str:
 
 def run(model: str, table: Annotations, test: Annotations, seed: int, **settings: Any) -> tuple[Any, float, int]:
     """Train for one epoch: the trainer, its processor seconds and its peak memory."""
-    from transformers.trainer_callback import PrinterCallback
-
-    from realm.training import RealmConfig, RealmTrainer
-
+    settings |= {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "num_train_epochs": 1}
     with tempfile.TemporaryDirectory() as folder:
-        config = RealmConfig(
-            folder,
-            per_device_train_batch_size=16,
-            gradient_accumulation_steps=1,
-            num_train_epochs=1,
-            learning_rate=1e-3,
-            seed=seed,
-            write_run=False,
-            save_strategy="no",
-            disable_tqdm=True,
-            use_cpu=True,
-            logging_steps=10**6,
-            **settings,
-        )
-        made = RealmTrainer(model, table, config, test=test)
-        made.remove_callback(PrinterCallback)
+        made = _material.realm_trainer(model, table, folder, test, learning_rate=1e-3, seed=seed, **settings)
         with _sides.peak_memory() as peak:
             used = time.process_time()
             made.train()

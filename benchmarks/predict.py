@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import tempfile
 import time
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,13 @@ from typing import Any
 import pandas as pd
 
 from benchmarks import _material, _sides
-from benchmarks._sides import Result, Targets, median, peak_of
+from benchmarks._sides import Result, Setup, Targets, median, peak_of
 
 SIDES = ("realm", "generate, tuned", "pipeline, one token", "pipeline, defaults")
 ROUNDS = 5
 ITEMS, DEFAULT_ITEMS = 48, 2
 BATCH_TOKENS = 1024
 ROWS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Setup:
-    model: str
-    folder: str
 
 
 def serve(side: str, setup: Setup, pipe: Connection) -> None:

@@ -52,9 +52,7 @@ CASES = [
 
 
 @dataclass(frozen=True)
-class Setup:
-    model: str
-    folder: str
+class Setup(_sides.Setup):
     rounds: int
 
 
@@ -81,7 +79,7 @@ class Epochs:
     """A training that stops at the end of every epoch until it is asked for the next."""
 
     def __init__(self, trainer: Any, counts: list[int]) -> None:
-        from transformers.trainer_callback import PrinterCallback, TrainerCallback
+        from transformers.trainer_callback import TrainerCallback
 
         self.trainer, self.counts = trainer, counts
         self.steps: list[int] = []
@@ -98,7 +96,6 @@ class Epochs:
                 seen.turn.switch()
                 control.should_training_stop = control.should_training_stop or seen.finished
 
-        trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Watch())
 
     def epoch(self) -> list[int]:
@@ -144,21 +141,14 @@ class Turn:
 
 
 def ours(setup: Setup, case: Case, micro: int) -> Epochs:
-    from realm.training import RealmConfig, RealmTrainer
-
-    table = _material.crowd(case.items, case.per_item)
-    config = RealmConfig(
+    trainer = _material.realm_trainer(
+        setup.model,
+        _material.crowd(case.items, case.per_item),
         setup.folder,
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=case.items // micro,
         num_train_epochs=setup.rounds,
-        write_run=False,
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
-        logging_steps=10**6,
     )
-    trainer = RealmTrainer(setup.model, table, config)
     counts: list[int] = []
     loss = trainer.compute_loss
 

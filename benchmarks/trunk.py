@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import _material, _rival, _sides
-from benchmarks._sides import Targets, ask, median, peak_of
+from benchmarks._sides import Setup, Targets, ask, median, peak_of
 
 SIDES = ("realm", "trainer, tuned")
 LAYERS, ITEMS, STEP, MICRO = 3, 32, 16, 8
@@ -30,12 +29,6 @@ MEMORY_LIMIT = 2.5e9
 METHODS = ("realm", "noisy", "majority", "dawid-skene", "oracle")
 SEEDS = 3
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"
-
-
-@dataclass(frozen=True)
-class Setup:
-    model: str
-    folder: str
 
 
 def serve(side: str, setup: Setup, pipe: Connection) -> None:
@@ -60,30 +53,18 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
 
 def ours(setup: Setup, epochs: int) -> Any:
-    from transformers.trainer_callback import PrinterCallback
-
-    from realm.training import RealmConfig, RealmTrainer
-
-    config = RealmConfig(
+    return _material.realm_trainer(
+        setup.model,
+        _material.crowd(ITEMS, 1),
         setup.folder,
         train_layers=LAYERS,
         per_device_train_batch_size=MICRO,
         gradient_accumulation_steps=STEP // MICRO,
         num_train_epochs=epochs,
-        write_run=False,
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
-        logging_steps=10**6,
     )
-    made = RealmTrainer(setup.model, _material.crowd(ITEMS, 1), config)
-    made.remove_callback(PrinterCallback)
-    return made
 
 
 def theirs(setup: Setup, epochs: int) -> Any:
-    from transformers.trainer_callback import PrinterCallback
-
     from realm.scorers import load_scorer
 
     table = _material.crowd(ITEMS, 1)
@@ -93,9 +74,7 @@ def theirs(setup: Setup, epochs: int) -> Any:
     for module in (*layers[len(layers) - LAYERS :], scorer.backbone.model.norm):
         module.requires_grad_(True)
     settings = {"num_train_epochs": epochs, "lr_scheduler_type": "cosine"}
-    made = _rival.trainer(table, scorer, Path(setup.folder), STEP, True, MICRO, **settings)
-    made.remove_callback(PrinterCallback)
-    return made
+    return _rival.trainer(table, scorer, Path(setup.folder), STEP, True, MICRO, **settings)
 
 
 def beside_the_trainer(setup: Setup, targets: Targets) -> None:
@@ -168,10 +147,7 @@ def over_a_comparison(setup: Setup) -> None:
 
 def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
     """Test accuracy with states kept in float32 and in bfloat16, the same seeds; MiniLM on real text where there is."""
-    from transformers.trainer_callback import PrinterCallback
-
     from realm.annotations import Annotations
-    from realm.training import RealmConfig, RealmTrainer
 
     if named:
         model, layers = named, 2
@@ -184,8 +160,11 @@ def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
     for dtype in ("float32", "bfloat16"):
         accuracy, size, said = [], 0, []
         for seed in range(1 if targets.quick else SEEDS):
-            config = RealmConfig(
+            made = _material.realm_trainer(
+                model,
+                table,
                 setup.folder,
+                test,
                 train_layers=layers,
                 cache_dtype=dtype,
                 num_train_epochs=2,
@@ -193,13 +172,7 @@ def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
                 gradient_accumulation_steps=1,
                 learning_rate=3e-4,
                 seed=seed,
-                write_run=False,
-                save_strategy="no",
-                disable_tqdm=True,
-                use_cpu=True,
             )
-            made: Any = RealmTrainer(model, table, config, test=test)
-            made.remove_callback(PrinterCallback)
             made.train()
             scores = made.test_scores()
             accuracy.append(float((scores.labels == test.gold).mean()))

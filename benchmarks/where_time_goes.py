@@ -58,23 +58,10 @@ class Clock:
 
 def profile(model: str, folder: str, **settings: Any) -> dict[str, float]:
     """Milliseconds of processor per optimiser step in each part; the first step is not counted."""
-    from transformers.trainer_callback import PrinterCallback, TrainerCallback
+    from transformers.trainer_callback import TrainerCallback
 
-    from realm.training import RealmConfig, RealmTrainer
-
-    config = RealmConfig(
-        folder,
-        per_device_train_batch_size=ITEMS,
-        gradient_accumulation_steps=1,
-        num_train_epochs=ROUNDS + 1,
-        write_run=False,
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
-        logging_steps=10**6,
-        **settings,
-    )
-    made: Any = RealmTrainer(model, _material.crowd(ITEMS, 5), config)
+    settings |= {"per_device_train_batch_size": ITEMS, "gradient_accumulation_steps": 1}
+    made = _material.realm_trainer(model, _material.crowd(ITEMS, 5), folder, num_train_epochs=ROUNDS + 1, **settings)
     clock, found = Clock(), {}
 
     class Watch(TrainerCallback):
@@ -84,7 +71,6 @@ def profile(model: str, folder: str, **settings: Any) -> dict[str, float]:
             elif state.global_step == ROUNDS + 1:
                 found.update(clock.stop())
 
-    made.remove_callback(PrinterCallback)
     made.add_callback(Watch())
     clock.wrap(made, "compute_loss", "forward")
     clock.wrap(made.accelerator, "backward", "backward")
