@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all lint bench clean
+.PHONY: setup demo test test-all lint bench studies clean
 
 setup: $(READY)
 
@@ -37,7 +37,10 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks speed
+
+studies: setup
+	$(BIN)/python -m benchmarks quality
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

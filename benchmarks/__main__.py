@@ -1,6 +1,7 @@
-"""Run every benchmark, one after the other, and keep what they print in `benchmarks/results.md`.
+"""Run benchmarks, one after the other, and keep what they print in `benchmarks/results.md`.
 
-make bench                              # every one: hours on a small machine
+make bench                              # how fast, beside whom: an hour and a half on a small machine
+make studies                            # how good: what comes out, measured against the truth; two hours
 python -m benchmarks NAME ...           # some; the rest of results.md stays as it is
 python -m benchmarks NAME ... --quick   # pass flags on (not all know --quick); nothing is kept
 """
@@ -16,6 +17,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.md"
+GROUPS = {
+    "speed": ("training", "trunk", "predict", "many_annotators", "where_time_goes", "aggregation", "read", "report"),
+    "quality": ("coverage", "cleaned_labels", "demo_seeds", "expertise_update", "answers"),
+}
 PACKAGES = ("torch", "transformers", "accelerate", "numpy", "pyarrow", "crowd-kit", "cleanlab")
 
 
@@ -68,11 +73,14 @@ def write_results(sections: dict[str, str]) -> None:
 
 
 def main() -> int:
-    every = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
     flags = [word for word in sys.argv[1:] if word.startswith("-")]
-    chosen = [word for word in sys.argv[1:] if not word.startswith("-")] or every
-    if unknown := [name for name in chosen if name not in every]:
-        print(f"no such benchmark: {', '.join(unknown)}; there are: {', '.join(every)}", file=sys.stderr)
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    chosen = [name for word in words for name in GROUPS.get(word, (word,))]
+    every = [name for names in GROUPS.values() for name in names]
+    unknown = [name for name in chosen if name not in every]
+    if unknown or not chosen:
+        wrong = f"no such benchmark: {', '.join(unknown)}" if unknown else "which benchmarks?"
+        print(f"{wrong}; there are: {', '.join((*GROUPS, *sorted(every)))}", file=sys.stderr)
         return 2
     failed = []
     for name in chosen:
