@@ -239,7 +239,7 @@ def test_a_prior_weighs_as_much_as_its_interval_says():
 
 def test_what_cannot_be_used_is_refused_in_words():
     crowd = simulate(0)
-    with pytest.raises(RealmError, match="no such annotator to pin as an expert: nobody"):
+    with pytest.raises(RealmError, match="--expert: no such annotator: nobody"):
         estimate(crowd.annotations, crowd.log_probs, fixed=["nobody"])
     with pytest.raises(RealmError, match="--prior: the table lacks expertise"):
         estimate(crowd.annotations, crowd.log_probs, prior=pd.DataFrame({"annotator": [], "task": []}))

@@ -39,16 +39,21 @@ def with_gold(annotations: Annotations, log_probs: Floats, gold: npt.NDArray[np.
     return certain
 
 
+def expert_rows(annotations: Annotations, names: Sequence[str]) -> list[int]:
+    """The indices of annotators named as experts."""
+    index = {name: row for row, name in enumerate(annotations.annotators)}
+    if missing := [name for name in names if name not in index]:
+        raise RealmError(
+            f"--expert: no such annotator: {', '.join(missing)}. There are: {', '.join(annotations.annotators[:20])}"
+            f"{' ...' if annotations.n_annotators > 20 else ''}."
+        )
+    return [index[name] for name in names]
+
+
 def pinned_cells(annotations: Annotations, fixed: Sequence[str] | None) -> Bools:
     """The cells of annotators named as experts. Shape (cells,)."""
-    index = {name: i for i, name in enumerate(annotations.annotators)}
-    if missing := [name for name in fixed or () if name not in index]:
-        raise RealmError(
-            f"no such annotator to pin as an expert: {', '.join(missing)}. "
-            f"There are: {', '.join(annotations.annotators[:20])}."
-        )
     pinned = np.zeros((annotations.n_annotators, len(annotations.tasks)), dtype=bool)
-    pinned[[index[name] for name in fixed or ()]] = True
+    pinned[expert_rows(annotations, fixed or ())] = True
     return pinned.reshape(-1)
 
 

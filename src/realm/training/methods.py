@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,11 +89,3 @@ def _identifiability(table: Annotations) -> list[str]:
     elif int(table.annotations_per_item.max(initial=0)) <= 1:
         notes.append("every item has one annotation: expertise is known up to scale only, and is marked relative.")
     return notes
-
-
-def expert_rows(annotations: Annotations, names: Sequence[str]) -> list[int]:
-    """The indices of annotators named as experts."""
-    index = {name: row for row, name in enumerate(annotations.annotators)}
-    if missing := [name for name in names if name not in index]:
-        raise RealmError(f"--expert: no such annotator: {', '.join(missing)}.")
-    return [index[name] for name in names]

@@ -19,7 +19,7 @@ from transformers.training_args import OptimizerNames
 
 from realm.annotations import Annotations
 from realm.errors import RealmError
-from realm.inference.beforehand import earlier_estimates
+from realm.inference.beforehand import earlier_estimates, expert_rows
 from realm.inference.calibration import temperature, tempered
 from realm.inference.evaluate import check_test, evaluate
 from realm.inference.expertise import EXPERT
@@ -32,7 +32,7 @@ from realm.training.config import RealmConfig
 from realm.training.em import ExpertiseSolver, memorising
 from realm.training.files import writing
 from realm.training.losses import LossKeeper
-from realm.training.methods import expert_rows, training_labels
+from realm.training.methods import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import ExpertiseAdamW
 from realm.training.processes import on_first
