@@ -183,6 +183,37 @@ def test_colluders_win_without_gold_and_lose_with_a_tenth_of_it():
     np.testing.assert_allclose(found.posterior[~unknown, truth[~unknown]], 1.0)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_those_whom_gold_finds_out_only_together_are_found_out(seed):
+    """Each colluder has too few gold items to be contradicted alone, and three who are left vouch for each other."""
+    rng = np.random.default_rng(seed)
+    n, options, colluding = 800, 4, np.arange(7) < 4
+    truth = rng.integers(0, options, n)
+    lie = np.where(rng.random(n) < 0.4, (truth + 1) % options, truth)
+    item = np.repeat(np.arange(n), 5)
+    annotator = np.concatenate([np.sort(rng.permutation(7)[:5]) for _ in range(n)])
+    slip = np.where(rng.random(len(item)) < 0.3, rng.integers(1, options, len(item)), 0)
+    label = np.where(colluding[annotator], lie[item], (truth[item] + slip) % options)
+    made = table(item, annotator, label, n_items=n, n_annotators=7, options=options)
+    right = np.bincount(annotator, label == truth[item]) / np.bincount(annotator)
+    blind = estimate(made, np.zeros((n, options)))
+    assert blind.accuracy[colluding, 0].min() > blind.accuracy[~colluding, 0].max()
+    found = estimate(made, np.zeros((n, options)), gold=np.where(np.arange(n) % 10 == 0, truth, -1))
+    assert found.accuracy[~colluding, 0].mean() > found.accuracy[colluding, 0].mean()
+    assert not (verdicts(found)[colluding] == "reliable").any()
+    assert ((found.low[:, 0] < right) & (right < found.high[:, 0])).sum() >= 6
+
+
+def test_gold_that_agrees_with_agreement_leaves_it_in_force():
+    """Honest annotators: a tenth of gold must not cost what nine tenths of the labels say."""
+    crowd = simulate(5, annotators=np.linspace(0.5, 0.95, 30), labels_each=100, per_item=5, options=4)
+    truth = crowd.truth
+    gold = np.where(np.arange(len(truth)) % 10 == 0, truth, -1)
+    with_it, without = (estimate(crowd.annotations, crowd.log_probs, gold=some) for some in (gold, None))
+    width = [np.nanmean(one.high - one.low) for one in (with_it, without)]
+    assert width[0] < 1.05 * width[1]
+
+
 def test_one_pinned_expert_on_a_fifth_of_the_items_exposes_colluders():
     made, log_probs, truth = colluders()
     n = len(truth)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import chi2
 
 from realm.annotations import Annotations
 from realm.annotations.table import UNKNOWN
@@ -43,8 +44,8 @@ NO_BETTER = 0.2
 """No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
 START = 0.5
 SWEEPS = 50
-DISBELIEF = 10.83
-"""Twice a log-likelihood ratio: gold and agreement contradict each other at the 0.1% level."""
+DISBELIEF = 0.001
+"""The level at which gold and agreement contradict each other, of one annotator or of a task's annotators together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,8 @@ def estimate(
     annotator's labels, each item's true label being judged by the model and the *other* annotations, times the pool's
     prior; the others' skills in turn are judged without the item at hand, until nothing moves. Where there is gold, or
     a pinned expert, it all starts from those items alone, and an annotator whose gold items contradict what agreement
-    says of them is judged by the gold alone: annotators who copy from each other agree, too.
+    says of them, or all of a task whose gold items together do, are judged by the gold alone: annotators who copy from
+    each other agree, too.
     """
     joint = Joint(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold))
     pinned = pinned_cells(annotations, fixed)
@@ -184,11 +186,26 @@ class _Spread:
             logs = intervals.log_likelihood(grid, everything.where(self.anchored), self.row, len(self.free))
             at_mean = np.abs(grid.points - (mass @ grid.points)[:, None]).argmin(axis=1)
             doubt = 2 * (logs.max(axis=1) - logs[np.arange(len(logs)), at_mean])
-            fresh = (doubt > DISBELIEF) & ~self.on_anchors
+            fresh = self._disbelieved(doubt) & ~self.on_anchors
             if fresh.any():
                 self.on_anchors |= fresh
                 return self.posteriors(grid, behind)
         return mass, evidence
+
+    def _disbelieved(self, doubt: Floats) -> Bools:
+        """Whose gold items contradict agreement, from twice a log-likelihood ratio for each. Shapes (free cells,).
+
+        All annotators of a task are, where their doubts together are beyond chance and so large (2 each, as in AIC)
+        that fewer labels of known truth say more than many that agreement judges: people who copy from each other
+        vouch for each other, and each alone has too few gold items to be found out.
+        """
+        own: Bools = doubt > chi2.isf(DISBELIEF, 1)
+        judged = np.bincount(self.row[self.anchored], minlength=len(self.free)) > 0
+        for task in np.unique(self.task[judged]):
+            rows = self.task == task
+            n = int((rows & judged).sum())
+            own[rows] |= doubt[rows & judged].sum() > max(chi2.isf(DISBELIEF, n), 2 * n)
+        return own
 
     def _weigh(self, grid: Grid, evidence: Evidence) -> Floats:
         logs = intervals.log_likelihood(grid, evidence, self.row, len(self.free))
