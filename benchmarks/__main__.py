@@ -18,7 +18,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.md"
 GROUPS = {
-    "speed": ("training", "trunk", "predict", "many_annotators", "where_time_goes", "aggregation", "read", "report"),
+    "speed": (
+        *("training", "predict", "many_annotators", "where_time_goes"),
+        *("aggregation", "crowdlab", "read", "report", "trunk"),
+    ),
     "quality": ("coverage", "cleaned_labels", "demo_seeds", "expertise_update", "answers"),
 }
 PACKAGES = ("torch", "transformers", "accelerate", "numpy", "pyarrow", "crowd-kit", "cleanlab")

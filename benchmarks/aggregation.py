@@ -41,8 +41,8 @@ class Case:
 
 CASES = [
     Case("dawid-skene", 1_000_000, 4_000, iterations=20, rounds=5, target=12, tolerance=1e-4),
-    Case("one-coin", 1_000_000, 4_000, iterations=10, rounds=3, target=50, tolerance=1e-4),
-    Case("glad", 100_000, 4_000, iterations=2, rounds=3, target=20, tolerance=None),
+    Case("one-coin", 1_000_000, 4_000, iterations=10, rounds=5, target=50, tolerance=1e-4),
+    Case("glad", 100_000, 4_000, iterations=2, rounds=5, target=20, tolerance=None),
 ]
 TO_CONVERGENCE = [("dawid-skene", 1_000_000, 4_000), ("one-coin", 200_000, 2_000), ("glad", 5_000, 200)]
 LARGE = 10_000_000
