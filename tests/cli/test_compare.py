@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -43,6 +44,30 @@ def test_another_gold_is_another_comparison(common, realm_cli, tmp_path) -> None
     assert realm_cli(*common, "--methods", "realm")[0] == 0
     code, _, error = realm_cli(*common, "--methods", "oracle")
     assert code == 2 and "other data or settings" in error
+
+
+@pytest.mark.parametrize("change", [str, str.upper, lambda text: f" {text}\t"])
+def test_gold_that_is_trained_on_must_be_held_out_of_the_test(change, common, realm_cli, tmp_path) -> None:
+    labels, test = Path(common[1]), tmp_path / "leaked.csv"
+    table = pd.read_csv(labels)
+    leaked = table.drop_duplicates("item").head(3)
+    leaked.assign(text=leaked["text"].map(change)).to_csv(test, index=False)
+    words = [*common]
+    words[words.index("--test") + 1] = test
+    code, _, err = realm_cli(*words, "--use-gold", "--output", tmp_path / "out")
+    assert code == 2 and "--use-gold: 3 of the items whose gold" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_comparison_says_that_gold_was_used_and_ranks_nobody_by_it(common, realm_cli, tmp_path) -> None:
+    words = [*common, "--methods", "realm,noisy", "--seeds", 1]
+    for flags, said in (([], "not read"), (["--use-gold"], "used in training")):
+        folder = tmp_path / f"out{len(flags)}"
+        code, _, err = realm_cli(*words, *flags, "--output", folder)
+        assert code == 0, err
+        assert json.loads((folder / "results.json").read_text())["gold"].startswith(said)
+        assert ("expertise_spearman" in pd.read_csv(folder / "results.csv")) == (not flags)
+        assert ("Gold was used" in (folder / "report.html").read_text()) == bool(flags)
 
 
 def test_overwrite_removes_only_comparisons(common, realm_cli, tmp_path) -> None:

@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from realm.errors import RealmError
 from realm.inference.evaluate import check_test, evaluate, gold_items
 from realm.inference.predict import Scores
 from realm.lab.fitting import AGGREGATED, held_out_split, quiet_trainer, spearman_with_gold, trial_score
+from realm.scorers.fingerprint import model_fingerprint
 from realm.training import METHODS, RealmConfig
 from realm.training.files import read_json, write_json
 from realm.training.run_folder import check_output, fingerprint, write_tensors
@@ -32,6 +34,10 @@ _FOLDERS = ("cells", "trials")
 """What a comparison keeps of what it has trained."""
 
 MakeConfig = Callable[..., RealmConfig]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,24 @@ class Comparison:
         if len(sizes) > 1:
             raise RealmError("every method must get the same number of trials: give lists of equal length.")
         check_test(self.annotations, self.test)
+        if self.uses_gold and (leaked := self._gold_in_test()):
+            raise RealmError(
+                f"--use-gold: {leaked} of the items whose gold would be trained on are in the test table too. Hold "
+                "them out of it, or leave --use-gold out."
+            )
+
+    @cached_property
+    def uses_gold(self) -> bool:
+        """Whether the methods may train on gold where it is known."""
+        return bool(self.make_config(self.output / "training").use_gold)
+
+    def _gold_in_test(self) -> int:
+        """How many items with gold have the text of a test item, but for case and space."""
+        if self.annotations.gold is None:
+            return 0
+        tested = {_plain(text) for text in self.test.texts.to_pylist()}
+        known = np.flatnonzero(self.annotations.gold >= 0)
+        return sum(_plain(text) in tested for text in self.annotations.texts.take(known).to_pylist())
 
     # ---------------------------------------------------------------- cells
 
@@ -103,7 +127,8 @@ class Comparison:
         trainer.train()
         scores = trainer.test_scores()
         figures: dict[str, Any] = {k: v for k, v in evaluate(self.test, scores).items() if isinstance(v, int | float)}
-        if trainer.channel is not None and self.annotations.gold is not None:
+        # Expertise that was estimated on gold agrees with it, which says nothing.
+        if trainer.channel is not None and self.annotations.gold is not None and not self.uses_gold:
             figures["expertise_spearman"] = spearman_with_gold(table, trainer.estimate().beta)[0]
             figures["expertise_trained_spearman"] = spearman_with_gold(table, trainer.channel.expertise().numpy())[0]
         write_tensors(path.with_suffix(".safetensors"), log_probs=scores.log_probs.astype(np.float32))
@@ -117,7 +142,7 @@ class Comparison:
 
     def _key(self, table: Annotations, config: RealmConfig) -> str:
         tables = [fingerprint(table, config.reads_gold), fingerprint(self.test, gold=True)]
-        said = json.dumps([self.model, config.settings(), *tables], default=str)
+        said = json.dumps([model_fingerprint(self.model), config.settings(), *tables], default=str)
         return hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
 
     def right(self, method: str) -> npt.NDArray[np.bool_]:

@@ -207,6 +207,14 @@ def _limits(summary: dict[str, Any]) -> list[content.Limit]:
                 "oracle", "The oracle is trained on gold labels. It shows what could be reached, not what competes."
             )
         )
+    if summary.get("gold") == "used in training":
+        found.append(
+            content.Limit(
+                "Gold was used",
+                "Every method was told the gold of some training items. Items of the test are not among them, and how "
+                "well annotators are ranked is not shown: it was learned from that gold.",
+            )
+        )
     found.append(
         content.Limit(
             "Settings", "Rates were chosen, if at all, by the likelihood of held-out annotations; never by gold."

@@ -14,8 +14,8 @@ from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import data_fingerprint, material
 from realm.lab.grid.results import Results
 from realm.lab.grid.run import check_data, check_models
-from realm.lab.grid.weights import model_fingerprint
 from realm.lab.simulation import realised_accuracies, task_matrix
+from realm.scorers.fingerprint import model_fingerprint
 from realm.training.run_folder import fingerprint
 from tests.lab.grid.scene import write_questions
 from tests.lab.grid.test_results import result

@@ -13,8 +13,8 @@ from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import data_fingerprint
 from realm.lab.grid.engines import run_jobs
 from realm.lab.grid.results import Results
-from realm.lab.grid.weights import model_fingerprint
 from realm.lab.grid.work import LIKELIHOOD, CellResult, Job
+from realm.scorers.fingerprint import model_fingerprint
 
 
 @dataclass

@@ -30,8 +30,8 @@ from realm.lab.fitting import (
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import Material, data_fingerprint, instruction, material
 from realm.lab.grid.settings import SCALAR
-from realm.lab.grid.weights import model_fingerprint
 from realm.lab.simulation import Floats, realised_accuracies
+from realm.scorers.fingerprint import model_fingerprint
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.run_writer import describe
 

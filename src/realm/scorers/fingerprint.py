@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from realm.scorers.store import models
-from realm.training.files import sha256
 
 DECIDING = (
     "config.json", "*.safetensors", "pytorch_model*.bin", "tokenizer*", "vocab*", "merges.txt", "*.model",
@@ -31,5 +30,7 @@ def _hash(files: tuple[tuple[Path, int, int], ...]) -> str:
     """Of names and content; size and time only keep a folder that has changed apart from what is remembered of it."""
     digest = hashlib.blake2b(digest_size=8)
     for path, _, _ in files:
-        digest.update(f"{path.name}\0{sha256(path)}\0".encode())
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.name}\0{content}\0".encode())
     return digest.hexdigest()
