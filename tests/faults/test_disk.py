@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from transformers import TrainerCallback
 
 from realm.errors import RealmError
+from realm.report.spreadsheet import write_csv
 from realm.training import Run, checkpoints, files, run_writer
 from realm.training.trunk_cache import TrunkCache
 from tests.invariant.test_resume import StopAt
@@ -145,6 +147,87 @@ def test_a_cache_that_was_cut_short_is_made_again(tmp_path, monkeypatch) -> None
     os.truncate(entry / "states", 100)
     again: TrunkCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
     np.testing.assert_array_equal(again.states, kept)
+
+
+def test_a_cache_with_a_flipped_bit_is_made_again(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
+    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
+    kept = np.array(made(model, tmp_path / "run", train_layers=1)._cache("train").states)
+    (entry,) = (tmp_path / "home" / "trunk").iterdir()
+    flip(entry / "states", random.Random(0))
+    again: TrunkCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
+    np.testing.assert_array_equal(again.states, kept)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")
+def test_a_home_that_cannot_be_written_to(realm_cli, tmp_path, monkeypatch) -> None:
+    crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
+    monkeypatch.setenv("REALM_HOME", "/proc/self/home")
+    flags = ("train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--train-layers", 1)
+    code, out, error = realm_cli(*flags, "--output", tmp_path / "run")
+    assert code == 2 and "REALM_HOME" in error and "Traceback" not in out + error
+
+
+def test_two_tables_that_fit_only_one_at_a_time_do_not_push_each_other_out(tmp_path, monkeypatch) -> None:
+    """Then part of the second is computed anew each time; the rest of both is computed once."""
+    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
+    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
+    table, test = crowd(30, per_item=2), crowd(25, seed=5)
+
+    def caches(name: str, cache_gb: float) -> list[TrunkCache]:
+        begun = trainer(model, table, tmp_path / name, test=test, train_layers=1, cache_gb=cache_gb)
+        return [begun._cache("train"), begun._cache("test")]
+
+    both = [cache.size for cache in caches("all", 1.0)]
+    shutil.rmtree(tmp_path / "home")
+    limit = (max(both) + sum(both)) / 2 / 1e9
+    first = caches("run", limit)
+    assert first[0].size == both[0] and 0 < first[1].size < both[1]
+    built: list[Path] = []
+    build = TrunkCache._build
+    monkeypatch.setattr(TrunkCache, "_build", lambda self, *more: (built.append(self.entry), build(self, *more)))
+    caches("other", limit)
+    assert not built
+
+
+@pytest.mark.parametrize("kind", ["device", "link"])
+def test_a_device_is_not_replaced_and_a_link_is_written_through(kind, tmp_path) -> None:
+    if kind == "device":
+        os.mkfifo(tmp_path / "pipe")
+        for write in (lambda path: files.write_text(path, "x"), lambda path: write_csv(pd.DataFrame({"a": [1]}), path)):
+            with pytest.raises(RealmError, match="no file that could be replaced"):
+                write(tmp_path / "pipe")
+        assert (tmp_path / "pipe").is_fifo()
+        return
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "there" / "real.csv")
+    write_csv(pd.DataFrame({"a": [1]}), tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink() and (tmp_path / "there" / "real.csv").read_text() == "a\n1\n"
+
+
+def test_what_a_kill_left_before_the_first_file_stands_in_nobodys_way(model, whole, tmp_path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".config.yaml-a1b2c3d4.yaml").write_text("realm: 0")
+    made(model, tmp_path / "run").train(resume_from_checkpoint=True)
+    same(tmp_path / "run", whole)
+
+
+@pytest.mark.parametrize("changed", ["weights", "test"])
+def test_other_weights_or_another_test_table_are_not_mixed_in(changed, tmp_path) -> None:
+    model = save_tiny(tmp_path / "model", "bert", layers=1, width=16)
+    tables = crowd(20, seed=5), crowd(10, seed=6)
+    begun = trainer(model, crowd(30, per_item=2), tmp_path / "run", test=tables[0], **SETTINGS)
+    begun.add_callback(StopAt(5))
+    with pytest.raises(KeyboardInterrupt):
+        begun.train()
+    if changed == "weights":
+        weights = bytearray((Path(model) / "model.safetensors").read_bytes())
+        weights[-1] ^= 1
+        (Path(model) / "model.safetensors").write_bytes(weights)
+    again = trainer(model, crowd(30, per_item=2), tmp_path / "run", test=tables[int(changed == "test")], **SETTINGS)
+    with pytest.raises(RealmError, match=f"--resume: .* another {changed}"):
+        again.train(resume_from_checkpoint=True)
 
 
 def flip(path: Path, chance: random.Random) -> None:

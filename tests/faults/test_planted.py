@@ -131,6 +131,15 @@ def test_a_config_that_brings_code(known, made, planted, realm_cli) -> None:
     refused(realm_cli, made, run, mark, "can run code when it is loaded")
 
 
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
+def test_a_config_that_names_a_kernel_to_fetch(key, made, planted, realm_cli) -> None:
+    run, mark, fit = planted
+    path = run / "model" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: "somebody/kernel"}))
+    fit()
+    refused(realm_cli, made, run, mark, "names an attention kernel", only=("evaluate", "predict"))
+
+
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.mkdir", "!!python/name:os.system", "!!python/module:os"])
 def test_yaml_that_calls_python(tag, made, planted, realm_cli, model) -> None:
     run, mark, fit = planted

@@ -21,6 +21,7 @@ from tests.invariant.two_processes import (
     MORE,
     SHARDED,
     Case,
+    fail_to_write,
     run_case,
     run_cases,
     run_command,
@@ -126,10 +127,19 @@ def test_only_the_first_process_writes(models, tmp_path) -> None:
             assert here == pytest.approx(there, abs=1e-5)
 
 
+def test_all_end_with_the_error_of_the_one_that_cannot_write(models, tmp_path) -> None:
+    run_together(fail_to_write, str(models / "causal"), tmp_path, timeout=120)
+    first, second = ((tmp_path / f"said.{rank}").read_text() for rank in range(2))
+    assert "cannot be written: No space left on device" in first and second == first
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["checkpoint-2"]
+    writing_trainer(str(models / "causal"), tmp_path / "run").train(resume_from_checkpoint=True)
+    Run.open(tmp_path / "run")
+
+
 LAUNCHERS = {
     "torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
     "accelerate": [
-        *("accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"),
+        *("accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"),
         *("--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"),
     ],
 }
@@ -154,6 +164,8 @@ def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli
         assert done.returncode == 0, said
     for once in ("note: every item has one annotation", "The run is in", "How far each annotator"):
         assert said.count(once) == 1, said
+    states = {path.name for path in (tmp_path / "two" / "checkpoints").glob("*/rng_state_*.pth")}
+    assert {"rng_state_0.pth", "rng_state_1.pth"} <= states, "two processes took part"
     code, _, error = realm_cli(*words, tmp_path / "one")
     assert code == 0, error
     one, two = (load_file(tmp_path / run / "trajectory.safetensors")["omega"] for run in ("one", "two"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -192,6 +193,25 @@ def write_runs(model: str, output: Path) -> None:
         refused = str(error)
     found = {"told": told.messages, "built": len(built), "refused": refused}
     (output / f"found.{rank}.json").write_text(json.dumps(found))
+
+
+def fail_to_write(model: str, output: Path) -> None:
+    """A run whose first process finds no room for its second checkpoint; what each process ends with."""
+    from realm.errors import RealmError
+    from realm.training import checkpoints
+
+    save, rank = checkpoints.save_trained, os.environ["RANK"]
+
+    def refuse(state: Any, path: Path) -> None:
+        if path.parent.name == "checkpoint-4":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(state, path)
+
+    checkpoints.save_trained = refuse
+    try:
+        writing_trainer(model, output / "run").train()
+    except RealmError as error:
+        (output / f"said.{rank}").write_text(str(error))
 
 
 def run_command(words: list[str], said: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from realm.errors import RealmError
+from realm.training.files import replaceable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ def write_csv(frame: pd.DataFrame, path: str | Path, raw: bool = False) -> None:
 @contextmanager
 def csv_in_parts(path: str | Path, raw: bool = False) -> Iterator[Callable[[pd.DataFrame], None]]:
     """A function that appends frames of the same columns to a CSV file, which takes its place when all are written."""
-    path = Path(path)
+    path = replaceable(Path(path))
     name = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import sys
@@ -121,17 +122,35 @@ def _positions(config: Any) -> int:
 def _load(loader: str, path: str, name: str, **options: Any) -> Any:
     import transformers
 
+    _refuse_kernels(path, name)
     transformers.utils.logging.disable_progress_bar()
     verbosity = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()  # a new head is no news to someone who trains one
     try:
         return getattr(transformers, loader).from_pretrained(path, trust_remote_code=False, **options)
-    except (OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+    except (OSError, ValueError, KeyError, ImportError, pickle.UnpicklingError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         where = "the folder" if Path(path).is_dir() else "a folder, a named model (`realm models`) or the hub"
         raise RealmError(f"--model {name}: cannot be loaded from {where}: {first}") from error
     finally:
         transformers.utils.logging.set_verbosity(verbosity)
+
+
+def _refuse_kernels(path: str, name: str) -> None:
+    """A checkpoint may name an attention kernel on the hub (`owner/repository`), which would be fetched and run."""
+    config = Path(path) / "config.json"
+    if not config.is_file():
+        return
+    try:
+        said = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError:
+        return  # said in better words by who reads it next
+    kinds = [said.get(key) for key in ("attn_implementation", "_attn_implementation")] if isinstance(said, dict) else []
+    if any("/" in json.dumps(kind) for kind in kinds):
+        raise RealmError(
+            f"--model {name}: {config} names an attention kernel to fetch and run, which is not done here. Remove "
+            "attn_implementation from it."
+        )
 
 
 def _load_classifier(path: str, name: str, tasks: tuple[Task, ...], use_safetensors: bool | None) -> Any:

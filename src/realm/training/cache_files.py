@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from realm.errors import RealmError
@@ -14,12 +18,49 @@ ABANDONED_SECONDS = 24 * 3600
 
 
 def holds(entry: Path, rows: int, size: int) -> bool:
-    """Whether a cache entry is finished and has at least this many rows and bytes."""
+    """Whether a cache entry is finished, has at least this many rows and bytes, and is as it was written."""
     try:
-        done = int((entry / "done").read_text())
-        return done >= rows and (size == 0 or (entry / "states").stat().st_size >= size)
+        done, checksum = (int(word) for word in (entry / "done").read_text().split())
+        states = entry / "states"
+        if done < rows or (size and states.stat().st_size < size):
+            return False
+        return checksum == _checksum(states)
     except (OSError, ValueError):
         return False
+
+
+def seal(entry: Path, rows: int) -> None:
+    """Say that an entry is finished: how many rows it has, and what its states add up to."""
+    (entry / "done").write_text(f"{rows} {_checksum(entry / 'states')}")
+
+
+def _checksum(states: Path) -> int:
+    if not states.exists():
+        return 0
+    about = states.stat()
+    return _summed(states, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _summed(states: Path, size: int, time: int) -> int:
+    """CRC-32 of the file, read once per process as long as it does not change: a flipped bit would go unnoticed."""
+    total = 0
+    with states.open("rb") as file:
+        while part := file.read(2**24):
+            total = zlib.crc32(part, total)
+    return total
+
+
+@contextmanager
+def cache_folder(folder: Path) -> Iterator[None]:
+    """Turn a cache folder that cannot be used into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise RealmError(
+            f"{folder}: what the frozen layers compute cannot be kept there: {error.strerror or error}. Set REALM_HOME "
+            "to a folder that can be written to, or keep nothing with --cache-gb 0."
+        ) from None
 
 
 def reserve(path: Path, size: int) -> None:

@@ -24,6 +24,7 @@ _LEFT_BEHIND = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     """Let `write` make the file beside its place, then put it there in one step."""
+    path = replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=path.suffix)
     os.close(handle)
@@ -56,11 +57,23 @@ def _unwritable(path: Path, reason: str) -> str:
     return f"{path}: cannot be written: {reason}. Mend that, then go on with the same command and --resume."
 
 
+def left_behind(folder: Path) -> list[Path]:
+    """What a process that was killed left beside the files it was writing."""
+    return [path for path in folder.glob(".*") if _LEFT_BEHIND.fullmatch(path.name)]
+
+
 def sweep(folder: Path) -> None:
     """Remove what a process that was killed left beside the files it was writing."""
-    for path in folder.glob(".*"):
-        if _LEFT_BEHIND.fullmatch(path.name):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    for path in left_behind(folder):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def replaceable(path: Path) -> Path:
+    """Where a file is to be put: what a link points to. A device or a folder is refused, which would be replaced."""
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise RealmError(f"{path} is no file that could be replaced, but a folder or a device. Name a file.")
+    return path
 
 
 def _make_durable(path: Path) -> None:

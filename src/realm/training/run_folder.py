@@ -31,7 +31,7 @@ from safetensors.numpy import load_file, save_file
 from realm.annotations import Annotations, Task
 from realm.errors import RealmError
 from realm.prompts import PromptStyle
-from realm.training.files import read_json, read_yaml, verify_manifest, write_atomically
+from realm.training.files import left_behind, read_json, read_yaml, verify_manifest, write_atomically
 
 CONFIG = "config.yaml"
 SCORER = "scorer.json"
@@ -56,7 +56,7 @@ def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False)
     """Refuse to write over another run, or over a folder that is something else."""
     if folder.exists() and not folder.is_dir():
         raise RealmError(f"--output {folder}: a file stands there; name a folder.")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not folder.exists() or set(folder.iterdir()) <= set(left_behind(folder)):
         return
     if holds_run(folder):
         if overwrite or resume:

@@ -13,6 +13,7 @@ from realm import __version__
 from realm.annotations.write import write_table
 from realm.errors import RealmError
 from realm.inference.evaluate import evaluate
+from realm.scorers.fingerprint import model_fingerprint
 from realm.training import checkpoints, run_folder
 from realm.training.files import MANIFEST, read_yaml, sweep, write_json, write_manifest, write_text, write_yaml, writing
 from realm.training.model_card import model_card
@@ -41,6 +42,10 @@ def describe(trainer: RealmTrainer) -> dict[str, Any]:
         },
         "versions": {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")},
     }
+    if (weights := model_fingerprint(trainer.model_name)) != trainer.model_name:
+        said["weights"] = weights
+    if trainer.test is not None:
+        said["test"] = run_folder.fingerprint(trainer.test, gold=True)
     if trainer.prior is not None:
         said["prior"] = hashlib.sha256(trainer.prior.to_csv().encode()).hexdigest()[:32]
     return said
@@ -77,7 +82,7 @@ def check_same(trainer: RealmTrainer) -> None:
     before, now = read_yaml(path), describe(trainer)
     if not isinstance(before, dict):
         raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
-    for part in ("model", "settings", "prior", "data"):
+    for part in ("model", "weights", "settings", "prior", "data", "test"):
         if difference := _difference(part, before.get(part), now.get(part)):
             raise RealmError(f"--resume: {trainer.run} holds a run with {difference}.")
 
@@ -115,8 +120,9 @@ def write_results(trainer: RealmTrainer) -> None:
     write_json(run / run_folder.ANNOTATORS, list(trainer.annotations.annotators))
     estimate = trainer.estimate()
     trained = None if trainer.channel is None else trainer.channel.expertise().double().numpy()
-    write_csv(expertise_table(trainer.annotations, estimate, trained=trained), run / "expertise.csv")
-    write_csv(labels_table(trainer.annotations, estimate.posterior), run / "labels.csv")
+    said = trainer.probabilities
+    write_csv(expertise_table(trainer.annotations, estimate, trained, said), run / "expertise.csv")
+    write_csv(labels_table(trainer.annotations, estimate.posterior, said), run / "labels.csv")
     metrics: dict[str, Any] = {
         "history": [
             {k: entry[k] for k in sorted(entry) if not any(part in k for part in _TIMED)}

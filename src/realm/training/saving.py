@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch import nn
 from transformers import Trainer
 
 from realm.channels import MixtureChannel
+from realm.errors import RealmError
 from realm.training import checkpoints, run_folder, sharding
 from realm.training.em import ExpertiseSolver
 from realm.training.files import write_manifest, writing
@@ -35,6 +38,7 @@ class SavingTrainer(Trainer):
     _solver: ExpertiseSolver | None
     _losses: LossKeeper
     _saving_to: Path | None = None
+    _failure: RealmError | None = None
     _trajectory: list[tuple[int, npt.NDArray[np.float32]]]
 
     @property
@@ -54,10 +58,10 @@ class SavingTrainer(Trainer):
         """Let `Trainer` write into a folder beside, add the manifest, then put the checkpoint in its place."""
         final = self.run / "checkpoints" / f"checkpoint-{self.state.global_step}"
         beside = self.run / "checkpoints" / checkpoints.PARTIAL
-        self._saving_to = beside
+        self._saving_to, self._failure = beside, None
         self._losses.keep()
         try:
-            with writing(beside):
+            with self._told_later():
                 if self.args.should_save:
                     shutil.rmtree(beside, ignore_errors=True)
                 super()._save_checkpoint(model, trial)
@@ -67,7 +71,20 @@ class SavingTrainer(Trainer):
             if self.args.should_save:
                 shutil.rmtree(beside, ignore_errors=True)
 
+    @contextmanager
+    def _told_later(self) -> Iterator[None]:
+        """One of several processes that cannot write goes on, so that no other waits for it, and says so at the end."""
+        try:
+            with writing(self.run / "checkpoints"):
+                yield
+        except RealmError as error:
+            if self.args.world_size == 1:
+                raise
+            self._failure = self._failure or error
+
     def _put_in_place(self, partial: Path, final: Path) -> None:
+        if self._failure is not None:
+            raise self._failure
         with writing(final):
             write_manifest(partial)
             shutil.rmtree(final, ignore_errors=True)
@@ -77,7 +94,8 @@ class SavingTrainer(Trainer):
     def _save_rng_state(self, output_dir: str) -> None:
         if self.args.world_size == 1:
             super()._save_rng_state(output_dir)
-        else:
+            return
+        with self._told_later():
             first_writes_all(self.args, Path(output_dir), super()._save_rng_state)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
@@ -86,13 +104,14 @@ class SavingTrainer(Trainer):
         state = checkpoints.trained_state(self.model)  # every process takes part where the model is sharded
         if not self.args.should_save:
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        checkpoints.save_trained(state, folder / checkpoints.TRAINED)
-        self._write_trajectory(folder)
-        self._losses.save(folder)
-        if self._solver is not None:
-            self._solver.save(folder)
-            run_folder.write_tensors(folder / checkpoints.CHANNEL, omega=self._omega())
+        with self._told_later():
+            folder.mkdir(parents=True, exist_ok=True)
+            checkpoints.save_trained(state, folder / checkpoints.TRAINED)
+            self._write_trajectory(folder)
+            self._losses.save(folder)
+            if self._solver is not None:
+                self._solver.save(folder)
+                run_folder.write_tensors(folder / checkpoints.CHANNEL, omega=self._omega())
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         folder = Path(resume_from_checkpoint)
@@ -109,10 +128,13 @@ class SavingTrainer(Trainer):
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if not self.is_fsdp_enabled:
-            super()._save_optimizer_and_scheduler(output_dir)
+            with self._told_later():
+                super()._save_optimizer_and_scheduler(output_dir)
             return
         state = sharding.optimizer_state(self.model, self.optimizer)
-        if self.args.should_save:
+        if not self.args.should_save:
+            return
+        with self._told_later():
             torch.save(state, Path(output_dir) / checkpoints.SHARDED_OPTIMIZER)
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / "scheduler.pt")
 

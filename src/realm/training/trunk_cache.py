@@ -18,7 +18,7 @@ from torch import Tensor
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, batches_by_tokens, spans
 from realm.scorers.store import home
-from realm.training.cache_files import holds, partial_name, remove_abandoned, reserve
+from realm.training.cache_files import cache_folder, holds, partial_name, remove_abandoned, reserve, seal
 
 # NumPy has no bfloat16, so its bits are kept as integers.
 STORED: dict[str, tuple[torch.dtype, np.dtype[Any]]] = {
@@ -31,8 +31,9 @@ class TrunkCache:
     """States below the trained layers, keyed by the frozen weights and the rows' tokens.
 
     The file lies in the user's cache folder and is shared by every run on the same model and items (all methods and
-    seeds of `compare`). At most `limit_gb` are kept there in all: older files make room first, and rows that still
-    do not fit are computed anew each time they are needed. `dtype` is how states are kept, `float32` or `bfloat16`.
+    seeds of `compare`). At most `limit_gb` are kept there in all: older files make room first, but not `beside`, the
+    other table of the same run, and rows that still do not fit are computed anew each time they are needed. `dtype` is
+    how states are kept, `float32` or `bfloat16`.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class TrunkCache:
         limit_gb: float,
         progress: bool = False,
         dtype: str = "float32",
+        beside: TrunkCache | None = None,
     ) -> None:
         assert scorer.trunk is not None
         self.scorer, self.encoded = scorer, encoded
@@ -49,16 +51,20 @@ class TrunkCache:
         self.width = int(scorer.backbone.config.hidden_size)
         self.kept_as, self.on_disk = STORED[dtype]
         folder = home() / "trunk"
-        entry = folder / fingerprint(scorer, encoded, dtype)
+        entry = self.entry = folder / fingerprint(scorer, encoded, dtype)
         limit = int(limit_gb * 1e9)
+        if beside is not None and beside.entry != entry:
+            limit -= beside.size
         token_bytes = self.on_disk.itemsize * self.width
         fitting = int(np.searchsorted(self.offsets, limit // token_bytes, side="right")) - 1
         whole_items = np.searchsorted(encoded.row_starts, max(fitting, 0), side="right") - 1
         self.cached_rows = int(encoded.row_starts[whole_items])
-        if not holds(entry, self.cached_rows, token_bytes * int(self.offsets[self.cached_rows])):
-            _make_room(folder, limit - token_bytes * int(self.offsets[self.cached_rows]), keep=entry)
-            self._build(folder, entry, progress)
-        os.utime(entry)
+        self.size: int = token_bytes * int(self.offsets[self.cached_rows])
+        with cache_folder(folder):
+            if not holds(entry, self.cached_rows, self.size):
+                _make_room(folder, limit - self.size, keep={entry, *([beside.entry] if beside else [])})
+                self._build(folder, entry, progress)
+            os.utime(entry)
         shape = (int(self.offsets[self.cached_rows]), self.width)
         self.states = np.memmap(entry / "states", dtype=self.on_disk, mode="r", shape=shape) if shape[0] else None
 
@@ -73,7 +79,7 @@ class TrunkCache:
                 states = np.memmap(partial / "states", dtype=self.on_disk, mode="r+", shape=(size, self.width))
                 self._fill(states, progress)
                 states.flush()
-            (partial / "done").write_text(str(self.cached_rows))
+            seal(partial, self.cached_rows)
             if entry.exists():
                 shutil.rmtree(entry, ignore_errors=True)
             try:
@@ -145,9 +151,9 @@ def _hash_weights(scorer: Scorer, depth: int) -> Any:
     return digest
 
 
-def _make_room(folder: Path, room: int, keep: Path) -> None:
+def _make_room(folder: Path, room: int, keep: set[Path]) -> None:
     """Remove the entries used longest ago until the rest takes at most `room` bytes."""
-    entries = [entry for entry in folder.glob("[!.]*") if entry.is_dir() and entry != keep]
+    entries = [entry for entry in folder.glob("[!.]*") if entry.is_dir() and entry not in keep]
     entries.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
     for entry in entries:
         states = entry / "states"
