@@ -105,7 +105,7 @@ def test_label_studio_gets_tasks_with_no_answer_filled_in(run: Run, folder: Path
     assert len(tasks) == 3
     assert set(tasks[0]) == {"data", "meta"}
     assert tasks[0]["data"]["text"].startswith("=text")
-    assert tasks[0]["data"]["options"] == ["bad", "good"]
+    assert tasks[0]["data"]["options"] == [{"value": "bad"}, {"value": "good"}]
     assert tasks[0]["meta"]["ask"] in PEOPLE
 
 
@@ -124,6 +124,18 @@ def test_costs_decide_whom_to_ask(run: Run, folder: Path, tmp_path: Path) -> Non
     assert code == 0
     found = rows(out)
     assert len(found) == 8 and {row["ask"] for row in found} == {"Bob"}
+
+
+def test_a_budget_is_spent_on_what_it_can_buy(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The best annotator costs more than there is: the others are asked, and what they cost is not exceeded."""
+    costs = tmp_path / "costs.csv"
+    costs.write_text("annotator,cost\n=CY(),50\nAnn,1.5\nBob,1\n")
+    code, out, _ = run(folder, "--budget", 4, "--costs", costs)
+    rows = list(csv.DictReader(out.splitlines()))
+    assert code == 0 and rows and {row["ask"] for row in rows} <= {"Ann", "Bob"}
+    assert 3 <= sum(float(row["cost"]) for row in rows) <= 4
+    code, out, err = run(folder, "--budget", 0.5, "--costs", costs)
+    assert code == 0 and "the cheapest annotation costs 1. Raise --budget" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,8 @@ def relabel(
     broken = contradictions(annotations, log_probs, estimate)
     probabilities = str(opened.metrics.get("probabilities", "in-sample"))
     strangers = [name for name in prices or () if name not in annotations.annotators]
-    for remark in _remarks(queue, probabilities, estimate.relative, strangers):
+    price = min((prices or {"": 1.0}).values())
+    for remark in _remarks(queue, probabilities, estimate.relative, strangers, price if price > budget else None):
         note(f"note: {remark}")
 
     if output is not None and beside is not None:
@@ -113,7 +114,9 @@ def _costs(path: Path | None) -> dict[str, float] | None:
     return dict(zip(frame["annotator"], prices.astype(float).tolist(), strict=True))
 
 
-def _remarks(queue: pd.DataFrame, probabilities: str, relative: bool, strangers: list[str]) -> list[str]:
+def _remarks(
+    queue: pd.DataFrame, probabilities: str, relative: bool, strangers: list[str], too_dear: float | None
+) -> list[str]:
     remarks = []
     if strangers:
         names = ", ".join(strangers[:10]) + (", ..." if len(strangers) > 10 else "")
@@ -124,9 +127,13 @@ def _remarks(queue: pd.DataFrame, probabilities: str, relative: bool, strangers:
             "`realm train --cross-fit` gives a better queue."
         )
     if relative:
-        remarks.append("one label per item: accuracies are relative, they hang on how sure the model is of itself.")
-    if queue.empty:
-        remarks.append("nothing to ask: no annotator who is better than chance has an item left to label.")
+        remarks.append(
+            "mostly one label per item: accuracies are relative, they hang on how sure the model is of itself."
+        )
+    if queue.empty and too_dear is not None:
+        remarks.append(f"nothing to ask: the cheapest annotation costs {too_dear:g}. Raise --budget.")
+    elif queue.empty:
+        remarks.append("nothing to ask: no affordable annotator who is better than chance has an item left to label.")
     return remarks
 
 
@@ -142,7 +149,9 @@ def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
     tasks = []
     for line in queue.to_dict("records"):
         row = row_of[index_of[line["task"]], line["item"]]
-        data = {name: line[name] for name in ("item", "task", "text")} | {"options": annotations.options_of(row)}
+        data = {name: line[name] for name in ("item", "task", "text")}
+        # As Label Studio's <Choices value="$options"> wants them.
+        data["options"] = [{"value": option} for option in annotations.options_of(row)]
         if annotations.contexts is not None and annotations.contexts[row].is_valid:
             data["context"] = annotations.contexts[row].as_py()
         meta = {name: line[name] for name in ("ask", "or_else", "gain_bits")}

@@ -69,6 +69,7 @@ def relabel_queue(
     if not budget > 0:
         raise RealmError(f"--budget must be more than 0, not {budget}.")
     prices = _prices(annotations, costs)
+    prices = np.where(prices > budget * (1 + 1e-12), np.nan, prices)
     chosen = _Choice(annotations.n_items)
     taken = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
     for task in range(len(annotations.tasks)):
@@ -76,7 +77,7 @@ def relabel_queue(
     value = np.where(chosen.gain[:, 0] > LEAST_GAIN, chosen.gain[:, 0] / chosen.cost[:, 0], -np.inf)
     order = np.argsort(-value, kind="stable")
     order = order[np.isfinite(value[order])]
-    order = order[np.cumsum(chosen.cost[order, 0]) <= budget * (1 + 1e-12)]
+    order = order[_affordable(chosen.cost[order, 0], budget)]
     best = chosen.annotator[order, 0]
     people = np.array([*annotations.annotators, ""], dtype=object)
     others = [", ".join(n for n in names if n) for names in people[chosen.annotator[order, 1:]]]
@@ -90,6 +91,19 @@ def relabel_queue(
             "or_else": others,
         }
     )
+
+
+def _affordable(costs: Floats, budget: float) -> Indices:
+    """The places that the budget pays for, in this order; what is too dear for what is left is passed over."""
+    left, taken = budget * (1 + 1e-12), []
+    cheapest = costs.min(initial=np.inf)
+    for place, cost in enumerate(costs.tolist()):
+        if left < cheapest:
+            break
+        if cost <= left:
+            left -= cost
+            taken.append(place)
+    return np.array(taken, dtype=np.int64)
 
 
 def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate: Estimate) -> pd.DataFrame:
