@@ -5,8 +5,9 @@
 (a) P known: the coverage must lie between 93% and 97% in every row, and partial pooling must have a lower mean squared
 error than the raw maximum-likelihood estimate for annotators with under 20 labels. (b) P out of fold from a trained
 model, several labels per item; (c) the same with one label per item: reported as measured, with the bias. `tempered`
-is P out of fold at the temperature that the annotations bear out (`realm.inference.calibration`). (d) Real annotators,
-where the data sets lie beside the checkout: no model, the interval against the share of labels that agree with gold.
+is P out of fold as `--cross-fit` uses it, softened where agreement asks for it (`realm.inference.calibration`).
+(d) Real annotators, where the data sets lie beside the checkout: no model, the interval against the share of labels
+that agree with gold.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 from scipy.optimize import minimize
 
 from realm.annotations import Annotations, Task
-from realm.inference.calibration import temperature, tempered
+from realm.inference.calibration import softening, tempered
 from realm.inference.expertise import Estimate, estimate
 from realm.inference.joint import Joint
 
@@ -195,7 +196,7 @@ def trained_p(model: Model, per_item: int, *, options: int = 3, pools: int = 30,
             weights = train(features[inside], table.take_items(inside), options, model.decay)
             apart[outside] = log_softmax(features[outside] @ weights)
         log_probs["out of fold"] = apart
-        log_probs["out of fold, tempered"] = tempered(apart, temperature(table, apart))
+        log_probs["out of fold, tempered"] = tempered(apart, softening(table, apart))
         for source in SOURCES:
             tallies[source].add(estimate(table, log_probs[source]), accuracy, truth)
     return tallies

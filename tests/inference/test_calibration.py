@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from realm.inference.calibration import temperature, tempered
+from realm.annotations import Annotations
+from realm.inference.calibration import softening, temperature, tempered
 from realm.inference.expertise import estimate
 
 from .crowds import simulate
@@ -26,6 +28,24 @@ def test_an_overconfident_model_ruins_the_cleaned_labels_and_its_temperature_men
     mended = tempered(sure, temperature(crowd.annotations, sure))
     assert right(sure) < right(crowd.log_probs) - 0.1
     assert right(mended) > right(crowd.log_probs) - 0.01
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_handful_of_items_with_two_labels_does_not_soften_a_calibrated_model(seed):
+    crowd = simulate(seed, annotators=4, labels_each=150, per_item=1, options=2, sharpness=0.5)
+    more = simulate(seed, annotators=4, labels_each=15, per_item=2, options=2, sharpness=0.5)
+    both = crowd.annotations.to_pandas(), more.annotations.to_pandas()
+    both[1]["item"] = "again " + both[1]["item"].astype(str)
+    both[1]["text"] = both[1]["item"]
+    table = Annotations.from_pandas(pd.concat(both), labels=list(crowd.annotations.tasks[0].labels))
+    found = softening(table, np.concatenate([crowd.log_probs, more.log_probs]))
+    assert 1 <= found < 1.25
+
+
+def test_out_of_fold_probabilities_are_softened_and_never_sharpened():
+    crowd = simulate(0, annotators=20, labels_each=200, per_item=3, options=3, sharpness=1.0)
+    assert softening(crowd.annotations, tempered(crowd.log_probs, 3.0)) == 1.0
+    assert softening(crowd.annotations, tempered(crowd.log_probs, 0.3)) > 2.0
 
 
 def test_with_one_label_per_item_nothing_can_be_said():

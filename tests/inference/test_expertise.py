@@ -8,7 +8,7 @@ from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.inference import expertise
 from realm.inference.expertise import Estimate, estimate, verdicts
-from realm.inference.posterior import posterior
+from realm.inference.posterior import labels_table, posterior
 
 from .crowds import simulate, table
 
@@ -110,8 +110,32 @@ def test_one_label_per_item_is_marked_relative_unless_gold_fixes_the_scale():
     assert found.relative
     assert (expertise.table(crowd.annotations, found)["scale"] == "relative").all()
     assert not estimate(simulate(0, per_item=2).annotations, simulate(0, per_item=2).log_probs).relative
-    gold = np.where(np.arange(len(crowd.truth)) < 20, crowd.truth, -1)
-    assert not estimate(crowd.annotations, crowd.log_probs, gold=gold).relative
+    for share, relative in ((0.1, True), (0.6, False)):
+        gold = np.where(np.arange(len(crowd.truth)) < share * len(crowd.truth), crowd.truth, -1)
+        assert estimate(crowd.annotations, crowd.log_probs, gold=gold).relative == relative
+
+
+@pytest.mark.parametrize(("twice", "relative"), [(1, True), (100, True), (300, False)])
+def test_a_few_second_labels_do_not_make_a_task_absolute(twice, relative):
+    """What has one label is judged by the model alone, however many other items have two."""
+    once = np.arange(400)
+    item = np.concatenate([once, once[:twice]])
+    annotator = np.concatenate([once % 4, (once[:twice] + 1) % 4])
+    made = table(item, annotator, np.zeros(len(item), int), n_items=400, n_annotators=4, options=2)
+    found = estimate(made, np.log(np.tile([0.7, 0.3], (400, 1))))
+    assert found.relative == relative
+    assert set(expertise.table(made, found)["scale"]) == {"relative" if relative else "absolute"}
+
+
+def test_tables_say_whose_probabilities_judged_them():
+    crowd = simulate(0)
+    found = estimate(crowd.annotations, crowd.log_probs)
+    for frame in (
+        expertise.table(crowd.annotations, found, probabilities="in-sample"),
+        labels_table(crowd.annotations, found.posterior, "in-sample"),
+    ):
+        assert (frame["probabilities"] == "in-sample").all()
+    assert "probabilities" not in expertise.table(crowd.annotations, found)
 
 
 def cell(low: float, high: float, chance: float = 0.5) -> Estimate:

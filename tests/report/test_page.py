@@ -136,6 +136,10 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
     assert "Each item was judged by a model that was trained without it." in page and "In-sample" not in page
     assert "used in training: where it is known it decides" in page and "Judged against gold" in page
     assert "1.43: the model's probabilities were brought" in page
+    in_sample = write_run(
+        tmp_path / "seen", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold="used in training"
+    )
+    assert "Judged against gold" not in page_of(in_sample).text, "the model was trained on that gold"
 
 
 def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> None:

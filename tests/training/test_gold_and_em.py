@@ -129,6 +129,33 @@ def test_the_em_update_needs_no_rate_and_a_guesser_stays_low(model, tmp_path) ->
     assert beta["w2"] < 0.2 and beta["w0"] > 0.5
 
 
+def test_the_em_update_knows_all_the_gold_from_its_first_step(tiny_model, tmp_path) -> None:
+    """An annotator known from 40 gold items must not fall to chance for two labels that an untrained model doubts."""
+    table = crowd(60, (0.95, 0.3))
+    gold = np.where(np.arange(60) < 40, table.gold, -1).astype(np.int32)
+    made = trainer(
+        tiny_model("bert"), replace(table, gold=gold), tmp_path, use_gold=True, expertise_update="em", max_steps=1,
+        per_device_train_batch_size=2, gradient_accumulation_steps=1,
+    )  # fmt: skip
+    before = made.channel.expertise()[:, 0].numpy().copy()
+    made.train()
+    np.testing.assert_allclose(made.channel.expertise()[:, 0], before, atol=0.1)
+
+
+def test_the_em_update_starts_from_an_earlier_estimate_and_weighs_it_by_its_interval(tiny_model, tmp_path) -> None:
+    table = crowd(60, (0.25, 0.25, 0.25), per_item=1)
+    rows = [
+        {"annotator": who, "task": table.tasks[0].name, "expertise": 0.9, "accuracy": 0.925, "low": low, "high": high}
+        for who, low, high in (("w0", 0.92, 0.93), ("w1", 0.6, 0.99))
+    ]
+    made = trainer(tiny_model("bert"), table, tmp_path, expertise_update="em", max_steps=3)
+    made.carry_in(pd.DataFrame(rows))
+    made.train()
+    beta = dict(zip(table.annotators, made.channel.expertise()[:, 0].tolist(), strict=True))
+    assert beta["w0"] == pytest.approx(0.9, abs=0.01)
+    assert beta["w2"] < beta["w1"] < beta["w0"]
+
+
 def test_many_epochs_with_one_label_each_are_warned_of(tiny_model, tmp_path) -> None:
     one, several = crowd(40).sparse(0), crowd(40)
     long = {"expertise_update": "em", "max_steps": -1, "num_train_epochs": 10}

@@ -121,7 +121,7 @@ def quiet_console(trainer: RealmTrainer) -> None:
 
 def _show(trainer: RealmTrainer, output: Path) -> None:
     table = trainer.expertise().sort_values("accuracy", ascending=False)
-    shown = [name for name in ("annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict")]
+    shown = ["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict", "scale"]
     rows = list(table[shown].itertuples(index=False, name=None))
     show_table(f"How far each annotator can be trusted ({trainer.probabilities})", shown, rows[:15])
     if len(rows) > 15:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Bools = npt.NDArray[np.bool_]
 
+MOSTLY = 0.5
+"""The share of a task's annotations that must lie on items with another one, or with gold, to fix its scale."""
 CLIMB_PRIOR = (2.0, 2.0)
 """One label right and one wrong: keeps EM's starting point for the grid off 0 and 1."""
 
@@ -78,11 +80,16 @@ def from_anchors(joint: Joint, skill: Floats, pinned: Bools, carried: Carried, a
 
 
 def relative_tasks(annotations: Annotations, gold: npt.NDArray[np.integer] | None) -> Bools:
-    """The tasks in which nothing but the model's calibration fixes the scale of expertise. Shape (tasks,)."""
+    """The tasks in which little but the model's calibration fixes the scale of expertise. Shape (tasks,).
+
+    An item with one annotation is judged by the model alone, so a few with more do not make a task absolute.
+    """
     anchored = annotations.annotations_per_item > 1
     if gold is not None:
-        anchored |= (np.asarray(gold) != UNKNOWN) & (annotations.annotations_per_item > 0)
-    relative: Bools = np.bincount(annotations.item_tasks[anchored], minlength=len(annotations.tasks)) == 0
+        anchored |= np.asarray(gold) != UNKNOWN
+    task, tasks = annotations.item_tasks[annotations.item], len(annotations.tasks)
+    share = np.bincount(task, anchored[annotations.item], minlength=tasks)
+    relative: Bools = share < MOSTLY * np.maximum(np.bincount(task, minlength=tasks), 1)
     return relative
 
 
@@ -140,6 +147,17 @@ def earlier_estimates(annotations: Annotations, table: pd.DataFrame) -> dict[tup
     if not found:
         raise RealmError(f"--prior: {_why_nobody(annotations, table)}. Give the expertise.csv of a run with the same.")
     return found
+
+
+def expertise_prior(
+    found: dict[tuple[int, int], list[float]], shape: tuple[int, int], otherwise: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    """The a and b of a Beta on expertise for each cell, most probable at the earlier estimate. Shapes (cells,)."""
+    right, wrong = (np.full(shape, number) for number in otherwise)
+    for cell, numbers in found.items():
+        more, less = _beta_of(0.0, *numbers)
+        right[cell], wrong[cell] = 1 + more, 1 + less
+    return right.reshape(-1), wrong.reshape(-1)
 
 
 def named_cells(annotations: Annotations, table: pd.DataFrame) -> npt.NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 With several labels per item agreement shows how often the model is right, whatever it claims; P(k|Q)^(1/T), normalised,
 then makes a better prior for an item than P itself where the model is too sure (T above 1) or not sure enough. With one
-label per item T cannot be told from the annotators' expertise, and stays 1.
+label per item T cannot be told from the annotators' expertise, and stays 1; a few items with more move it little.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from realm.inference.posterior import Floats, check_log_probs, log_normalise, lo
 
 SOFTEST, SHARPEST = 20.0, 0.2
 ROUNDS = 30
+SPREAD = 0.3
+"""How far log T is expected to lie from 0 before anything is seen: what a handful of items say is not believed."""
 
 
 def temperature(annotations: Annotations, log_probs: npt.ArrayLike, *, start: float = 0.5) -> float:
-    """The T that maximises the joint likelihood of all annotations together with everyone's expertise.
+    """The T that maximises the joint likelihood of all annotations together with everyone's expertise, times a prior.
 
-    `log_probs` is (items, Kmax); `start` the beta to start from. Expertise and T are improved in turn, so the
-    likelihood never falls. 1.0 where no item has two annotations.
+    `log_probs` is (items, Kmax); `start` the beta to start from. log T is normal around 0 beforehand. Expertise and T
+    are improved in turn, so the product never falls. 1.0 where no item has two annotations.
     """
     scores = check_log_probs(annotations, log_probs)
     shared = annotations.take_items(np.flatnonzero(annotations.annotations_per_item > 1))
@@ -43,6 +45,15 @@ def temperature(annotations: Annotations, log_probs: npt.ArrayLike, *, start: fl
     return current
 
 
+def softening(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
+    """The T that probabilities out of fold are brought to: what agreement bears out, and 1 at least.
+
+    T below 1 would say that the model is better than it claims: so do the crowd's common mistakes, once it has learnt
+    them.
+    """
+    return max(temperature(annotations, log_probs), 1.0)
+
+
 def tempered(log_probs: Floats, temperature: float) -> Floats:
     """log of P^(1/T), normalised. Shape (items, Kmax)."""
     return log_normalise(log_probs / temperature)
@@ -56,7 +67,8 @@ def _best(annotations: Annotations, log_probs: Floats, beta: Floats) -> float:
         prior = tempered(log_probs, float(np.exp(log_temperature)))
         both = prior + votes
         top = both.max(axis=1)
-        return -float((top + np.log(np.exp(both - top[:, None]).sum(axis=1))).sum())
+        likelihood = float((top + np.log(np.exp(both - top[:, None]).sum(axis=1))).sum())
+        return 0.5 * (log_temperature / SPREAD) ** 2 - likelihood
 
     bounds = (np.log(SHARPEST), np.log(SOFTEST))
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x))

@@ -29,7 +29,7 @@ def solve(
     cell: npt.ArrayLike,
     n_cells: int,
     *,
-    prior: tuple[float, float] = PRIOR,
+    prior: tuple[npt.ArrayLike, npt.ArrayLike] = PRIOR,
     start: npt.ArrayLike | None = None,
     tol: float = 1e-9,
     max_iter: int = 100,
@@ -41,6 +41,7 @@ def solve(
     | p | (annotations,) | P(label|Q) of each annotation, recorded before it was trained on |
     | options | (annotations,) or scalar | K of its item |
     | cell | (annotations,) | which beta it speaks of |
+    | prior | two numbers or (n_cells,) each | the Beta's a and b, 1 or more |
     | start | (n_cells,) | betas to start from |
 
     Newton steps on the derivative, which falls throughout (the problem is concave); a step that leaves the interval in
@@ -50,7 +51,8 @@ def solve(
         >>> solve([0.9, 0.9, 0.9, 0.1], 2, [0, 0, 0, 0], 1, prior=(1.0, 1.0)).round(3).tolist()
         [0.625]
     """
-    if min(prior) < 1:
+    right, wrong = (np.asarray(number, np.float64) - 1 for number in prior)
+    if min(right.min(initial=0.0), wrong.min(initial=0.0)) < 0:
         raise RealmError(f"the prior of the expertise update must be Beta(a, b), a and b 1 or more, not {prior}.")
     cells = np.asarray(cell, dtype=np.int64)
     guess = np.broadcast_to(1.0 / np.asarray(options, np.float64), cells.shape)
@@ -59,8 +61,8 @@ def solve(
     beta = np.full(n_cells, 0.5) if start is None else np.clip(np.asarray(start, np.float64), 2 * EDGE, 1 - 2 * EDGE)
     for _ in range(max_iter):
         slope = gain / np.maximum(guess + beta[cells] * gain, 1e-12)
-        first = np.bincount(cells, slope, minlength=n_cells) + (prior[0] - 1) / beta - (prior[1] - 1) / (1 - beta)
-        bend = (prior[0] - 1) / beta**2 + (prior[1] - 1) / (1 - beta) ** 2
+        first = np.bincount(cells, slope, minlength=n_cells) + right / beta - wrong / (1 - beta)
+        bend = right / beta**2 + wrong / (1 - beta) ** 2
         bend += np.bincount(cells, slope**2, minlength=n_cells)
         low, high = np.where(first >= 0, beta, low), np.where(first <= 0, beta, high)
         step = beta + first / np.maximum(bend, 1e-12)
@@ -93,7 +95,8 @@ class ExpertiseRecord:
         shape: tuple[int, int],
         prior: tuple[float, float] = PRIOR,
     ) -> None:
-        self.shape, self.prior = shape, prior
+        self.shape = shape
+        self.prior: tuple[npt.ArrayLike, npt.ArrayLike] = prior
         self._cell: Indices = np.asarray(annotator, np.int64) * shape[1] + np.asarray(task, np.int64)
         self._guess: Floats = 1.0 / np.asarray(options, np.float64)
         self.p: Floats = np.full(len(self._cell), np.nan)

@@ -59,7 +59,7 @@ class Estimate:
     | chance | (annotators, tasks) | accuracy of a guesser on the same items: mean(1/K) |
     | n | (annotators, tasks) | annotations |
     | posterior | (items, Kmax) | P(true label = k | everything), from `beta` |
-    | relative_tasks | (tasks,) | one label per item and no gold: absolute values hang on the model's calibration |
+    | relative_tasks | (tasks,) | mostly one label per item and no gold: values hang on the model's calibration |
     """
 
     beta: Floats
@@ -73,7 +73,7 @@ class Estimate:
 
     @property
     def relative(self) -> bool:
-        """True where no task has an item with two annotations (or gold): only ratios of betas are pinned down."""
+        """True where in every task most items have one annotation and no gold: only ratios of betas are known."""
         return bool(self.relative_tasks.all())
 
 
@@ -242,12 +242,18 @@ def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
     return chosen
 
 
-def table(annotations: Annotations, estimate: Estimate, trained: npt.ArrayLike | None = None) -> pd.DataFrame:
+def table(
+    annotations: Annotations,
+    estimate: Estimate,
+    trained: npt.ArrayLike | None = None,
+    probabilities: str | None = None,
+) -> pd.DataFrame:
     """One row per annotator and task with annotations, the most accurate first within a task.
 
     Columns: annotator, task, expertise (re-estimated), expertise_trained (sigma(omega), where `trained` (annotators,
     tasks) is given), accuracy, low, high, annotations, agreement (share of the labels that are the posterior's),
-    verdict, scale (`absolute`, or `relative` with one label per item).
+    verdict, scale (`absolute`, or `relative` with mostly one label per item), and `probabilities` as given (`in-sample`
+    or `out of fold`: what the model's P was when it judged them).
     """
     import pandas as pd
 
@@ -271,6 +277,8 @@ def table(annotations: Annotations, estimate: Estimate, trained: npt.ArrayLike |
         "verdict": verdicts(estimate)[person, task],
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }
+    if probabilities is not None:
+        columns["probabilities"] = np.full(len(person), probabilities, dtype=object)
     order = np.lexsort((person, -estimate.accuracy[person, task], task))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 

@@ -123,11 +123,12 @@ def votes_in_words(annotations: Annotations, names: OptionNames) -> list[str]:
     return [", ".join(said[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
-def labels_table(annotations: Annotations, posterior: Floats) -> pd.DataFrame:
+def labels_table(annotations: Annotations, posterior: Floats, probabilities: str | None = None) -> pd.DataFrame:
     """The most probable label of every item, one row per item.
 
     Columns: item, task, text, label, confidence (posterior probability of the label), runner_up, votes,
-    annotations, majority_disagrees (another option has more votes than the label given here).
+    annotations, majority_disagrees (another option has more votes than the label given here), and `probabilities` as
+    given (`in-sample` or `out of fold`: what the model's P was).
     """
     import pandas as pd
 
@@ -143,7 +144,7 @@ def labels_table(annotations: Annotations, posterior: Floats) -> pd.DataFrame:
     votes = votes.reshape(posterior.shape)
     names = OptionNames(annotations)
     task_names = np.array([task.name for task in annotations.tasks], dtype=object)
-    return pd.DataFrame(
+    made = pd.DataFrame(
         {
             "item": annotations.item_ids.to_pylist(),
             "task": task_names[annotations.item_tasks],
@@ -156,3 +157,4 @@ def labels_table(annotations: Annotations, posterior: Floats) -> pd.DataFrame:
             "majority_disagrees": votes.max(axis=1, initial=0) > votes[items, best],
         }
     )
+    return made if probabilities is None else made.assign(probabilities=probabilities)

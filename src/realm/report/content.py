@@ -44,8 +44,11 @@ def cards(data: RunData) -> list[Card]:
     changed = int(data.overruled.sum())
     sure = int((data.confidence >= SURE).sum())
     unit = "pairs of annotator and task" if data.several_tasks else "annotators"
+    given = f"{percent(shares[0])} of all annotations"
+    if data.estimate.relative_tasks.any():
+        given += "; relative values, as far as the model's certainty can be trusted"
     found = [
-        Card(f"{people[0]:,} of {sum(people):,}", f"{unit} found reliable", f"{percent(shares[0])} of all annotations"),
+        Card(f"{people[0]:,} of {sum(people):,}", f"{unit} found reliable", given),
         Card(percent(sure / max(table.n_items, 1)), f"of the labels are {percent(SURE)} sure or more",
              f"{sure:,} of {plural(table.n_items, 'item')}"),
     ]  # fmt: skip
@@ -113,8 +116,9 @@ def notices(data: RunData) -> list[Limit]:
         found.append(
             Limit(
                 "Relative values",
-                f"Each item has one label{where}, so nobody can be checked against anybody: accuracies show who is "
-                "better than whom, and their level hangs on how well the model's certainty is calibrated (see Labels).",
+                f"Most items have one label{where}, so hardly anybody can be checked against anybody: accuracies show "
+                "who is better than whom, and their level hangs on how well the model's certainty is calibrated (see "
+                "Labels).",
             )
         )
     if not data.out_of_fold:
@@ -223,7 +227,9 @@ def _rates(settings: dict[str, Any]) -> str | None:
     if "learning_rate" not in settings:
         return None
     said = f"model {settings['learning_rate']:g}"
-    if settings.get("method") == "realm" and "expertise_learning_rate" in settings:
+    if settings.get("method") == "realm" and settings.get("expertise_update") == "em":
+        said += ", expertise solved for (em), no rate"
+    elif settings.get("method") == "realm" and "expertise_learning_rate" in settings:
         said += f", expertise {settings['expertise_learning_rate']:g}"
     return said
 
@@ -300,7 +306,7 @@ def limits(data: RunData) -> list[Limit]:
         found.append(
             Limit(
                 "One label per item",
-                "Where nobody labels the same item twice, expertise is known up to a common factor only. Compare "
+                "Where few items are labelled by two people, expertise is known up to a common factor only. Compare "
                 "annotators with each other; do not read a figure as a share of right answers.",
             )
         )

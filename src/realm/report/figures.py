@@ -80,13 +80,14 @@ class Calibration:
 def calibration(data: RunData) -> Calibration | None:
     """The model's confidence held against gold where the run used it, else against the annotators alone.
 
+    In-sample the model was trained on that gold, so that being right there says nothing, and the annotators judge.
     With several labels per item they are weighed by their expertise, the model having no say; with one label per item
     the label as given is all there is, and its errors count against the model.
     """
     table = data.annotations
     favourite = data.model_probs.argmax(axis=1)
     sure = data.model_probs.max(axis=1)
-    if table.gold is not None and (table.gold != UNKNOWN).any():
+    if data.out_of_fold and table.gold is not None and (table.gold != UNKNOWN).any():
         items = np.flatnonzero(table.gold != UNKNOWN)
         confirmed, judge = (table.gold[items] == favourite[items]).astype(np.float64), "gold"
     elif not data.one_label_each:

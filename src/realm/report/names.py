@@ -41,7 +41,10 @@ def _numbered(names: Sequence[str]) -> dict[str, str]:
 def _without_names(run: RunData, names: Iterable[str]) -> RunData:
     holds = _pattern(names)
     metrics = {**run.metrics, "warnings": [_hidden(text, holds) for text in run.metrics.get("warnings", [])]}
-    return replace(run, name=_hidden(run.name, holds), config=_hidden(run.config, holds), metrics=metrics)
+    config = _hidden(run.config, holds)
+    for name in {"realm", "versions"} & run.config.keys():  # numbers of packages; somebody called 2 is not in them
+        config[name] = run.config[name]
+    return replace(run, name=_hidden(run.name, holds), config=config, metrics=metrics)
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[str]:

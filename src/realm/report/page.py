@@ -119,7 +119,7 @@ def _rankings(data: RunData) -> list[Figure]:
         pool = figures.pool(data, task)
         caption = f"{content.plural(len(pool.names), 'annotator')}, most accurate first"
         caption = f"{pool.task}: {caption}" if pool.task else caption
-        note = "relative values: one label per item" if data.estimate.relative_tasks[task] else ""
+        note = "relative values: mostly one label per item" if data.estimate.relative_tasks[task] else ""
         made.append(Figure(people.ranking(pool, beside=data.several_tasks), caption, note))
     return made
 

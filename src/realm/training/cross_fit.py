@@ -21,6 +21,13 @@ logger = logging.getLogger(__name__)
 DISAGREEMENT = 0.5
 
 
+def expected(trainer: RealmTrainer, seconds_per_step: float) -> float:
+    """Seconds that the folds will take: all but one in k of the items each, or as many steps where those are fixed."""
+    folds = trainer.args.cross_fit
+    times = folds if trainer.args.max_steps > 0 else folds - 1
+    return float(seconds_per_step * trainer.state.max_steps * times)
+
+
 def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
     """Train one model per fold of items (equal texts together), each from the full run's omega; score its fold.
 
@@ -47,6 +54,8 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
         config = replace(trainer.args, **settings)
         part = RealmTrainer(trainer.model_name, kept, config)
         part.remove_callback(PrinterCallback)
+        if trainer.prior is not None:
+            part.carry_in(trainer.prior)
         if part.channel is not None and trainer.channel is not None:
             with torch.no_grad():
                 part.channel.omega.copy_(trainer.channel.omega)

@@ -13,7 +13,8 @@ from transformers import TrainerCallback
 
 from realm.annotations import Annotations
 from realm.channels import MixtureChannel
-from realm.inference.em_update import ExpertiseRecord
+from realm.inference.beforehand import expertise_prior
+from realm.inference.em_update import PRIOR, ExpertiseRecord
 from realm.training.config import RealmConfig
 
 RECORD = "record.safetensors"
@@ -41,7 +42,7 @@ class ExpertiseSolver(TrainerCallback):
     trained on the annotation in the same epoch. From the second epoch on, the model was trained on it an epoch before:
     harmless while other annotators of the item, or what the model knows, speak against a guess, and measured to be
     better than keeping the first p for good, but not for many epochs with one annotation per item
-    (`memorising`). Annotations of gold items are judged by the gold instead.
+    (`memorising`). Annotations of gold items are judged by the gold instead, from the first step on.
     """
 
     def __init__(self, channel: MixtureChannel, annotations: Annotations) -> None:
@@ -54,7 +55,14 @@ class ExpertiseSolver(TrainerCallback):
         shape = (table.n_annotators, len(table.tasks))
         tasks = table.item_tasks[table.item]
         self.record = ExpertiseRecord(table.option_counts[table.item], table.annotator, tasks, shape)
+        if self.gold is not None:
+            known = np.flatnonzero(np.isfinite(self.gold))
+            self.record.update(known, self.gold[known])
         self._pending: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def carry_in(self, found: dict[tuple[int, int], list[float]]) -> None:
+        """Let earlier estimates, (annotator, task) to expertise, accuracy, low and high, stand for the prior."""
+        self.record.prior = expertise_prior(found, self.record.shape, PRIOR)
 
     def observe(self, index: Tensor, label_log_probs: Tensor) -> None:
         """What a forward said of these annotations, (annotations,) each."""

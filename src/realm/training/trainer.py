@@ -20,7 +20,7 @@ from transformers.training_args import OptimizerNames
 from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.inference.beforehand import earlier_estimates, expert_rows
-from realm.inference.calibration import temperature, tempered
+from realm.inference.calibration import softening, tempered
 from realm.inference.evaluate import check_test, evaluate
 from realm.inference.expertise import EXPERT
 from realm.inference.predict import Scores, score
@@ -175,8 +175,10 @@ class RealmTrainer(SavingTrainer):
             encoded = self.encoded if table == "train" else self.encoded_test
             self._caches[table] = None
             if encoded is not None and self.args.train_layers and self.args.cache_gb:
-                bar = not self.args.disable_tqdm
-                self._caches[table] = TrunkCache(self.scorer, encoded, self.args.cache_gb, bar, self.args.cache_dtype)
+                bar, beside = not self.args.disable_tqdm, self._caches.get("train")
+                self._caches[table] = TrunkCache(
+                    self.scorer, encoded, self.args.cache_gb, bar, self.args.cache_dtype, beside
+                )
         return self._caches[table]
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
@@ -297,8 +299,11 @@ class RealmTrainer(SavingTrainer):
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
         if self.args.cross_fit:
-            seconds = (time.monotonic() - began) * (self.args.cross_fit - 1)
             if self.is_world_process_zero():
+                from realm.training.cross_fit import expected
+
+                here = self.state.global_step - (0 if found is None else int(found.name.rpartition("-")[2]))
+                seconds = expected(self, (time.monotonic() - began) / max(here, 1))
                 logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
             self._cross_fit_or_say()
         if self.args.write_run:
@@ -331,6 +336,8 @@ class RealmTrainer(SavingTrainer):
             for place, (expertise, *_) in found.items():
                 beta[place] = min(max(expertise, 0.01), 0.99)
             self.channel.place(beta)
+        if self._solver is not None:
+            self._solver.carry_in(found)
 
     def trajectory(self) -> list[tuple[int, npt.NDArray[np.float32]]]:
         """(step, omega) at every logging step."""
@@ -351,9 +358,7 @@ class RealmTrainer(SavingTrainer):
         from realm.training.cross_fit import cross_fit
 
         found = cross_fit(self, folds)
-        # Agreement between annotators shows how often the model is right; with one label per item T stays 1. T below 1
-        # would say that the model is better than it claims: so do the crowd's common mistakes, once it has learnt them.
-        self.temperature = max(temperature(self.annotations, found.log_probs), 1.0)
+        self.temperature = softening(self.annotations, found.log_probs)
         self._scores = Scores(tempered(found.log_probs, self.temperature))
         self.probabilities = f"out of fold ({folds} folds)"
         return self._scores
@@ -379,7 +384,7 @@ class RealmTrainer(SavingTrainer):
         from realm.inference.expertise import table
 
         trained = None if self.channel is None else self.channel.expertise().double().numpy()
-        return table(self.annotations, self.estimate(), trained=trained)
+        return table(self.annotations, self.estimate(), trained, self.probabilities)
 
 
 def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:
