@@ -54,7 +54,7 @@ def test_labels_confidence_and_annotators_are_those_of_the_estimator() -> None:
     np.testing.assert_array_equal(found.labels, model.labels_)
     assert found.labels.dtype == np.int32
     np.testing.assert_allclose(found.confidence, model.posterior_.max(axis=1))
-    assert found.annotators.columns.tolist() == ["annotator", "task", "accuracy", "annotations"]
+    assert found.annotators.columns.tolist() == ["annotator", "task", "accuracy", "low", "high", "annotations"]
     assert found.annotators["annotations"].sum() == table.n_annotations
     assert not found.warnings
 

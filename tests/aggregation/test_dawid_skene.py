@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from realm.aggregation import DawidSkene, MajorityVote
+from realm.aggregation import DawidSkene, Glad, MajorityVote, OneCoin
 from realm.aggregation.em import gold_start
 from realm.aggregation.votes import votes
 from realm.errors import RealmError
@@ -55,7 +55,7 @@ def tables(draw: st.DrawFn, max_options: int = 4) -> Triples:
 def test_agrees_with_crowdkit_on_any_table(table: Triples, iterations: int) -> None:
     # crowd-kit knows only the items and labels that occur, so number them without gaps.
     columns = [np.unique(column, return_inverse=True)[1] for column in zip(*table, strict=True)]
-    assume(columns[2].max() > 0)
+    assume(columns[2].max() > 0 and np.bincount(columns[0]).max() > 1)
     ours = DawidSkene(max_iter=iterations, tol=0).fit(*columns)
     np.testing.assert_allclose(ours.posterior_, crowdkit_posterior(*columns, iterations), atol=1e-4)
 
@@ -71,6 +71,7 @@ def test_agrees_with_plain_loops_where_options_are_few_and_some_gold_is_known(
     np.maximum.at(largest, columns[0], columns[2])
     option_counts = [random.randint(int(low) + 1, k) for low in largest]
     gold = [random.choice([-1, -1, random.randrange(count)]) for count in option_counts]
+    assume(np.bincount(columns[0]).max() > 1)
     ours = DawidSkene(max_iter=iterations, tol=0, smoothing=smoothing).fit(
         *columns, n_options=k, option_counts=option_counts, gold=gold
     )
@@ -184,4 +185,13 @@ def test_gold_sees_through_a_clique() -> None:
 @pytest.mark.parametrize("settings_", [{"max_iter": 0}, {"tol": -1.0}, {"smoothing": -0.1}])
 def test_refuses_settings_that_mean_nothing(settings_: dict[str, float]) -> None:
     with pytest.raises(RealmError, match="or more"):
-        DawidSkene(**settings_).fit([0], [0], [0])
+        DawidSkene(**settings_).fit([0, 0], [0, 1], [0, 0])
+
+
+@pytest.mark.parametrize("kind", [DawidSkene, OneCoin, Glad])
+def test_refuses_votes_that_nothing_can_be_held_against(kind: type[DawidSkene | OneCoin | Glad]) -> None:
+    """Everyone would be called perfect."""
+    votes = [0, 1, 2, 3], [0, 1, 0, 1], [0, 1, 1, 0]
+    with pytest.raises(RealmError, match="no item has two annotations"):
+        kind().fit(*votes)
+    kind().fit(*votes, gold=[0, -1, -1, -1])

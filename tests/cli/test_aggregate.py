@@ -78,7 +78,9 @@ def test_json_is_whole_and_unmarked(run: Run, labels: Path) -> None:
     found = json.loads(out)
     assert (found["method"], found["seed"], found["used_gold"]) == ("majority", 3, False)
     assert len(found["labels"]) == 8 and found["labels"][1]["label"] == "yes"
-    assert found["annotators"][2] == {"annotator": "=CY()", "accuracy": 0.0, "annotations": 8}
+    worst = found["annotators"][2]
+    assert 0.2 < worst.pop("high") < 0.3, "8 labels are few"
+    assert worst == {"annotator": "=CY()", "accuracy": 0.0, "low": 0.0, "annotations": 8}
 
 
 def test_gold_is_used_only_when_asked(run: Run, labels: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from realm.aggregation.dawid_skene import DawidSkene
 from realm.aggregation.glad import Glad
 from realm.aggregation.majority import MajorityVote
 from realm.aggregation.one_coin import OneCoin
+from realm.aggregation.votes import Floats
 from realm.aggregation.weighted_majority import WeightedMajority
 from realm.errors import RealmError
 
@@ -126,10 +127,19 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
         else:
             confidence[items[known]] = model.posterior_[known, model.labels_[known]]
         counts = np.bincount(annotator, minlength=len(people))
-        rows.append(
-            pd.DataFrame({"annotator": names[people], "task": task.name, "accuracy": accuracy, "annotations": counts})
-        )
+        low, high = _interval(accuracy, counts)
+        about = {"annotator": names[people], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
+        rows.append(pd.DataFrame({**about, "annotations": counts}))
     return Aggregate(labels, confidence, pd.concat(rows, ignore_index=True), warnings)
+
+
+def _interval(accuracy: Floats, counts: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """The equal-tailed 95% interval of each accuracy under Jeffreys' prior, the labels that were found being true."""
+    from scipy.stats import beta
+
+    right = accuracy * counts
+    low, high = (beta.ppf(tail, right + 0.5, counts - right + 0.5) for tail in (0.025, 0.975))
+    return np.where(accuracy <= 0, 0.0, low), np.where(accuracy >= 1, 1.0, high)
 
 
 def _check_overlap(

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from realm.aggregation.base import Aggregator
-from realm.aggregation.em import FLOOR, Climb, class_shares, climb, gold_start, log_priors, normalise
+from realm.aggregation.em import FLOOR, Climb, class_shares, climb, gold_start, log_priors, need_overlap, normalise
 from realm.aggregation.votes import Floats, Votes
 from realm.errors import RealmError
 
@@ -62,6 +62,7 @@ class DawidSkene(Aggregator):
     def _fit(self, found: Votes) -> Floats:
         if self.smoothing < 0:
             raise RealmError(f"smoothing must be 0 or more, not {self.smoothing}.")
+        need_overlap(found)
         k = found.n_options
         pair = found.annotator * k + found.label
         matrix = found.matrix(pair, found.n_annotators * k)

@@ -45,6 +45,16 @@ def climb(step: Callable[[], tuple[float, float]], max_iter: int, tol: float, n_
     return path
 
 
+def need_overlap(found: Votes) -> None:
+    """Refuse votes of which no two are about the same item, and none about one with gold."""
+    gold = found.gold is not None and bool((found.gold[found.item] != UNKNOWN).any())
+    if len(found.item) and not gold and np.bincount(found.item).max() < 2:
+        raise RealmError(
+            "no item has two annotations, and none has gold: every vote is unanimous, and EM would call everybody "
+            "perfect. Collect a second label for some items."
+        )
+
+
 def gold_start(found: Votes) -> Floats | None:
     """The posterior (items, options) by votes weighed by each annotator's accuracy on gold; None without any gold.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from realm.aggregation.base import Aggregator
-from realm.aggregation.em import Climb, climb, gold_start, normalise
+from realm.aggregation.em import Climb, climb, gold_start, need_overlap, normalise
 from realm.aggregation.votes import Floats, Ints, Votes
 
 SWEEPS = 20
@@ -63,6 +63,7 @@ class Glad(Aggregator):
     n_iter_: int = field(init=False, repr=False)
 
     def _fit(self, found: Votes) -> Floats:
+        need_overlap(found)
         path, posterior, fitting = self._climb(found, None)
         if (start := gold_start(found)) is not None:
             other = self._climb(found, start)

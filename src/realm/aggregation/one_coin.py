@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from realm.aggregation.base import Aggregator
-from realm.aggregation.em import FLOOR, Climb, class_shares, climb, gold_start, log_priors, normalise
+from realm.aggregation.em import FLOOR, Climb, class_shares, climb, gold_start, log_priors, need_overlap, normalise
 from realm.aggregation.votes import Floats, Votes
 
 
@@ -49,6 +49,7 @@ class OneCoin(Aggregator):
     n_iter_: int = field(init=False, repr=False)
 
     def _fit(self, found: Votes) -> Floats:
+        need_overlap(found)
         path, posterior = self._climb(found, found.vote_shares())
         if (start := gold_start(found)) is not None:
             other = self._climb(found, start)

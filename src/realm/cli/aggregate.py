@@ -51,7 +51,8 @@ def aggregate(
             refuse_input(path, file)
     annotations = source.read(file)
     found = find_labels(annotations, method, seed, use_gold=use_gold)
-    labels, annotators = found.table(annotations).round({"confidence": 6}), found.annotators.round({"accuracy": 6})
+    labels = found.table(annotations).round({"confidence": 6})
+    annotators = found.annotators.round({"accuracy": 6, "low": 6, "high": 6})
     if len(annotations.tasks) == 1:
         labels, annotators = labels.drop(columns="task"), annotators.drop(columns="task")
     for warning in [*annotations.ledger.warnings, *found.warnings]:
