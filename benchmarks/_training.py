@@ -1,8 +1,5 @@
 """Training beside a plain `transformers.Trainer` that has one row per annotation.
 
-    python -m benchmarks.training            # about half an hour on one core
-    python -m benchmarks.training --quick    # tiny models, seconds, no targets
-
 Three sides, each in a process of its own, train epoch after epoch in turn: REALM; the rival at its best (rows grouped
 by length, logits at the answer alone); the rival as it comes. The first two take the micro-batch that is fastest for
 them, found where every item has one row: the rows of an item are alike, so more of them change nothing. Nothing counts
@@ -199,12 +196,12 @@ def compare_all(name: str, model: str, cases: list[Case], targets: Targets) -> l
 
 
 def fastest_micro(pipe: Connection, cases: list[Case]) -> int:
-    """The micro-batch, of those that divide every case's step, in which the last case's second epoch is fastest."""
+    """The micro-batch, of those that divide every case's step, in which the last case is fastest once it is warm."""
     taken = {}
     for micro in (size for size in TRIED if all(case.items % size == 0 for case in cases)):
         ask(pipe, "prepare", cases[-1], micro)
         ask(pipe, "epoch")
-        taken[micro] = ask(pipe, "epoch").seconds
+        taken[micro] = min(ask(pipe, "epoch").seconds for _ in range(2))
     return min(taken, key=lambda micro: taken[micro])
 
 
@@ -234,22 +231,11 @@ def row(name: str, case: Case, taken: dict[str, list[Result]], apart: float, tar
     ]
 
 
-def main() -> None:
-    """Print the table; fail where a target is missed or the sides did not do the same work."""
-    targets = _sides.start(__doc__)
-    with tempfile.TemporaryDirectory() as folder:
-        # An optimiser step weighs more beside a smaller model, so it gets twice the items to a step; the default is 64.
-        t5 = _material.save_t5(Path(folder) / "t5", targets.quick)
-        rows = compare_all("T5-small shape", t5, [replace(case, items=2 * case.items) for case in CASES], targets)
-        if targets.quick:
-            rows += compare_all("tiny decoder", _material.save_causal(Path(folder) / "causal"), CASES, targets)
-        else:
-            rows += compare_all("SmolLM2-135M", "smollm2-135m", CASES, targets)
+def show(name: str, model: str, targets: Targets, steps: int = 1) -> None:
+    """Print the table of a model, with `steps` times the items in a step; fail where a target is missed."""
+    cases = [replace(case, items=steps * case.items) for case in CASES]
     columns = ["model", "regime", "annotations per step", *(f"{side}, annotations/s" for side in SIDES)]
     columns += ["over tuned", "over defaults", "target", "gradients apart", "peak MB"]
+    rows = compare_all(name, model, cases, targets)
     _sides.show("Annotations per second of processor, medians of five epochs taken in turn", columns, rows)
     targets.finish()
-
-
-if __name__ == "__main__":
-    main()
