@@ -72,7 +72,7 @@ def replaceable(path: Path) -> Path:
     """Where a file is to be put: what a link points to. A device or a folder is refused, which would be replaced."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise RealmError(f"{path} is no file that could be replaced, but a folder or a device. Name a file.")
+        raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
     return path
 
 
