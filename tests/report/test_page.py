@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from realm.annotations import Annotations
 from realm.errors import RealmError
 from realm.inference.expertise import Estimate, estimate
+from realm.report import roster
 from realm.report.page import render, write_report
 from realm.report.reading import RunData, Trajectory, read_run
 from realm.report.visible import visible
@@ -140,6 +142,23 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
         tmp_path / "seen", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold="used in training"
     )
     assert "Judged against gold" not in page_of(in_sample).text, "the model was trained on that gold"
+
+
+def test_a_table_without_room_leaves_out_those_with_the_fewest_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not those at the end of the ranking, who are looked for."""
+    table, log_probs, _ = large(400, 60, 3)
+    few = (table.annotator >= 30) & (np.arange(len(table.annotator)) % 4 > 0)
+    table = table.keep_annotations(~few)
+    run = write_run(tmp_path / "run", table, log_probs, found=estimate(table, log_probs))
+    monkeypatch.setattr(roster, "ROWS_BYTES", 2500)
+    data = read_run(run)
+    said, left_out = roster.rows(data)
+    kept = json.loads(said)
+    shown, counts = kept["n"], np.sort(data.estimate.n[data.estimate.n > 0])[::-1]
+    assert 0 < left_out == len(counts) - len(shown) and sorted(shown, reverse=True) == counts[: len(shown)].tolist()
+    assert kept["accuracy"] == sorted(kept["accuracy"], reverse=True)
 
 
 def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> None:

@@ -40,7 +40,10 @@ def columns(data: RunData) -> list[tuple[str, str, str, bool]]:
 
 
 def rows(data: RunData) -> tuple[Markup, int]:
-    """All rows for the page's script, as columns of whole hundredths of a percent, and how many it leaves out."""
+    """All rows for the page's script, as columns of whole hundredths of a percent, and how many it leaves out.
+
+    Where there is no room for all, those with the fewest labels go first.
+    """
     estimate, cells = data.estimate, data.ranked
     names = [clipped(visible(name), LONGEST_NAME) for name in data.annotations.annotators]
     tasks = [clipped(visible(name), LONGEST_NAME) for name in data.task_names]
@@ -65,7 +68,8 @@ def rows(data: RunData) -> tuple[Markup, int]:
         size = len(said.encode())
         if size <= ROWS_BYTES or len(cells) <= FIRST_ROWS:
             return said, len(data.ranked) - len(cells)
-        cells = cells[: max(int(len(cells) * 0.95 * ROWS_BYTES / size), FIRST_ROWS)]
+        kept = max(int(len(cells) * 0.95 * ROWS_BYTES / size), FIRST_ROWS)
+        cells = cells[np.sort(np.argsort(-estimate.n[who, task], kind="stable")[:kept])]
 
 
 def _whole(values: Any) -> list[int | None]:
