@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from realm.training import Run
 from tests.tiny import crowd
 
 
@@ -197,3 +198,35 @@ def test_eval_steps_without_a_test_table_are_refused(files, realm_cli, tmp_path)
     code, _, error = realm_cli("train", files / "labels.csv", *words)
     assert code == 2 and "give --test too" in error
     assert not (tmp_path / "run").exists()
+
+
+def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, realm_cli, tmp_path, caplog) -> None:
+    """What the flags ask for is in the files that a person reads."""
+    table = crowd(40, (0.95, 0.9, 0.3))
+    table.to_pandas().drop(columns="gold").to_csv(tmp_path / "labels.csv", index=False)
+    known = table.to_pandas()[["item", "gold"]].drop_duplicates().head(30)
+    known.to_csv(tmp_path / "gold.csv", index=False)
+    common = ["train", tmp_path / "labels.csv", "--model", tiny_model("bert"), "--steps", 2, "--output"]
+
+    code, _, error = realm_cli(*common, tmp_path / "gold", "--use-gold", "--gold-items", tmp_path / "gold.csv")
+    assert code == 0, error
+    assert Run.open(tmp_path / "gold").config["gold"] == "used in training"
+    labels = pd.read_csv(tmp_path / "gold" / "labels.csv").set_index("item")["label"]
+    assert (labels[known["item"]].to_numpy() == known["gold"].to_numpy()).all(), "gold is the label where it is known"
+    trained = pd.read_csv(tmp_path / "gold" / "expertise.csv").set_index("annotator")["expertise_trained"]
+    assert trained["w0"] > 0.8 > trained["w2"], "two steps from where gold put them"
+
+    code, _, error = realm_cli(*common, tmp_path / "no", "--gold-items", tmp_path / "gold.csv")
+    assert code == 2 and "--use-gold" in error
+
+    code, _, error = realm_cli(
+        *common, tmp_path / "second", "--prior", tmp_path / "gold" / "expertise.csv", "--expert", "w1", "--cross-fit", 2
+    )
+    assert code == 0, error
+    assert "it knows 3 of the 3 annotators" in error and "cross-fit: 2 folds to train, about" in caplog.text
+    found = pd.read_csv(tmp_path / "second" / "expertise.csv").set_index("annotator")
+    assert set(found["probabilities"]) == {"out of fold (2 folds)"}
+    assert found["expertise"]["w1"] == pytest.approx(0.999) and found["low"]["w1"] == found["high"]["w1"]
+    assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"out of fold (2 folds)"}
+    page = (tmp_path / "second" / "report.html").read_text()
+    assert "an earlier estimate of expertise" in page and "out of fold (2 folds)" in page
