@@ -2,8 +2,9 @@
 
 Three sides, each in a process of its own, train epoch after epoch in turn: REALM; the rival at its best (rows grouped
 by length, logits at the answer alone); the rival as it comes. The first two take the micro-batch that is fastest for
-them, found where every item has one row: the rows of an item are alike, so more of them change nothing. Nothing counts
-unless all took as many annotations to an optimiser step and the same annotations gave the same gradient.
+them: REALM case by case, since it pads items of different lengths; the rival as found where every item has one row,
+since the rows of an item are alike and more of them change nothing. Nothing counts unless all took as many annotations
+to an optimiser step and the same annotations gave the same gradient.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks import _material, _rival, _sides
 from benchmarks._sides import Result, Targets, ask, median, peak_of
 
 SIDES = ("realm", "trainer, tuned", "trainer, defaults")
-ROUNDS = 5
+ROUNDS, TRIALS = 5, 2
 MICRO = 8
 TRIED = (4, 8, 16, 32)
 """Micro-batches among which REALM and the tuned rival have their choice; the defaults are 8."""
@@ -50,7 +51,7 @@ CASES = [
 
 @dataclass(frozen=True)
 class Setup(_sides.Setup):
-    rounds: int
+    epochs: int
 
 
 def serve(side: str, setup: Setup, pipe: Connection) -> None:
@@ -144,7 +145,7 @@ def ours(setup: Setup, case: Case, micro: int) -> Epochs:
         setup.folder,
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=case.items // micro,
-        num_train_epochs=setup.rounds,
+        num_train_epochs=setup.epochs,
     )
     counts: list[int] = []
     loss = trainer.compute_loss
@@ -163,7 +164,7 @@ def theirs(setup: Setup, case: Case, tuned: bool, micro: int) -> Epochs:
 
     table = _material.crowd(case.items, case.per_item)
     scorer: Any = load_scorer(setup.model, table)
-    settings = {"num_train_epochs": setup.rounds, "lr_scheduler_type": "cosine"}
+    settings = {"num_train_epochs": setup.epochs, "lr_scheduler_type": "cosine"}
     trainer = _rival.trainer(table, scorer, Path(setup.folder), case.annotations, tuned, micro=micro, **settings)
 
     return Epochs(trainer, trainer.counts)
@@ -178,13 +179,13 @@ def compare_all(name: str, model: str, cases: list[Case], targets: Targets) -> l
     rows = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        _sides.sides(serve, SIDES, Setup(model, folder, rounds)) as pipes,
+        _sides.sides(serve, SIDES, Setup(model, folder, max(rounds, 1 + TRIALS))) as pipes,
     ):
         micro = dict.fromkeys(SIDES, MICRO)
-        for side in SIDES[:2]:
-            micro[side] = fastest_micro(pipes[side], cases)
-        print(f"{name}: micro-batches {list(micro.values())}", file=sys.stderr)
+        micro["trainer, tuned"] = fastest_micro(pipes["trainer, tuned"], cases[-1], cases)
         for case in cases:
+            micro["realm"] = fastest_micro(pipes["realm"], case, [case])
+            print(f"{name}, {case.regime}: micro-batches {list(micro.values())}", file=sys.stderr)
             for side, pipe in pipes.items():
                 ask(pipe, "prepare", case, micro[side])
                 ask(pipe, "gradient")
@@ -195,13 +196,13 @@ def compare_all(name: str, model: str, cases: list[Case], targets: Targets) -> l
     return rows
 
 
-def fastest_micro(pipe: Connection, cases: list[Case]) -> int:
-    """The micro-batch, of those that divide every case's step, in which the last case is fastest once it is warm."""
+def fastest_micro(pipe: Connection, case: Case, cases: list[Case]) -> int:
+    """The micro-batch, of those that divide the step of all `cases`, in which `case` is fastest once it is warm."""
     taken = {}
-    for micro in (size for size in TRIED if all(case.items % size == 0 for case in cases)):
-        ask(pipe, "prepare", cases[-1], micro)
+    for micro in (size for size in TRIED if all(one.items % size == 0 for one in cases)):
+        ask(pipe, "prepare", case, micro)
         ask(pipe, "epoch")
-        taken[micro] = min(ask(pipe, "epoch").seconds for _ in range(2))
+        taken[micro] = min(ask(pipe, "epoch").seconds for _ in range(TRIALS))
     return min(taken, key=lambda micro: taken[micro])
 
 
