@@ -284,7 +284,7 @@ def test_very_long_names_and_many_tasks_do_not_burst_the_page(tmp_path: Path) ->
                      np.full((4_000, 2), 0.5), np.zeros(8, bool))  # fmt: skip
     page = Page(render(RunData("long", {}, {}, {}, table, np.log(np.full((4_000, 2), 0.5)), found)))
     assert len(page.source.encode()) < 3_000_000
-    assert f"{(n > 0).sum() - len(page.data['who']):,} more are in expertise.csv" in page.text
+    assert f"{(n > 0).sum() - len(page.data['who']):,} more, those with the fewest labels, are in" in page.text
 
 
 def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str], str]) -> None:
