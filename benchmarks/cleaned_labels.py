@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
+from benchmarks import crowdlab
 from realm.aggregation import aggregate
 from realm.annotations import Annotations
 from realm.inference.expertise import estimate
@@ -26,18 +25,6 @@ from realm.training import RealmConfig, RealmTrainer
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity" / "annotations.csv"
 DOUBT = 0.8
-
-
-def crowdlab(table: Annotations, probabilities: np.ndarray) -> np.ndarray:
-    """cleanlab's consensus labels from the same probabilities; it wants a dense items x annotators frame."""
-    from cleanlab.multiannotator import get_label_quality_multiannotator
-
-    wide = np.full((table.n_items, table.n_annotators), np.nan)
-    wide[table.item, table.annotator] = table.label
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = get_label_quality_multiannotator(pd.DataFrame(wide), probabilities, verbose=False)
-    return found["label_quality"]["consensus_label"].to_numpy()
 
 
 def main() -> None:
@@ -72,7 +59,7 @@ def main() -> None:
         "majority vote (ties at random)": aggregate(table, "majority", seed=0).labels,
         "Dawid-Skene": aggregate(table, "dawid-skene").labels,
         "one-coin": aggregate(table, "one-coin").labels,
-        "CROWDLAB, same probabilities": crowdlab(table, probabilities),
+        "CROWDLAB, same probabilities": crowdlab.consensus(crowdlab.wide(table), probabilities),
         "REALM posterior": trainer.estimate().posterior.argmax(1),
     }
     print("| cleaned labels | accuracy |\n|---|---|")

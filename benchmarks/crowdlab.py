@@ -58,27 +58,42 @@ def simulated(size: Size) -> Material:
     return Material(Annotations.from_pandas(frame, labels=names), probabilities, truth)
 
 
+def wide(table: Annotations) -> Any:
+    """The dense items x annotators frame that cleanlab wants, NaN where nobody labelled."""
+    import pandas as pd
+
+    labels = np.full((table.n_items, table.n_annotators), np.nan)
+    labels[table.item, table.annotator] = table.label
+    return pd.DataFrame(labels)
+
+
+def consensus(frame: Any, probabilities: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """CROWDLAB's label of every item."""
+    from cleanlab.multiannotator import get_label_quality_multiannotator
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = get_label_quality_multiannotator(frame, probabilities, verbose=False)
+    labels: npt.NDArray[np.int64] = found["label_quality"]["consensus_label"].to_numpy()
+    return labels
+
+
 def serve(side: str, size: Size, pipe: Connection) -> None:
     """`fit()`: the label of every item. What each method reads is made before."""
     material = simulated(size)
     table, probabilities = material.annotations, material.probabilities
-    warnings.simplefilter("ignore")
     if side == "realm":
         from realm.inference.expertise import estimate
 
         def fit() -> Any:
             return estimate(table, np.log(probabilities)).posterior.argmax(axis=1)
     else:
-        import pandas as pd
-        from cleanlab.multiannotator import get_label_quality_multiannotator
+        import cleanlab.multiannotator  # noqa: F401  (so that no import is timed)
 
-        wide = np.full((table.n_items, table.n_annotators), np.nan)
-        wide[table.item, table.annotator] = table.label
-        frame = pd.DataFrame(wide)
+        frame = wide(table)
 
         def fit() -> Any:
-            found = get_label_quality_multiannotator(frame, probabilities, verbose=False)
-            return found["label_quality"]["consensus_label"].to_numpy()
+            return consensus(frame, probabilities)
 
     _sides.answer(pipe, {"fit": fit})
 

@@ -68,8 +68,9 @@ def relabel_queue(
 
     if not budget > 0:
         raise RealmError(f"--budget must be more than 0, not {budget}.")
+    budget *= 1 + 1e-12  # sums of prices are not exact
     prices = _prices(annotations, costs)
-    prices = np.where(prices > budget * (1 + 1e-12), np.nan, prices)
+    prices = np.where(prices > budget, np.nan, prices)
     chosen = _Choice(annotations.n_items)
     taken = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
     for task in range(len(annotations.tasks)):
@@ -95,7 +96,7 @@ def relabel_queue(
 
 def _affordable(costs: Floats, budget: float) -> Indices:
     """The places that the budget pays for, in this order; what is too dear for what is left is passed over."""
-    left, taken = budget * (1 + 1e-12), []
+    left, taken = budget, []
     cheapest = costs.min(initial=np.inf)
     for place, cost in enumerate(costs.tolist()):
         if left < cheapest:

@@ -111,11 +111,8 @@ def _read(path: Path, parse: Callable[[str], Any], language: str) -> Any:
 
 
 def sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
