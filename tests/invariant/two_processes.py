@@ -33,10 +33,11 @@ FROZEN = {"train_layers": 1, "cache_gb": 0.0}  # the cache holds fp32, so float6
 ANNOTATION = {"batch_unit": "annotation"}
 DENSE = {"expertise_optimizer": "adamw"}
 GOLD = {"use_gold": True}
+SHARED = {"instruction": "Which colour does the old house by the boat have?"}  # so long that a batch computes it once
 
 CASES = {
     "full": Case("seq2seq", micro=2),
-    "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE),
+    "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE | SHARED),
     "em-gold": Case("bert", settings={"expertise_update": "em"} | GOLD),
     "float32-cache": Case("causal", double=False, settings={"train_layers": 1}),
 }
@@ -54,12 +55,12 @@ MORE = {
     "em": Case("causal", settings={"expertise_update": "em"}),
     "em-annotation": Case("bert", settings={"expertise_update": "em"} | ANNOTATION),
     "gold": Case("causal", settings=GOLD),
-    "gold-annotation": Case("bert", micro=1, settings=GOLD | ANNOTATION),
+    "gold-dense": Case("bert", micro=1, settings=GOLD | DENSE),
     "experts": Case("bert", settings={"experts": ["w0"]}),
     "noisy": Case("bert", settings={"method": "noisy"}),
     "tasks-cloze": Case("causal", table={"n_items": 50, "tasks": 2}, settings={"answers": "cloze"}),
     "checkpointing": Case("causal", settings={"gradient_checkpointing": True}),
-    "float32": Case("causal", double=False),
+    "float32": Case("causal", double=False, settings=SHARED),
     "float32-lora": Case("causal", double=False, settings=LORA),
 }
 
@@ -70,10 +71,10 @@ def processes() -> int:
 
 SHARDED = {
     "full": Case("seq2seq", micro=2),
-    "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE),
+    "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE | SHARED),
     "full-cloze": Case("causal", table={"n_items": 50, "tasks": 2}, settings={"answers": "cloze"}),
     "em-gold": Case("bert", settings={"expertise_update": "em"} | GOLD),
-    "float32": Case("causal", double=False),
+    "float32": Case("causal", double=False, settings=SHARED),
 }
 
 

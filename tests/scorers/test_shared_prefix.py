@@ -1,4 +1,4 @@
-"""What all prompts of a batch begin with is computed once when answering, and changes no answer."""
+"""What all prompts of a batch begin with is computed once, and changes neither an answer nor a gradient."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 
 from realm.prompts import PromptStyle
 from realm.scorers import load_scorer
-from realm.scorers.causal import SHARED, CausalScorer
+from realm.scorers.causal import SHARED, SPARED, CausalScorer
+from realm.scorers.lora import add_lora
 from tests.tiny import crowd, tokenizer_for
 
 
@@ -19,9 +20,18 @@ def states(scorer: CausalScorer, n: int = 12) -> tuple[torch.Tensor, torch.Tenso
     with torch.no_grad():
         shared = scorer._shared(batch["input_ids"], batch["attention_mask"])
         once = scorer(batch)
-    with torch.enable_grad():
-        each = scorer(batch).detach()
+        each = torch.cat([scorer(scorer.collate(encoded, np.array([item]))) for item in range(n)])
     return once, each, shared
+
+
+def gradients(scorer: CausalScorer, n: int = 12) -> tuple[dict[str, torch.Tensor], int]:
+    """The gradient of a training batch, and how many tokens its rows had computed once."""
+    batch = scorer.collate(scorer.encode(crowd(n)), np.arange(n))
+    shared = scorer._hands_on and scorer._shared(batch["input_ids"], batch["attention_mask"])
+    scorer.zero_grad()
+    scorer(batch)[:, 0].sum().backward()
+    found = {name: p.grad.clone() for name, p in scorer.named_parameters() if p.grad is not None}
+    return found, int(shared)
 
 
 @pytest.mark.parametrize("answers", ["letters", "names", "cloze"])
@@ -34,18 +44,71 @@ def test_answers_are_the_same(answers, instruction, tiny_model) -> None:
         assert shared >= SHARED
 
 
-def test_nothing_is_shared_while_training_or_over_frozen_layers(tiny_model) -> None:
+@pytest.mark.parametrize("answers", ["letters", "names", "cloze"])
+@pytest.mark.parametrize("rank", [None, 4])
+def test_gradients_are_the_same(answers, rank, tiny_model, monkeypatch) -> None:
+    asked = {"answers": answers, "instruction": "Which colour does the old house by the boat have?"}
+    scorer = load_scorer(tiny_model("causal"), crowd(3), **asked)
+    if rank is not None:
+        torch.manual_seed(1)
+        add_lora(scorer, rank)
+        for name, parameter in scorer.named_parameters():
+            if "lora_B" in name:
+                torch.nn.init.normal_(parameter, std=0.1)
+    scorer.double().train()
+    once, shared = gradients(scorer)
+    assert shared >= SHARED
+    monkeypatch.setattr(CausalScorer, "_shared", lambda *_: 0)
+    each, _ = gradients(scorer)
+    assert once.keys() == each.keys()
+    for name, gradient in each.items():
+        assert gradient.abs().max() > 0 or "lora" not in name
+        torch.testing.assert_close(once[name], gradient, rtol=1e-5, atol=1e-6)  # norms are in fp32
+
+
+def test_where_nothing_is_shared(tiny_model) -> None:
     scorer = load_scorer(tiny_model("causal"), crowd(3), instruction="Which colour does the old house have?").eval()
-    assert states(scorer)[2] >= SHARED
     batch = scorer.collate(scorer.encode(crowd(4)), np.arange(4))
     ids, mask = batch["input_ids"], batch["attention_mask"]
-    assert scorer._shared(ids, mask) == 0  # gradients are asked for
     with torch.no_grad():
+        whole = scorer._shared(ids, mask)
+        assert whole >= SHARED
         assert scorer._shared(ids[:1], mask[:1]) == 0
         assert scorer._shared(ids[:1].repeat(3, 1), mask[:1].repeat(3, 1)) == int(mask[0].sum()) - 1
-        assert scorer.train()._shared(ids, mask) == 0
-        scorer.eval().freeze_below(1)
+    assert 3 * whole >= SPARED
+    assert scorer._shared(ids, mask) == whole  # gradients are asked for, and enough is spared
+    scorer.backbone.gradient_checkpointing_enable()
+    assert scorer._shared(ids, mask) == 0
+    with torch.no_grad():
+        assert scorer._shared(ids, mask) == whole
+    scorer.backbone.gradient_checkpointing_disable()
+    scorer.freeze_below(1)
+    assert scorer._shared(ids, mask) == 0
+    with torch.no_grad():
         assert scorer._shared(ids, mask) == 0
+
+
+def test_training_shares_no_beginning_that_spares_too_little(tiny_model) -> None:
+    scorer = load_scorer(tiny_model("causal"), crowd(3))
+    ids = torch.arange(40).repeat(8, 1) + 40 * torch.arange(8)[:, None]
+    ids[:, :6] = 1  # seven rows spared six tokens each
+    mask = torch.ones_like(ids)
+    assert 7 * 6 < SPARED <= 7 * 7
+    assert scorer._shared(ids, mask) == 0
+    ids[:, 6] = 1
+    assert scorer._shared(ids, mask) == 7
+
+
+def test_gradient_checkpointing_trains_on_whole_rows(tiny_model) -> None:
+    scorer = load_scorer(tiny_model("causal"), crowd(3), instruction="Which colour does the old house have?")
+    scorer.double().train()
+    plain, shared = gradients(scorer)
+    assert shared >= SHARED
+    scorer.backbone.gradient_checkpointing_enable()
+    again, shared = gradients(scorer)
+    assert shared == 0
+    for name, gradient in plain.items():
+        torch.testing.assert_close(again[name], gradient, rtol=1e-5, atol=1e-6)
 
 
 def test_a_window_shorter_than_the_prompt_falls_back_to_whole_rows() -> None:
@@ -62,6 +125,7 @@ def test_a_window_shorter_than_the_prompt_falls_back_to_whole_rows() -> None:
     once, each, shared = states(scorer)
     assert shared >= SHARED
     torch.testing.assert_close(once, each, rtol=1e-9, atol=1e-9)
+    assert gradients(scorer.train())[1] == 0  # and is not tried again
 
 
 def test_absolute_positions_go_on_behind_the_beginning() -> None:

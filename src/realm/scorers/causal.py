@@ -17,8 +17,10 @@ from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged
 from realm.scorers.language import LanguageScorer
 
-SHARED = 4
-"""Tokens that all prompts of a batch must begin with for them to be computed once."""
+SHARED, SPARED = 4, 48
+"""Tokens that all prompts of a batch must begin with for them to be computed once; and, in training, where each weight
+then has two gradients to add up, those that it must spare over all rows (SmolLM2 on a processor breaks even at 45).
+"""
 
 
 class CausalScorer(LanguageScorer):
@@ -28,6 +30,7 @@ class CausalScorer(LanguageScorer):
     """
 
     kind = "causal"
+    _hands_on = True
 
     def find_tokens(self, answers: Sequence[str], options: Sequence[str]) -> AnswerTokens | None:
         chat = self.style.chat_template
@@ -78,11 +81,12 @@ class CausalScorer(LanguageScorer):
     def run_backbone(self, batch: Batch) -> Tensor:
         decoder = self.backbone.get_decoder() if hasattr(self.backbone, "get_decoder") else self.backbone.base_model
         ids, mask = batch["input_ids"], batch["attention_mask"]
-        if shared := self._shared(ids, mask):
+        if self._hands_on and (shared := self._shared(ids, mask)):
             begun = decoder(input_ids=ids[:1, :shared], use_cache=True)
             past = begun.past_key_values
             # A layer that keeps more than keys and values of every token cannot be handed on to other rows like this.
-            if past is not None and all(type(layer) is DynamicLayer for layer in past.layers):
+            self._hands_on = past is not None and all(type(layer) is DynamicLayer for layer in past.layers)
+            if self._hands_on:
                 past.batch_repeat_interleave(len(ids))
                 rest = decoder(input_ids=ids[:, shared:], attention_mask=mask, past_key_values=past, use_cache=True)
                 before = begun.last_hidden_state.expand(len(ids), -1, -1)
@@ -91,13 +95,17 @@ class CausalScorer(LanguageScorer):
         return hidden
 
     def _shared(self, ids: Tensor, mask: Tensor) -> int:
-        """How many tokens every row begins with, where computing them once is worth it; 0 while training."""
-        if torch.is_grad_enabled() or self.training or self.trunk is not None or len(ids) < 2:
+        """How many tokens every row begins with, where computing them once is worth it; 0 where it is not."""
+        learning = torch.is_grad_enabled()
+        # Checkpointing drops what the second pass would read. On a GPU one more pass may cost more than it spares.
+        whole = learning and (self.backbone.is_gradient_checkpointing or ids.device.type != "cpu")
+        if whole or self.trunk is not None or len(ids) < 2:
             return 0
         least = int(mask.sum(1).min()) - 1
         same = (ids[:, :least] == ids[:1, :least]).all(dim=0)
         shared = int(same.long().cumprod(0).sum())
-        return shared if shared >= SHARED else 0
+        enough = not learning or shared * (len(ids) - 1) >= SPARED
+        return shared if shared >= SHARED and enough else 0
 
     def answer_states(self, batch: Batch) -> Tensor:
         last = batch["attention_mask"].sum(1) - 1
