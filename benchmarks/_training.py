@@ -23,6 +23,8 @@ from benchmarks._sides import Result, Targets, ask, median, peak_of
 SIDES = ("realm", "trainer, tuned", "trainer, defaults")
 ROUNDS, TRIALS = 5, 2
 MICRO = 8
+COMPARED = 8
+"""Items whose gradient is compared: enough for a decoder to compute what they begin with once."""
 TRIED = (4, 8, 16, 32)
 """Micro-batches among which REALM and the tuned rival have their choice; the defaults are 8."""
 
@@ -55,7 +57,7 @@ class Setup(_sides.Setup):
 
 
 def serve(side: str, setup: Setup, pipe: Connection) -> None:
-    """Make ready for a case, give the gradient of two items, train epoch after epoch: whatever is asked."""
+    """Make ready for a case, give the gradient of some items, train epoch after epoch: whatever is asked."""
     _sides.quiet()
     at_hand: list[Epochs] = []
 
@@ -68,7 +70,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
     def gradient() -> None:
         save = _rival.save_our_gradient if side == "realm" else _rival.save_gradient
-        save(at_hand[0].trainer, 2, Path(setup.folder) / side)
+        save(at_hand[0].trainer, COMPARED, Path(setup.folder) / side)
 
     _sides.answer(pipe, {"prepare": prepare, "gradient": gradient, "epoch": lambda: at_hand[0].epoch()})
 
