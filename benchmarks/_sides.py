@@ -102,12 +102,14 @@ def ask(pipe: Connection, job: str, *arguments: Any) -> Result:
     return result
 
 
-def take_turns(pipes: Mapping[str, Connection], job: str, rounds: int) -> dict[str, list[Result]]:
-    """Every side does the job in turn, this many times."""
+def take_turns(
+    pipes: Mapping[str, Connection], job: str, rounds: int, times: Mapping[str, int] | None = None
+) -> dict[str, list[Result]]:
+    """Every side has so many turns, and does the job once in each, or the `times` that are said for it."""
     taken: dict[str, list[Result]] = {name: [] for name in pipes}
     for _ in range(rounds):
         for name, pipe in pipes.items():
-            taken[name].append(ask(pipe, job))
+            taken[name] += [ask(pipe, job) for _ in range((times or {}).get(name, 1))]
     return taken
 
 
