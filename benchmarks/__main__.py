@@ -1,6 +1,6 @@
 """Run benchmarks, one after the other, and keep what they print in `benchmarks/results.md`.
 
-make bench                              # how fast, beside whom: an hour and a half on a small machine
+make bench                              # how fast, beside whom: about three hours of one core
 make studies                            # how good: what comes out, measured against the truth; two hours
 python -m benchmarks NAME ...           # some; the rest of results.md stays as it is
 python -m benchmarks NAME ... --quick   # pass flags on (not all know --quick); nothing is kept

@@ -1,6 +1,6 @@
 """Training SmolLM2-135M beside a plain `transformers.Trainer` (see `_training.py`).
 
-python -m benchmarks.training_smollm2            # about half an hour on one core
+python -m benchmarks.training_smollm2            # about fifty minutes on one core
 python -m benchmarks.training_smollm2 --quick    # a tiny decoder, seconds, no targets
 """
 

@@ -1,6 +1,6 @@
 """Training a model of T5-small's shape beside a plain `transformers.Trainer` (see `_training.py`).
 
-python -m benchmarks.training_t5            # about forty minutes on one core
+python -m benchmarks.training_t5            # about fifty minutes on one core
 python -m benchmarks.training_t5 --quick    # a tiny model, seconds, no targets
 """
 
