@@ -81,9 +81,9 @@ def test_gradients_against_finite_differences(kind: str, tiny_model, tmp_path) -
         for place in generator.choice(len(flat), size=1):
             step, before = 1e-6, float(flat[place])
             flat[place] = before + step
-            above = float(loss())
+            above = loss().item()
             flat[place] = before - step
-            below = float(loss())
+            below = loss().item()
             flat[place] = before
             expected = (above - below) / (2 * step)
             assert expected == pytest.approx(float(gradient[place]), rel=1e-4, abs=1e-8), name
