@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 
 LABELS = ["negative", "positive"]
 TOLD = {
@@ -69,7 +69,7 @@ def annotated(
 
 def realm_trainer(model: str, table: Annotations, folder: str, test: Annotations | None = None, **settings: Any) -> Any:
     """A `RealmTrainer` on the CPU that shows and keeps nothing."""
-    from realm.lab.fitting import quiet_trainer
+    from realm.compare.fitting import quiet_trainer
     from realm.training import RealmConfig
 
     fixed = {"write_run": False, "save_strategy": "no", "disable_tqdm": True, "use_cpu": True, "logging_steps": 10**6}

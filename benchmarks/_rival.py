@@ -17,7 +17,7 @@ from torch.nn.functional import logsigmoid
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 from realm.scorers.language import LanguageScorer
 
 

@@ -81,7 +81,7 @@ def simulated(n_annotations: int, n_annotators: int, n_options: int = 3, per_ite
 
 
 def fit_ours(table: Table, method: str, iterations: int | None) -> tuple[int, Any]:
-    from realm.aggregation import METHODS
+    from realm.crowd.aggregation import METHODS
 
     limits = {} if iterations is None else {"max_iter": iterations, "tol": 0.0}
     model: Any = METHODS[method](**limits).fit(table.items, table.annotators, table.labels)
@@ -108,7 +108,7 @@ def serve(side: str, size: tuple[int, int], pipe: Connection) -> None:
         table = pd.DataFrame({"task": table.items, "worker": table.annotators, "label": table.labels})
         fit = fit_crowdkit
     # So that no import is timed.
-    importlib.import_module("crowdkit.aggregation" if side == "crowd-kit" else "realm.aggregation")
+    importlib.import_module("crowdkit.aggregation" if side == "crowd-kit" else "realm.crowd.aggregation")
     while (asked := pipe.recv()) is not None:
         method, iterations = asked
         with peak_memory() as peak:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from realm.annotations import Annotations
-from realm.inference.evaluate import evaluate
-from realm.inference.predict import score
+from realm.data import Annotations
+from realm.metrics import evaluate
 from realm.scorers import load_scorer
+from realm.scorers.scoring import score
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

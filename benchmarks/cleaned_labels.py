@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import crowdlab
-from realm.aggregation import aggregate
-from realm.annotations import Annotations
-from realm.inference.expertise import estimate
+from realm.crowd.aggregation import aggregate
+from realm.crowd.estimate import estimate
+from realm.data import Annotations
 from realm.training import RealmConfig, RealmTrainer
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity" / "annotations.csv"

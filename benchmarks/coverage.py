@@ -5,7 +5,7 @@
 (a) P known: the coverage must lie between 93% and 97% in every row, and partial pooling must have a lower mean squared
 error than the raw maximum-likelihood estimate for annotators with under 20 labels. (b) P out of fold from a trained
 model, several labels per item; (c) the same with one label per item: reported as measured, with the bias. `tempered`
-is P out of fold as `--cross-fit` uses it, softened where agreement asks for it (`realm.inference.calibration`).
+is P out of fold as `--cross-fit` uses it, softened where agreement asks for it (`realm.crowd.calibration`).
 (d) Real annotators, where the data sets lie beside the checkout: no model, the interval against the share of labels
 that agree with gold.
 """
@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy.optimize import minimize
 
-from realm.annotations import Annotations, Task
-from realm.inference.calibration import softening, tempered
-from realm.inference.expertise import Estimate, estimate
-from realm.inference.joint import Joint
+from realm.crowd.calibration import softening, tempered
+from realm.crowd.estimate import Estimate, estimate
+from realm.crowd.joint import Joint
+from realm.data import Annotations, Task
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

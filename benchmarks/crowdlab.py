@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from benchmarks import _sides
 from benchmarks._sides import median, peak_of
-from realm.annotations import Annotations
+from realm.data import Annotations
 
 SIDES = ("realm", "CROWDLAB")
 ROUNDS, TARGET = 5, 1.0
@@ -83,7 +83,7 @@ def serve(side: str, size: Size, pipe: Connection) -> None:
     material = simulated(size)
     table, probabilities = material.annotations, material.probabilities
     if side == "realm":
-        from realm.inference.expertise import estimate
+        from realm.crowd.estimate import estimate
 
         def fit() -> Any:
             return estimate(table, np.log(probabilities)).posterior.argmax(axis=1)

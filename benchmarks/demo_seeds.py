@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from realm.lab.demo.story import FULL, QUICK, Demo
+from realm.demo.story import FULL, QUICK, Demo
 
 
 class Silence:

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks._material import realm_trainer
-from realm.annotations import Annotations
-from realm.lab.simulation import simulate
+from realm.compare.simulation import simulate
+from realm.data import Annotations
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"
 ITEMS = 2000

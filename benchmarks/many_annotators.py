@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks import _material, _sides
-from realm.annotations import Annotations
+from realm.data import Annotations
 
 PER_ANNOTATOR, PER_ITEM = 20, 5
 RATES = (0.03, 0.1, 0.3)

@@ -40,9 +40,9 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
     source = Path(setup.folder) / "items.csv"
 
     def ours() -> list[str]:
-        from realm.annotations.readers.parts import read_parts
-        from realm.inference.predict import predict_parts
-        from realm.report.spreadsheet import csv_in_parts
+        from realm.data.readers.parts import read_parts
+        from realm.runs.spreadsheet import csv_in_parts
+        from realm.scorers.scoring import predict_parts
 
         output = Path(setup.folder) / "answers.csv"
         with csv_in_parts(output) as write:
@@ -61,7 +61,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
 def prompts(scorer: Any, source: Path) -> list[str]:
     """The prompts REALM asks, with what the answers share behind them."""
-    from realm.prompts import render
+    from realm.scorers.prompts import render
 
     shared = scorer.tokenizer.decode(scorer.answers[0].prefix)
     with source.open(encoding="utf-8", newline="") as file:
@@ -163,10 +163,10 @@ def row(side: str, taken: dict[str, list[Result]], said: list[str], targets: Tar
 
 def a_long_file(folder: Path, rows: int) -> None:
     """Answer a file of many rows with a tiny model; the memory held after each tenth of it."""
-    from realm.annotations.readers.parts import read_parts
-    from realm.inference.predict import predict_parts
-    from realm.report.spreadsheet import csv_in_parts
+    from realm.data.readers.parts import read_parts
+    from realm.runs.spreadsheet import csv_in_parts
     from realm.scorers import load_scorer
+    from realm.scorers.scoring import predict_parts
 
     _sides.quiet()
     table = _material.crowd(4, 1)

@@ -35,7 +35,7 @@ kept = {call}
 print(time.perf_counter() - wall, time.process_time() - work, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 print({count})
 """
-REALM = "from realm.annotations.readers import read"
+REALM = "from realm.data.readers import read"
 READINGS = {
     "csv": {
         "pandas.read_csv": ("import pandas", "pandas.read_csv(sys.argv[1])", "len(kept)"),

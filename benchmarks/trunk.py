@@ -124,7 +124,7 @@ def fastest_micro(pipe: Connection) -> int:
 
 def over_a_comparison(setup: Setup) -> None:
     """How often the frozen layers are run over the items by `compare`: the train and the test table once each."""
-    from realm.lab.compare import Comparison
+    from realm.compare.compare import Comparison
     from realm.scorers.base import Scorer
     from realm.training import RealmConfig
 
@@ -161,7 +161,7 @@ def over_a_comparison(setup: Setup) -> None:
 
 def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
     """Test accuracy with states kept in float32 and in bfloat16, the same seeds; MiniLM on real text where there is."""
-    from realm.annotations import Annotations
+    from realm.data import Annotations
 
     if named:
         model, layers = named, 2
@@ -212,7 +212,7 @@ def main() -> None:
     """Print the three tables; fail where a target is missed."""
     targets = _sides.start(__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        from realm.scorers.store import resolve
+        from realm.models.store import resolve
 
         model = _material.save_causal(Path(folder) / "model") if targets.quick else resolve("smollm2-135m")
         named = resolve("minilm-l6") if DATA.is_dir() and not targets.quick else ""

@@ -12,8 +12,8 @@ from typing import Any
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
-        *("realm.cli.main", "realm.training.trainer", "realm.training.run_writer", "realm.report.page", "peft"),
-        *("realm.annotations.readers", "realm.inference.expertise", "tests.runs", "tests.tiny"),
+        *("realm.cli.main", "realm.training.trainer", "realm.runs.writer", "realm.report.page", "peft"),
+        *("realm.data.readers", "realm.crowd.estimate", "tests.trainers", "tests.tiny"),
     ]
 )
 

@@ -27,7 +27,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from realm.scorers import store
+from realm.models import store
 from tests.tiny import COLOURS, save_tiny, sentences
 
 ROOT = Path(__file__).parents[1]

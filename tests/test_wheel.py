@@ -28,7 +28,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     files = {str(path.relative_to(source)) for path in (source / "realm").rglob("*") if path.is_file()}
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in files if "__pycache__" not in name} <= held
-    assert "realm/lab/demo/grammar.yaml" in held and "realm/py.typed" in held
+    assert "realm/demo/grammar.yaml" in held and "realm/py.typed" in held
 
 
 @pytest.mark.slow

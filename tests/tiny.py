@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 
 COLOURS = ["red", "green", "blue", "white"]
 FILLER = ["the", "a", "small", "large", "bird", "house", "boat", "tree", "saw", "near", "under", "with", "old", "new"]

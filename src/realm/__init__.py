@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from realm.annotations import Annotations, Task
+    from realm.data import Annotations, Task
     from realm.errors import RealmError
     from realm.training import RealmConfig, RealmModel, RealmTrainer
 
 _HOME = {
-    "Annotations": "realm.annotations",
-    "Task": "realm.annotations",
+    "Annotations": "realm.data",
+    "Task": "realm.data",
     "RealmError": "realm.errors",
     "RealmConfig": "realm.training",
     "RealmModel": "realm.training",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.annotations.write import write_table
+from realm.data.write import write_table
 from tests.tiny import crowd, save_tiny
 
 REALM = [sys.executable, "-c", "import sys; from realm.cli.main import main; sys.argv[0] = 'realm'; main()"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from realm.annotations import Annotations
-from realm.annotations.write import to_arrow
 from realm.cli.main import main
+from realm.data import Annotations
+from realm.data.write import to_arrow
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 Typed = Callable[..., tuple[int, str]]

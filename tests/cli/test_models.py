@@ -15,7 +15,7 @@ import pytest
 import realm
 from realm.cli import info
 from realm.cli.main import main
-from realm.scorers import store
+from realm.models import store
 
 Typed = Callable[..., tuple[int, str, str]]
 

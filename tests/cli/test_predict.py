@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.annotations.readers import parts as reading
-from realm.annotations.readers.parts import read_parts
-from realm.inference.predict import predict_parts
+from realm.data.readers import parts as reading
+from realm.data.readers.parts import read_parts
 from realm.scorers import load_scorer
+from realm.scorers.scoring import predict_parts
 from tests.tiny import crowd, sentences
 
 
@@ -90,7 +90,7 @@ def test_an_error_in_a_late_part_leaves_what_was_there(run, new, realm_cli, monk
 @pytest.mark.parametrize("kind", ["seq2seq", "causal"])
 @pytest.mark.parametrize("answers", ["letters", "cloze"])
 def test_prompts_encoded_together_are_those_encoded_alone(kind, answers, tiny_model) -> None:
-    from realm.prompts import encode_prompt
+    from realm.scorers.prompts import encode_prompt
 
     table = crowd(30)
     scorer = load_scorer(tiny_model(kind), table, answers=answers, max_length=24)  # the longest are shortened

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from realm.annotations import Annotations, Task
 from realm.cli.main import main
-from realm.inference import expertise
-from realm.report.spreadsheet import write_csv
-from realm.training.files import write_json, write_manifest, write_yaml
+from realm.crowd import estimate as expertise
+from realm.data import Annotations, Task
+from realm.files import write_json, write_manifest, write_yaml
+from realm.runs.spreadsheet import write_csv
 
 Run = Callable[..., tuple[int, str, str]]
 TASKS = (Task("mood", ("bad", "good")),)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from realm.annotations import Annotations
 from realm.cli.main import app
+from realm.data import Annotations
 from realm.errors import RealmError
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from realm.training import Run
+from realm.runs import Run
 from tests.tiny import crowd
 
 
@@ -158,7 +158,7 @@ def test_an_output_folder_with_another_run_or_other_things(run, files, tiny_mode
 
 def test_names_of_digits_and_guarded_names_are_found_in_an_earlier_estimate(tmp_path) -> None:
     from realm.cli.train import read_prior
-    from realm.report.spreadsheet import write_csv
+    from realm.runs.spreadsheet import write_csv
 
     frame = pd.DataFrame({"annotator": ["007", "NA", "=x"], "task": "default", "expertise": 0.5})
     write_csv(frame, tmp_path / "expertise.csv")

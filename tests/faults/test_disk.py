@@ -16,13 +16,16 @@ import pandas as pd
 import pytest
 from transformers import TrainerCallback
 
+from realm import files
 from realm.errors import RealmError
-from realm.report.spreadsheet import write_csv
-from realm.training import Run, checkpoints, files, run_writer
-from realm.training.trunk_cache import TrunkCache
+from realm.runs import Run
+from realm.runs import writer as run_writer
+from realm.runs.spreadsheet import write_csv
+from realm.scorers.frozen_cache import TrunkCache
+from realm.training import checkpoints
 from tests.invariant.test_resume import StopAt
-from tests.runs import trainer
 from tests.tiny import crowd, save_tiny
+from tests.trainers import trainer
 
 SETTINGS = {
     "write_run": True, "save_strategy": "steps", "save_steps": 2, "max_steps": 7, "logging_steps": 3,

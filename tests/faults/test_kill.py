@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.training import Run
+from realm.runs import Run
 from tests.faults.victim import realm
 from tests.forked import start
 from tests.tiny import crowd, save_tiny

@@ -13,10 +13,11 @@ import torch
 import yaml
 
 from realm.errors import RealmError
-from realm.training import Run, checkpoints
-from realm.training.files import write_manifest
-from tests.runs import trainer
+from realm.files import write_manifest
+from realm.runs import Run
+from realm.training import checkpoints
 from tests.tiny import crowd, save_tiny
+from tests.trainers import trainer
 
 SETTINGS = {"write_run": True, "save_strategy": "steps", "save_steps": 2, "max_steps": 4}
 

@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from realm.errors import RealmError
-from realm.training import Run
+from realm.runs import Run
 from tests.forked import run_together
 from tests.invariant.two_processes import (
     CASES,

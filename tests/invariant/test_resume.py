@@ -11,9 +11,9 @@ from safetensors.numpy import load_file
 from transformers import TrainerCallback
 
 from realm.errors import RealmError
-from realm.training import Run
-from tests.runs import trainer
+from realm.runs import Run
 from tests.tiny import crowd, save_tiny
+from tests.trainers import trainer
 
 
 class StopAt(TrainerCallback):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from realm.training.sampler import EffectiveBatchSampler
-from tests.runs import trainer, trajectory
 from tests.tiny import crowd
+from tests.trainers import trainer, trajectory
 
 LAYOUTS = [(64, 1), (16, 4), (8, 8)]
 

@@ -80,8 +80,8 @@ SHARDED = {
 
 def run_case(case: Case, models: Path, folder: Path) -> dict[str, np.ndarray]:
     """Twenty steps: the loss of each step as this process sees it, omega after each, and what they led to."""
-    from tests.runs import trainer, trajectory
     from tests.tiny import crowd
+    from tests.trainers import trainer, trajectory
 
     table = crowd(**case.table)
     half = np.where(np.arange(table.n_items) % 2, -1, table.gold).astype(np.int32)
@@ -157,8 +157,8 @@ WRITING = {
 
 def writing_trainer(model: str, folder: Path, **settings: Any) -> Any:
     """A run of seven steps in mid-epoch, with a checkpoint every other step, a test table and a warning to print."""
-    from tests.runs import trainer
     from tests.tiny import crowd
+    from tests.trainers import trainer
 
     chosen = {**WRITING, "gradient_accumulation_steps": EFFECTIVE // (4 * processes()), **settings}
     return trainer(model, crowd(40, per_item=1), folder, test=crowd(12, seed=3), **chosen)
@@ -170,7 +170,7 @@ def write_runs(model: str, output: Path) -> None:
     `whole` is left to finish, `stopped` is interrupted and resumed, `left` is interrupted and left to the test.
     """
     from realm.errors import RealmError
-    from realm.training.trunk_cache import TrunkCache
+    from realm.scorers.frozen_cache import TrunkCache
     from tests.invariant.test_resume import StopAt
 
     rank = os.environ["RANK"]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from realm.compare.simulation import read_pool
 from realm.errors import RealmError
 from realm.lab.grid.results import Results
 from realm.lab.grid.spec import expand, load_spec
 from realm.lab.plots import write_plots
 from realm.lab.plots.panels import STYLE, over_seeds, recovery_panel, spread
-from realm.lab.simulation import read_pool
 from tests.lab.tables.made_up import fill, write_spec
 
 SVG = "{http://www.w3.org/2000/svg}"

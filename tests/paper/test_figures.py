@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from realm.errors import RealmError
-from realm.lab.benchmarks import NAMES
+from realm.lab.datasets import NAMES
 from realm.lab.paper import paper_figures
 from realm.lab.paper.figures import MODELS
 from tests.lab.test_specs import RATES

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from realm.channels import IdentityChannel, MixtureChannel
 from realm.scorers.vocabulary import masked_log_softmax
-from tests.runs import trainer
 from tests.tiny import crowd
+from tests.trainers import trainer
 
 
 def arrays(*values):
@@ -123,7 +123,7 @@ def test_a_probability_of_zero_is_finite() -> None:
 def test_mixed_k_in_one_batch_equals_tasks_run_apart(tiny_model, tmp_path) -> None:
     import pandas as pd
 
-    from realm.annotations import Annotations
+    from realm.data import Annotations
 
     rows = [
         {"text": f"red house {i}", "task": task, "annotator": f"w{i % 3}", "label": labels[i % len(labels)]}

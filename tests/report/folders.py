@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import yaml
 
-from realm.annotations import Annotations, Task
-from realm.inference.expertise import Estimate, estimate, table
-from realm.inference.posterior import labels_table, posterior
-from realm.report.spreadsheet import write_csv
-from realm.training.files import write_json, write_manifest
-from realm.training.run_folder import fingerprint, write_tensors
+from realm.crowd.estimate import Estimate, estimate, table
+from realm.crowd.posterior import labels_table, posterior
+from realm.data import Annotations, Task
+from realm.files import write_json, write_manifest
+from realm.runs.folder import fingerprint, write_tensors
+from realm.runs.spreadsheet import write_csv
 
 SETTINGS = {
     "method": "realm", "seed": 7, "use_gold": False, "learning_rate": 5e-5, "expertise_learning_rate": 0.1,

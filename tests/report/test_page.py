@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.annotations import Annotations
+from realm import files
+from realm.crowd.estimate import Estimate, estimate
+from realm.data import Annotations
 from realm.errors import RealmError
-from realm.inference.expertise import Estimate, estimate
 from realm.report import roster
 from realm.report.page import render, write_report
 from realm.report.reading import RunData, Trajectory, read_run
 from realm.report.visible import visible
-from realm.training import files
-from realm.training.run_folder import Run
+from realm.runs.folder import Run
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, crowded_estimate, large, write_run
 from tests.report.reader import Page, check_closed_in
@@ -289,8 +289,8 @@ def test_very_long_names_and_many_tasks_do_not_burst_the_page(tmp_path: Path) ->
 
 def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str], str]) -> None:
     """What training writes is what the report reads."""
-    from tests.runs import trainer
     from tests.tiny import crowd as coloured
+    from tests.trainers import trainer
 
     table = coloured(n_items=48, tasks=3, accuracies=(0.95, 0.6, 0.25))
     made = trainer(

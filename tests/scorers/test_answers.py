@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 from realm.errors import RealmError
-from realm.prompts import LETTERS, PromptStyle, encode_prompt, render
 from realm.scorers import load_scorer
 from realm.scorers.answers import find_answer_tokens
+from realm.scorers.prompts import LETTERS, PromptStyle, encode_prompt, render
 from realm.scorers.seq2seq import Seq2SeqScorer
 from tests.tiny import crowd, tokenizer_for
 
@@ -38,7 +38,7 @@ def test_letters_of_the_real_flan_t5_tokenizer(k, shared_data: Path) -> None:
     config.num_layers = config.num_decoder_layers = 1
     config.d_model, config.d_ff, config.d_kv, config.num_heads = 16, 16, 4, 2
     backbone = T5ForConditionalGeneration(config)
-    from realm.annotations import Task
+    from realm.data import Task
 
     scorer = Seq2SeqScorer(backbone, tokenizer, PromptStyle(), (Task("t", None),), max_options=k)
     found = scorer.answers[0]

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from realm.annotations import Annotations
-from realm.prompts import render
-from realm.training import Run
-from realm.training.model_card import snippet
-from tests.runs import trainer
+from realm.data import Annotations
+from realm.runs import Run
+from realm.runs.model_card import snippet
+from realm.scorers.prompts import render
 from tests.tiny import crowd, save_tiny
+from tests.trainers import trainer
 
 SETTINGS = {"write_run": True, "max_steps": 2}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from realm.prompts import PromptStyle
 from realm.scorers import load_scorer
 from realm.scorers.causal import SHARED, SPARED, CausalScorer
 from realm.scorers.lora import add_lora
+from realm.scorers.prompts import PromptStyle
 from tests.tiny import crowd, tokenizer_for
 
 

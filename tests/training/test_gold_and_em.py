@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 import torch
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 from realm.errors import RealmError
-from realm.training import RealmModel, Run
-from tests.runs import trainer, trajectory
+from realm.runs import Run
+from realm.training import RealmModel
 from tests.tiny import COLOURS, crowd, save_tiny, sentences
+from tests.trainers import trainer, trajectory
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +264,7 @@ def test_an_earlier_estimate_is_carried_in(tiny_model, tmp_path) -> None:
 
 
 def test_gold_items_come_from_a_file(tmp_path) -> None:
-    from realm.annotations.gold import read_gold
+    from realm.data.gold import read_gold
 
     table = crowd(5, gold=False)
     (tmp_path / "gold.csv").write_text("item,gold\ni0,red\ni3,blue\n")

@@ -7,8 +7,8 @@ import pytest
 
 from realm.channels import IdentityChannel
 from realm.training import RealmTrainer
-from tests.runs import trainer
 from tests.tiny import crowd, save_tiny
+from tests.trainers import trainer
 
 ACCURACIES = (0.9, 0.3, 0.3)
 SETTINGS = {
@@ -60,7 +60,7 @@ def test_realm_ranks_the_annotators_and_recovers_the_ratio_of_their_expertise(ru
 
 def test_the_margin_is_the_channels_doing(model, tmp_path, monkeypatch) -> None:
     """With the identity channel in place of the mixture, `realm` is no better than noisy: the margins above fail."""
-    import realm.training.methods as methods
+    import realm.methods as methods
 
     class Ignorant(IdentityChannel):
         def __init__(self, *sizes) -> None:

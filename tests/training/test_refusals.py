@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 import torch
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 from realm.errors import RealmError
+from realm.methods import training_labels
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.collator import Collator
-from realm.training.methods import training_labels
 from realm.training.sampler import ItemGroup
 from realm.training.sharding import check, check_deepspeed
-from tests.runs import config, trainer
 from tests.tiny import crowd
+from tests.trainers import config, trainer
 
 
 @pytest.mark.parametrize("method", ["majority", "dawid-skene"])

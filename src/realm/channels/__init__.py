@@ -2,6 +2,6 @@
 
 from realm.channels.base import Channel
 from realm.channels.identity import IdentityChannel
-from realm.channels.mixture import MixtureChannel
+from realm.channels.uniform import MixtureChannel
 
 __all__ = ["Channel", "IdentityChannel", "MixtureChannel"]

@@ -42,8 +42,8 @@ def aggregate(
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
     """The most probable label of each item, its confidence, and how accurate each annotator is."""
-    from realm.aggregation import aggregate as find_labels
-    from realm.report.spreadsheet import guarded, write_csv
+    from realm.crowd.aggregation import aggregate as find_labels
+    from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
     for path in (output, beside):

@@ -17,7 +17,7 @@ from realm.errors import RealmError
 from realm.report.visible import visible
 
 if TYPE_CHECKING:
-    from realm.annotations.doctor import Examination
+    from realm.check import Examination
 
 NAMED = 8
 
@@ -30,7 +30,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")] = False,
 ) -> None:
     """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
-    from realm.annotations.doctor import examine
+    from realm.check import examine
 
     try:
         annotations = source.read(file, keep_rows=True)

@@ -14,7 +14,7 @@ from realm.cli.training_flags import Training
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.lab.compare import Comparison
+    from realm.compare.compare import Comparison
 
 TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 
@@ -46,10 +46,10 @@ def compare(
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)
 
-    from realm.lab.compare import Comparison, check_comparison_output
+    from realm.compare.compare import Comparison, check_comparison_output
+    from realm.files import write_json
+    from realm.methods import training_labels
     from realm.report.comparison import comparison_page
-    from realm.training.files import write_json
-    from realm.training.methods import training_labels
 
     wanted = [method.strip() for method in methods.split(",")]
     comparison = Comparison(
@@ -96,7 +96,7 @@ def _trials(methods: list[str], expertise_rates: str | None, learning_rates: str
 
 def summarise(comparison: Comparison, results: Any) -> dict[str, Any]:
     """One entry per method: mean and std over seeds, and `realm` against it."""
-    from realm.lab.significance import paired_bootstrap, paired_t_test
+    from realm.compare.significance import paired_bootstrap, paired_t_test
 
     def accuracy(method: str) -> Any:
         return results[results["method"] == method]["accuracy"].to_numpy()

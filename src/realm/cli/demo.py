@@ -13,7 +13,7 @@ from realm.cli.screen import console, interactive, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.lab.demo.story import Demo, Outcome
+    from realm.demo.story import Demo, Outcome
 
 RECORD = "demo.json"
 LINES_EVERY = 15
@@ -29,8 +29,8 @@ def demo(
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / RECORD).exists())):
         raise RealmError(f"--output {output}: holds something that no demo wrote. Name another folder.")
     note("Loading ...")
-    from realm.lab.demo import story
-    from realm.training.files import write_json
+    from realm.demo import story
+    from realm.files import write_json
 
     size = story.QUICK if quick else story.FULL
     bring(size.model)
@@ -53,7 +53,7 @@ def demo(
 
 def bring(name: str) -> None:
     """Put a named model into the store, saying so, if it is not there."""
-    from realm.scorers import store
+    from realm.models import store
 
     model = next(model for model in store.models() if model.name == name)
     if not model.present:
@@ -105,7 +105,7 @@ class Screen:
 
 
 def _introduce(played: Demo) -> None:
-    from realm.lab.demo.story import CROWD
+    from realm.demo.story import CROWD
 
     asked, _ = played.tables()
     note("")

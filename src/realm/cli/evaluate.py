@@ -22,15 +22,15 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a script.")] = False,
 ) -> None:
     """Accuracy, macro-F1, calibration error and answer mass, in all and per task."""
-    from realm.training.run_folder import Run
+    from realm.runs.folder import Run
 
     opened = Run.open(run)
     table = source.read(test, need="gold", tasks=opened.tasks)
 
-    from realm.inference.evaluate import LOW_MASS
-    from realm.inference.evaluate import evaluate as figures_of
-    from realm.inference.generate import generated_labels
-    from realm.inference.predict import score
+    from realm.metrics import LOW_MASS
+    from realm.metrics import evaluate as figures_of
+    from realm.scorers.generate import generated_labels
+    from realm.scorers.scoring import score
 
     scorer = opened.scorer()
     encoded = scorer.encode(table)

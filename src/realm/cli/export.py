@@ -25,10 +25,10 @@ def export(
     ] = False,
 ) -> None:
     """Write the most probable label of every item, with its confidence."""
-    from realm.annotations.label_studio_export import label_studio_tasks
-    from realm.report.spreadsheet import read_csv, write_csv
-    from realm.training.files import write_json
-    from realm.training.run_folder import Run
+    from realm.data.label_studio_export import label_studio_tasks
+    from realm.files import write_json
+    from realm.runs.folder import Run
+    from realm.runs.spreadsheet import read_csv, write_csv
 
     refuse_run_file(output, run)
     opened = Run.open(run)

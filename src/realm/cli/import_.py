@@ -29,9 +29,9 @@ def import_(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
 ) -> None:
     """Write the canonical table of an export: item, task, text, annotator, label, gold, and nothing else."""
-    from realm.annotations.pseudonyms import pseudonymise as with_hashes
-    from realm.annotations.pseudonyms import read_key
-    from realm.annotations.write import write_table
+    from realm.data.pseudonyms import pseudonymise as with_hashes
+    from realm.data.pseudonyms import read_key
+    from realm.data.write import write_table
 
     if key_file is not None and not pseudonymise:
         raise RealmError("--key-file is for --pseudonymise: give both or neither.")

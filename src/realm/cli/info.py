@@ -29,7 +29,7 @@ _PACKAGES = (
 
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")] = False) -> None:
     """Show versions, device, cores and folders: what to paste into a bug report."""
-    from realm.scorers import store
+    from realm.models import store
 
     facts: dict[str, Any] = {"realm": __version__, "python": platform.python_version(), "platform": platform.platform()}
     facts |= {package: _version_of(package) for package in _PACKAGES}

@@ -12,7 +12,7 @@ app = typer.Typer(help="List the named models that come from the package index, 
 
 
 def _names() -> list[str]:
-    from realm.scorers.store import models
+    from realm.models.store import models
 
     return [model.name for model in models()]
 
@@ -25,7 +25,7 @@ def models(
     """List the named models: size, licence, and whether each is in the store."""
     if context.invoked_subcommand is not None:
         return
-    from realm.scorers import store
+    from realm.models import store
 
     if as_json:
         listed = [{**asdict(m), "present": m.present, "folder": str(m.folder)} for m in store.models()]
@@ -43,7 +43,7 @@ def models(
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="Which model.", autocompletion=_names)]) -> None:
     """Bring a named model into the store and print its folder. One that is there already is left as it is."""
-    from realm.scorers.store import fetch
+    from realm.models.store import fetch
 
     typer.echo(fetch(name))
 

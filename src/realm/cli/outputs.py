@@ -13,7 +13,7 @@ from realm.cli.screen import note
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.annotations import Annotations
+    from realm.data import Annotations
 
 
 def refuse_existing(output: Path, overwrite: bool) -> None:
@@ -34,7 +34,7 @@ def refuse_input(output: Path, *read: Path | None) -> None:
 
 def refuse_run_file(output: Path, run: Path) -> None:
     """Refuse an output that is one of a run's own files; others may lie in its folder."""
-    from realm.training.run_folder import WRITTEN
+    from realm.runs.folder import WRITTEN
 
     if not (place := output.resolve()).is_relative_to(run.resolve()):
         return
@@ -45,7 +45,7 @@ def refuse_run_file(output: Path, run: Path) -> None:
 
 def note_inventory(annotations: Annotations) -> None:
     """Say which --labels a table that was written needs, where their order does not follow from it."""
-    from realm.annotations.write import inventory_hint
+    from realm.data.write import inventory_hint
 
     if hint := inventory_hint(annotations):
         note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")

@@ -27,7 +27,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
 ) -> None:
     """The most probable option of each item, with its probability. Files of any length are answered part by part."""
-    from realm.training.run_folder import Run
+    from realm.runs.folder import Run
 
     if output is not None:
         if as_json:
@@ -37,8 +37,8 @@ def predict(
     opened = Run.open(run)
     parts = source.read_parts(file, tasks=opened.tasks)
 
-    from realm.inference.predict import predict_parts
-    from realm.report.spreadsheet import csv_in_parts, guarded
+    from realm.runs.spreadsheet import csv_in_parts, guarded
+    from realm.scorers.scoring import predict_parts
 
     frames = predict_parts(opened.scorer(), parts, progress="Answering" if interactive() else None)
     if output is not None:

@@ -16,7 +16,7 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.annotations import Annotations
+    from realm.data import Annotations
 
 SHOWN = 15
 TEXT_WIDTH = 40
@@ -44,10 +44,10 @@ def relabel(
     as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
 ) -> None:
     """The items that one more annotation would tell most about, whom to ask, and items that look broken."""
-    from realm.inference.queue import contradictions, relabel_queue
-    from realm.report.spreadsheet import guarded, write_csv
-    from realm.training.files import write_text
-    from realm.training.run_folder import Run
+    from realm.crowd.relabel import contradictions, relabel_queue
+    from realm.files import write_text
+    from realm.runs.folder import Run
+    from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
     for path in (output, beside):
@@ -87,8 +87,8 @@ def relabel(
 
 def _estimate(opened: Any, annotations: Annotations, log_probs: Any) -> Any:
     """The run's own estimate of expertise, as its expertise.csv has it."""
-    from realm.inference.expertise import from_table
-    from realm.report.spreadsheet import read_csv
+    from realm.crowd.estimate import from_table
+    from realm.runs.spreadsheet import read_csv
 
     frame = read_csv(opened.folder / "expertise.csv", text=("annotator", "task"))
     gold = annotations.gold if opened.config.get("gold") != "not read" else None

@@ -14,7 +14,7 @@ from realm.cli.screen import note, show_table
 from realm.cli.source import Source
 
 if TYPE_CHECKING:
-    from realm.annotations import Annotations
+    from realm.data import Annotations
 
 
 @takes(Source)
@@ -41,9 +41,9 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
     """Label questions with simulated annotators, and say how accurate they came out."""
-    from realm.annotations.write import write_table
-    from realm.lab.simulation import read_pool, task_matrix
-    from realm.lab.simulation import simulate as make
+    from realm.compare.simulation import read_pool, task_matrix
+    from realm.compare.simulation import simulate as make
+    from realm.data.write import write_table
 
     refuse_existing(output, overwrite)
     questions = source.read(file, need="gold")
@@ -67,7 +67,7 @@ def annotators_of(made: Annotations, accuracies: Any) -> list[dict[str, Any]]:
     """One record per annotator and task: the accuracy asked for, the realised one, and the expertise it implies."""
     import numpy as np
 
-    from realm.lab.simulation import implied_expertise, realised_accuracies
+    from realm.compare.simulation import implied_expertise, realised_accuracies
 
     realised = realised_accuracies(made)
     wanted = np.asarray(accuracies, dtype=float)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from realm.cli.flags import flag
 
 if TYPE_CHECKING:
-    from realm.annotations import Annotations, Task
+    from realm.data import Annotations, Task
 
 PANEL = "Reading the table"
 
@@ -45,18 +45,18 @@ class Source:
         self, path: Path, *, need: Literal["annotations", "gold", "items"] = "annotations", **more: Any
     ) -> Annotations:
         """Read the table; `need` says what it must hold."""
-        from realm.annotations.readers import read
+        from realm.data.readers import read
 
         return read(path, need=need, **self._chosen(), **more)
 
     def read_parts(self, path: Path, *, tasks: Sequence[Task]) -> Iterator[Annotations]:
         """Read the items of a table part by part; `tasks` are those of the run that is asked."""
-        from realm.annotations.readers.parts import read_parts
+        from realm.data.readers.parts import read_parts
 
         return read_parts(path, tasks=tasks, **self._chosen())
 
     def _chosen(self) -> dict[str, Any]:
-        from realm.annotations.comma_lists import split_list
+        from realm.data.comma_lists import split_list
 
         chosen = {name: value for name, value in vars(self).items() if value is not None}
         for name in ("labels", "wide"):

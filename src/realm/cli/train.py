@@ -16,7 +16,7 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.annotations import Annotations
+    from realm.data import Annotations
     from realm.training import RealmTrainer
 
 
@@ -48,7 +48,7 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --output.")] = False,
 ) -> None:
     """Fine-tune a model on annotations and learn how far each annotator can be trusted."""
-    from realm.training.run_folder import check_output
+    from realm.runs.folder import check_output
 
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
@@ -95,14 +95,14 @@ def train(
 
 def with_gold_items(annotations: Annotations, path: Path) -> Annotations:
     """The table with gold from a file of item, [task,] gold."""
-    from realm.annotations.gold import read_gold
+    from realm.data.gold import read_gold
 
     return read_gold(annotations, path)
 
 
 def read_prior(path: Path) -> pd.DataFrame:
     """An expertise table that an earlier run wrote."""
-    from realm.report.spreadsheet import read_csv
+    from realm.runs.spreadsheet import read_csv
 
     if not path.is_file():
         raise RealmError(f"--prior: no such file: {path}")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from realm.errors import RealmError
+from realm.files import read_json
 from realm.report import content
 from realm.report.html import NAME, Figure, fill, write_page
 from realm.report.people import Row, interval_rows
 from realm.report.svg import compact
-from realm.training.files import read_json
 
 if TYPE_CHECKING:
     import pandas as pd

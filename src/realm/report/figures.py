@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.annotations import Annotations
-from realm.annotations.table import UNKNOWN
-from realm.inference.calibration import temperature
-from realm.inference.posterior import Floats, cells_of, posterior
+from realm.crowd.calibration import temperature
+from realm.crowd.posterior import Floats, cells_of, posterior
+from realm.data import Annotations
+from realm.data.annotations import UNKNOWN
 from realm.report.curves import Series
 from realm.report.people import Pool
 from realm.report.reading import VERDICTS, RunData

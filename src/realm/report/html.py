@@ -16,10 +16,10 @@ from markupsafe import Markup
 
 from realm import __version__
 from realm.errors import RealmError
+from realm.files import write_text
 from realm.report.reading import VERDICTS
 from realm.report.svg import percent
 from realm.report.visible import isolated, visible
-from realm.training.files import write_text
 
 NAME = "report.html"
 

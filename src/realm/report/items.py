@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from realm.inference.posterior import OptionNames, votes_in_words
-from realm.inference.queue import contradictions, relabel_queue
+from realm.crowd.posterior import OptionNames, votes_in_words
+from realm.crowd.relabel import contradictions, relabel_queue
 from realm.report.reading import RunData
 from realm.report.visible import clipped
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from realm.inference.expertise import NO_BETTER, RELIABLE
-from realm.inference.posterior import Floats
+from realm.crowd.estimate import NO_BETTER, RELIABLE
+from realm.crowd.posterior import Floats
 from realm.report.reading import VERDICTS
 from realm.report.svg import Picture, Plot, number, percent, shortened
 

@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
 
-from realm.annotations import Annotations
-from realm.annotations.table import UNKNOWN
+from realm.crowd.estimate import Estimate, from_table, verdicts
+from realm.crowd.posterior import Floats, cells_of, check_log_probs
+from realm.crowd.priors import named_cells
+from realm.data import Annotations
+from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
-from realm.inference.beforehand import named_cells
-from realm.inference.expertise import Estimate, from_table, verdicts
-from realm.inference.posterior import Floats, cells_of, check_log_probs
-from realm.report.spreadsheet import read_csv
-from realm.training.files import MANIFEST, read_json, sha256
-from realm.training.run_folder import Run
+from realm.files import MANIFEST, read_json, sha256
+from realm.runs.folder import Run
+from realm.runs.spreadsheet import read_csv
 
 if TYPE_CHECKING:
     import pandas as pd

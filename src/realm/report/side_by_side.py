@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
+from realm.crowd.posterior import Floats, OptionNames
 from realm.errors import RealmError
-from realm.inference.posterior import Floats, OptionNames
 from realm.report import content, curves, figures, people
 from realm.report.html import Figure, fill, write_page
 from realm.report.names import pseudonymised

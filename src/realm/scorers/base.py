@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from realm.annotations import Annotations, Task
-from realm.prompts import PromptStyle
+from realm.data import Annotations, Task
 from realm.scorers.encoding import EncodedItems
-from realm.scorers.trunk import Trunk, freeze_below
+from realm.scorers.frozen_layers import Trunk, freeze_below
+from realm.scorers.prompts import PromptStyle
 
 Batch = dict[str, Tensor]
 

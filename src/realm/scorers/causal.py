@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
-from realm.annotations import Annotations
-from realm.prompts import encode_prompts, lead, render, tokenize
+from realm.data import Annotations
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged
 from realm.scorers.language import LanguageScorer
+from realm.scorers.prompts import encode_prompts, lead, render, tokenize
 
 SHARED, SPARED = 4, 48
 """Tokens that all prompts of a batch must begin with for them to be computed once; and, in training, where each weight

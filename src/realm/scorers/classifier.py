@@ -9,11 +9,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from realm.annotations import Annotations, Task
+from realm.data import Annotations, Task
 from realm.errors import RealmError
-from realm.prompts import PromptStyle
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, Ragged
+from realm.scorers.prompts import PromptStyle
 from realm.scorers.vocabulary import masked_log_softmax
 
 

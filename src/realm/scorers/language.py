@@ -11,11 +11,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from realm.annotations import Annotations, Task
+from realm.data import Annotations, Task
 from realm.errors import RealmError
-from realm.prompts import LETTERS, PromptStyle, answer_strings
 from realm.scorers.answers import AnswerTokens, require_letters
 from realm.scorers.base import Batch, Scorer
+from realm.scorers.prompts import LETTERS, PromptStyle, answer_strings
 from realm.scorers.vocabulary import VocabularyHead, masked_log_softmax
 
 logger = logging.getLogger(__name__)

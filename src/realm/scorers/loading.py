@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import torch
 
-from realm.annotations import Annotations, Task
+from realm.data import Annotations, Task
 from realm.errors import RealmError
-from realm.prompts import LETTERS, Answers, PromptStyle
 from realm.scorers.base import Scorer
 from realm.scorers.causal import CausalScorer
 from realm.scorers.classifier import ClassifierScorer
 from realm.scorers.language import CLOZE_SCALE, LanguageScorer, NamesDoNotSeparateError
+from realm.scorers.prompts import LETTERS, Answers, PromptStyle
 from realm.scorers.seq2seq import Seq2SeqScorer
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def load_scorer(
     chat_template: bool = False,
 ) -> Scorer:
     """Load a model to train on a table. `model` is a folder, a named model of the store, or a Hugging Face id."""
-    from realm.scorers.store import resolve
+    from realm.models.store import resolve
 
     path = resolve(model)
     config = _load("AutoConfig", path, model)

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from realm.annotations import Annotations
-from realm.prompts import encode_prompts, tokenize
+from realm.data import Annotations
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged, spans
 from realm.scorers.language import LanguageScorer
+from realm.scorers.prompts import encode_prompts, tokenize
 
 
 class Seq2SeqScorer(LanguageScorer):

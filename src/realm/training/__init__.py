@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from realm.training.config import METHODS, RealmConfig
     from realm.training.model import RealmModel
-    from realm.training.run_folder import Run
     from realm.training.trainer import RealmTrainer
 
 _HOME = {
@@ -16,10 +15,9 @@ _HOME = {
     "RealmConfig": "realm.training.config",
     "RealmModel": "realm.training.model",
     "RealmTrainer": "realm.training.trainer",
-    "Run": "realm.training.run_folder",
 }
 
-__all__ = ["METHODS", "RealmConfig", "RealmModel", "RealmTrainer", "Run"]
+__all__ = ["METHODS", "RealmConfig", "RealmModel", "RealmTrainer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from realm.errors import RealmError
-from realm.training.files import MANIFEST, recorded, verify_manifest
+from realm.files import MANIFEST, recorded, verify_manifest
 from realm.training.sharding import full, like
 
 logger = logging.getLogger(__name__)

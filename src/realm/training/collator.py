@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 from realm.scorers.base import Scorer
 from realm.scorers.encoding import EncodedItems
+from realm.scorers.frozen_cache import TrunkCache
 from realm.training.sampler import ItemGroup
-from realm.training.trunk_cache import TrunkCache
 
 
 class TrainingItems(Dataset[ItemGroup]):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from realm.errors import RealmError
-from realm.inference.predict import Scores
+from realm.scorers.scoring import Scores
 
 if TYPE_CHECKING:
     from realm.training.trainer import RealmTrainer

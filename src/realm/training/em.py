@@ -11,10 +11,10 @@ from safetensors.numpy import load_file
 from torch import Tensor
 from transformers import TrainerCallback
 
-from realm.annotations import Annotations
 from realm.channels import MixtureChannel
-from realm.inference.beforehand import expertise_prior
-from realm.inference.em_update import PRIOR, ExpertiseRecord
+from realm.crowd.mixture_weights import PRIOR, ExpertiseRecord
+from realm.crowd.priors import expertise_prior
+from realm.data import Annotations
 from realm.training.config import RealmConfig
 
 RECORD = "record.safetensors"
@@ -84,7 +84,7 @@ class ExpertiseSolver(TrainerCallback):
         self.channel.place(torch.from_numpy(np.where(self.record.met(), beta, np.nan)))
 
     def save(self, folder: Path) -> None:
-        from realm.training.run_folder import write_tensors
+        from realm.runs.folder import write_tensors
 
         write_tensors(folder / RECORD, p=self.record.p, beta=self.record.beta)
 

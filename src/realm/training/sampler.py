@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Sampler
 
-from realm.annotations import Annotations
+from realm.data import Annotations
 
 Index = npt.NDArray[np.int64]
 GROUPED_BATCHES = 50

@@ -17,12 +17,13 @@ from transformers import Trainer
 
 from realm.channels import MixtureChannel
 from realm.errors import RealmError
-from realm.training import checkpoints, run_folder, sharding
+from realm.files import write_manifest, writing
+from realm.methods import TrainingLabels
+from realm.runs import folder as run_folder
+from realm.training import checkpoints, sharding
 from realm.training.em import ExpertiseSolver
-from realm.training.files import write_manifest, writing
-from realm.training.losses import LossKeeper
-from realm.training.methods import TrainingLabels
 from realm.training.processes import first_writes_all, on_first
+from realm.training.running_loss import LossKeeper
 
 
 class SavingTrainer(Trainer):

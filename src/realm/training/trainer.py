@@ -17,33 +17,33 @@ from torch.utils.data import DataLoader
 from transformers import set_seed
 from transformers.training_args import OptimizerNames
 
-from realm.annotations import Annotations
+from realm.crowd.calibration import softening, tempered
+from realm.crowd.estimate import EXPERT
+from realm.crowd.priors import earlier_estimates, expert_rows
+from realm.data import Annotations
 from realm.errors import RealmError
-from realm.inference.beforehand import earlier_estimates, expert_rows
-from realm.inference.calibration import softening, tempered
-from realm.inference.evaluate import check_test, evaluate
-from realm.inference.expertise import EXPERT
-from realm.inference.predict import Scores, score
+from realm.files import writing
+from realm.methods import training_labels
+from realm.metrics import check_test, evaluate
 from realm.scorers import Scorer, load_scorer
+from realm.scorers.frozen_cache import TrunkCache
 from realm.scorers.lora import add_lora, merge_lora
+from realm.scorers.scoring import Scores, score
 from realm.training import sharding
 from realm.training.collator import Collator, TrainingItems
 from realm.training.config import RealmConfig
 from realm.training.em import ExpertiseSolver, memorising
-from realm.training.files import writing
-from realm.training.losses import LossKeeper
-from realm.training.methods import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import ExpertiseAdamW
 from realm.training.processes import on_first
+from realm.training.running_loss import LossKeeper
 from realm.training.sampler import EffectiveBatchSampler
 from realm.training.saving import SavingTrainer
-from realm.training.trunk_cache import TrunkCache
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.inference.expertise import Estimate
+    from realm.crowd.estimate import Estimate
 
 logger = logging.getLogger(__name__)
 
@@ -284,7 +284,7 @@ class RealmTrainer(SavingTrainer):
         """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
         if not isinstance(resume_from_checkpoint, bool | None):
             raise RealmError("resume_from_checkpoint: give True; the newest whole checkpoint of the run is taken.")
-        from realm.training import run_writer
+        from realm.runs import writer as run_writer
 
         found = on_first(self.args, lambda: run_writer.begin(self, bool(resume_from_checkpoint)))
         self._fill_caches()
@@ -374,14 +374,14 @@ class RealmTrainer(SavingTrainer):
 
     def estimate(self) -> Estimate:
         """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""
-        from realm.inference.expertise import estimate
+        from realm.crowd.estimate import estimate
 
         gold = self.annotations.gold if self.args.use_gold else None
         return estimate(self.annotations, self.scores().log_probs, prior=self.prior, fixed=self.args.experts, gold=gold)
 
     def expertise(self) -> pd.DataFrame:
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
-        from realm.inference.expertise import table
+        from realm.crowd.estimate import table
 
         trained = None if self.channel is None else self.channel.expertise().double().numpy()
         return table(self.annotations, self.estimate(), trained, self.probabilities)

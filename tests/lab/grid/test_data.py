@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from realm.compare.simulation import realised_accuracies, task_matrix
 from realm.errors import RealmError
 from realm.lab.grid import data
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import data_fingerprint, material
 from realm.lab.grid.results import Results
 from realm.lab.grid.run import check_data, check_models
-from realm.lab.simulation import realised_accuracies, task_matrix
-from realm.scorers.fingerprint import model_fingerprint
-from realm.training.run_folder import fingerprint
+from realm.models.fingerprint import model_fingerprint
+from realm.runs.folder import fingerprint
 from tests.lab.grid.scene import write_questions
 from tests.lab.grid.test_results import result
 from tests.tiny import crowd

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from realm.channels import MixtureChannel
-from realm.lab.fitting import rank_correlation
+from realm.compare.fitting import rank_correlation
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.work import LIKELIHOOD, Job, cell_config, run_job, share_one_column
 from tests.lab.grid.scene import write_questions

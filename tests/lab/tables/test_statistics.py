@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from realm.lab.fitting import rank_correlation
+from realm.compare.fitting import rank_correlation
 from realm.lab.tables.statistics import Summary, contrast, count_wins
 
 NAMES = ("realm", "noisy")

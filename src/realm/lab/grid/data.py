@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from realm.annotations import Annotations
-from realm.annotations.table import UNKNOWN, Task
+from realm.compare.simulation import Floats, simulate
+from realm.data import Annotations
+from realm.data.annotations import UNKNOWN, Task
 from realm.errors import RealmError
-from realm.lab.benchmarks import Benchmark, load_benchmark
+from realm.lab.datasets import Benchmark, load_benchmark
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.pools import own_pool, simulated_pool
-from realm.lab.simulation import Floats, simulate
-from realm.scorers.store import offline
-from realm.training.run_folder import fingerprint
+from realm.models.store import offline
+from realm.runs.folder import fingerprint
 
 SHUFFLE = 0
 """Seed of the order in which a smaller variant takes its items: the same for every cell, so that states are shared."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from realm.compare.simulation import POOLS, Floats, read_pool, task_matrix
 from realm.errors import RealmError
-from realm.lab.simulation import POOLS, Floats, read_pool, task_matrix
 
 
 def simulated_pool(pool: str, benchmarks: int, tasks: int) -> Floats:

@@ -14,7 +14,7 @@ from realm.lab.grid.data import data_fingerprint
 from realm.lab.grid.engines import run_jobs
 from realm.lab.grid.results import Results
 from realm.lab.grid.work import LIKELIHOOD, CellResult, Job
-from realm.scorers.fingerprint import model_fingerprint
+from realm.models.fingerprint import model_fingerprint
 
 
 @dataclass

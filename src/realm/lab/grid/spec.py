@@ -20,11 +20,11 @@ from typing import Any, get_args
 
 import yaml
 
+from realm.compare.simulation import Noise, Regime
 from realm.errors import RealmError
 from realm.lab.grid.cell import JOINED, Cell, combinations
 from realm.lab.grid.pools import own_pool, simulated_pool
 from realm.lab.grid.settings import check_settings
-from realm.lab.simulation import Noise, Regime
 
 SPECS = Path(__file__).parents[1] / "specs"
 """Where the specs that come with the package lie."""
@@ -247,7 +247,7 @@ def _allowed(name: str) -> tuple[str, ...]:
 
         return METHODS
     if name == "benchmark":
-        from realm.lab.benchmarks import NAMES
+        from realm.lab.datasets import NAMES
 
         return NAMES
     return {"noise": get_args(Noise), "regime": get_args(Regime)}.get(name, ())

@@ -14,11 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from realm.annotations import Annotations
-from realm.annotations.table import Task
-from realm.inference.evaluate import evaluate
-from realm.inference.expertise import estimate
-from realm.lab.fitting import (
+from realm.compare.fitting import (
     ENOUGH,
     gold_counts,
     held_out_split,
@@ -27,13 +23,17 @@ from realm.lab.fitting import (
     spearman_with_gold,
     trial_score,
 )
+from realm.compare.simulation import Floats, realised_accuracies
+from realm.crowd.estimate import estimate
+from realm.data import Annotations
+from realm.data.annotations import Task
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import Material, data_fingerprint, instruction, material
 from realm.lab.grid.settings import SCALAR
-from realm.lab.simulation import Floats, realised_accuracies
-from realm.scorers.fingerprint import model_fingerprint
+from realm.metrics import evaluate
+from realm.models.fingerprint import model_fingerprint
+from realm.runs.writer import describe
 from realm.training import RealmConfig, RealmTrainer
-from realm.training.run_writer import describe
 
 LIKELIHOOD = "held_out_likelihood"
 LOGGED = 50

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from realm.lab.significance import Floats
-from realm.lab.simulation import implied_expertise
+from realm.compare.significance import Floats
+from realm.compare.simulation import implied_expertise
 from realm.lab.tables.layouts import shown
 from realm.report.svg import Plot, percent, shortened
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pandas as pd
 
+from realm.compare.simulation import implied_expertise
 from realm.errors import RealmError
+from realm.files import write_text
 from realm.lab.grid.spec import Spec
 from realm.lab.plots.panels import HEIGHT, STYLE, WIDTH, curves_panel, recovery_panel, trajectory_panel
-from realm.lab.simulation import implied_expertise
 from realm.lab.tables.expertise import learned_expertise
 from realm.lab.tables.gather import Gathered, Kept, fullest, gather, select
 from realm.lab.tables.layouts import shown
 from realm.report.svg import Picture, Plot
-from realm.training.files import write_text
 
 BY_FILE = ("model", "noise", "regime", "steps", "rate")
 """Fields that have a file for each of their values, as the settings that a spec compares have."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm.lab.simulation import implied_expertise
+from realm.compare.simulation import implied_expertise
 from realm.lab.tables.gather import Gathered
 from realm.lab.tables.layouts import head, shown
 from realm.lab.tables.published import Published
@@ -92,7 +92,7 @@ def learned_expertise(gathered: Gathered, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _columns(frame: pd.DataFrame, groups: list[Any], layout: Expertise) -> list[tuple[Column, Any, str]]:
-    from realm.lab.simulation import read_pool
+    from realm.compare.simulation import read_pool
 
     made: list[tuple[Column, Any, str]] = []
     for group in groups:

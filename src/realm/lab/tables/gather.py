@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from realm.compare.significance import Bools
 from realm.errors import RealmError
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.spec import COUNTS, Spec, expand
-from realm.lab.significance import Bools
 
 FIELDS = ("model", "benchmark", "noise", "pool", "regime", "steps", "rate")
 """What makes a configuration, beside method and seed and the settings that a spec compares."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realm.lab.significance import Bools, Floats, paired_bootstrap, paired_t_test
+from realm.compare.significance import Bools, Floats, paired_bootstrap, paired_t_test
 
 LEVEL = 0.05
 """A p-value below it is called significant, as in the paper."""

@@ -1,0 +1,6 @@
+"""The doctor: what a table of annotations is worth, before any training."""
+
+from realm.check.agreement import alpha_by_task, krippendorff_alpha
+from realm.check.examine import Examination, Finding, examine
+
+__all__ = ["Examination", "Finding", "alpha_by_task", "examine", "krippendorff_alpha"]

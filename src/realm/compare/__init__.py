@@ -1,0 +1,1 @@
+"""Methods side by side over seeds: the experiment engine, significance and simulation."""

@@ -1,0 +1,284 @@
+"""Simulated annotators over items whose true label is known: pools, error channels and regimes of the paper.
+
+An annotator of accuracy a gives the true label t with probability a, and otherwise an error that the noise decides:
+
+| noise | the label given in error, of K options |
+|---|---|
+| `uniform` | any of the K - 1 others alike |
+| `asymmetric` | (t + 1) mod K with share c / (c + K - 2), c = 4, the other K - 2 alike |
+| `systematic` | (t + i + 1) mod K for annotator i from 0, as the paper writes it |
+| `systematic-offset` | (t + 1 + i mod (K - 1)) mod K, which is never the true label |
+
+Two things in the paper's own text do not fit its definitions. With c = 4 and K = 4 the adjacent class gets 66.7% of the
+errors, while the text says about 57%, which is c / (c + K - 1): `adjacent="paper"` gives that share. And `systematic`
+returns the *true* label wherever (i + 1) mod K = 0 (annotator 1 at K = 2, annotator 2 at K = 3), so that annotator is
+never wrong: the simulated table says so in its ledger. At K = 2 asymmetric noise equals uniform noise.
+
+What the paper calls the true expertise of a simulated annotator is an accuracy. The expertise beta that the mixture can
+learn from it is `implied_expertise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.data.annotations import UNKNOWN, Annotations
+from realm.data.ledger import Ledger
+from realm.errors import RealmError
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+Noise = Literal["uniform", "asymmetric", "systematic", "systematic-offset"]
+Regime = Literal["sparse", "shared"]
+Adjacent = Literal["weight", "paper"]
+
+POOLS: dict[str, tuple[float, ...]] = {"D1": (0.9, 0.1, 0.1), "D2": (0.9, 0.9, 0.1), "D3": (0.9, 0.5, 0.1)}
+"""Accuracies of the paper's pools of three."""
+
+ADJACENT_WEIGHT = 4.0
+"""How much likelier the adjacent class is than another wrong one, under asymmetric noise."""
+
+
+# -------------------------------------------------------------------- pools
+
+
+def graded(n: int) -> tuple[float, ...]:
+    """n accuracies from 0.9 down to 0.1 in equal steps."""
+    if n < 2:
+        raise RealmError(f"a graded pool needs two annotators or more, not {n}.")
+    return tuple(0.9 - i * 0.8 / (n - 1) for i in range(n))
+
+
+def one_reliable(n: int) -> tuple[float, ...]:
+    """One annotator of accuracy 0.9 among n - 1 of accuracy 0.1: the paper's D1 for any n."""
+    if n < 1:
+        raise RealmError(f"a pool needs an annotator or more, not {n}.")
+    return (0.9, *[0.1] * (n - 1))
+
+
+def read_pool(said: str) -> tuple[float, ...]:
+    """The accuracies that a pool's name stands for: `D1`, `graded:5`, `one-reliable:10`, or `0.9,0.5,0.1`.
+
+    Example:
+        >>> read_pool("D3")
+        (0.9, 0.5, 0.1)
+    """
+    name, _, size = said.strip().partition(":")
+    if name.upper() in POOLS and not size:
+        return POOLS[name.upper()]
+    try:
+        if name in ("graded", "one-reliable"):
+            return (graded if name == "graded" else one_reliable)(int(size))
+        return tuple(float(value) for value in said.split(","))
+    except ValueError:
+        raise RealmError(
+            f"--pool {said}: must be {', '.join(POOLS)}, graded:N, one-reliable:N, or accuracies such as 0.9,0.5,0.1."
+        ) from None
+
+
+def task_matrix(pattern: str, n: int = 3) -> Floats:
+    """Accuracies (annotators, tasks) of the paper's patterns for n annotators and n tasks.
+
+    `D1`: annotator i is reliable on task i only; `D2`: on every task but i; `D3` (n = 3): [0.9, 0.5, 0.1] in turn.
+    """
+    own = np.eye(n, dtype=bool)
+    if pattern == "D1":
+        return np.where(own, 0.9, 0.1)
+    if pattern == "D2":
+        return np.where(own, 0.1, 0.9)
+    if pattern == "D3" and n == 3:
+        i, m = np.indices((3, 3))
+        circulant: Floats = np.array([0.9, 0.5, 0.1])[(m - i) % 3]
+        return circulant
+    raise RealmError(f"--matrix {pattern}: must be D1 or D2, or D3 with three tasks (there are {n}).")
+
+
+# -------------------------------------------------------------------- simulating
+
+
+def simulate(
+    annotations: Annotations,
+    accuracies: Sequence[float] | npt.ArrayLike,
+    *,
+    noise: Noise = "uniform",
+    regime: Regime = "sparse",
+    per_item: int | None = None,
+    adjacent: Adjacent = "weight",
+    names: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Annotations:
+    """Annotations of the items with gold, by annotators of these accuracies; gold is kept, old annotations are not.
+
+    Args:
+        annotations: a table whose items have gold.
+        accuracies: P(label = truth), (annotators,) or (annotators, tasks).
+        noise: which label is given in error.
+        regime: `sparse` gives each annotator a disjoint share of each task's items; `shared` gives all of them all.
+        per_item: in place of a regime, how many annotators are drawn for each item.
+        adjacent: the share of the adjacent class under `asymmetric`: from its `weight`, or as the `paper` states it.
+        names: the annotators' names; by default a1, a2, ...
+        seed: the same seed gives the same table; whether a label is right does not depend on the noise.
+    """
+    _check_words(noise, regime, adjacent)
+    table = _with_gold(annotations)
+    chance_right = _accuracy_matrix(accuracies, len(table.tasks))
+    people = len(chance_right)
+    if names is not None and not len(names) == len(set(names)) == people:
+        raise RealmError(f"{people} accuracies need as many distinct names, not {', '.join(names)}.")
+    generator = np.random.default_rng(seed)
+    item, annotator = _who_labels_what(table, people, regime, per_item, generator)
+    assert table.gold is not None
+    truth, options = table.gold[item].astype(np.int64), table.option_counts[item].astype(np.int64)
+    right = generator.random(len(item)) < chance_right[annotator, table.item_tasks[item]]
+    errors = wrong_labels(truth, options, annotator, noise, generator, adjacent)
+    label = np.where(right, truth, errors)
+    made = replace(
+        table,
+        annotators=tuple(names) if names is not None else tuple(f"a{i + 1}" for i in range(people)),
+        item=item.astype(np.int32),
+        annotator=annotator.astype(np.int32),
+        label=label.astype(np.int32),
+        source_rows=None,
+    )
+    if noise == "systematic":
+        _warn_of_collisions(made, chance_right, options, annotator)
+    return made
+
+
+def wrong_labels(
+    truth: Index,
+    options: Index,
+    annotator: Index,
+    noise: Noise,
+    generator: np.random.Generator,
+    adjacent: Adjacent = "weight",
+) -> Index:
+    """The label each annotator gives when in error. All shapes (annotations,).
+
+    Under `systematic` it may be the true one (see the module). Every noise draws the same number of random values.
+    """
+    choice, step = generator.random(len(truth)), generator.random(len(truth))
+    if noise == "uniform":
+        shift = 1 + (step * (options - 1)).astype(np.int64)
+    elif noise == "asymmetric":
+        others = options - 2
+        share = ADJACENT_WEIGHT / (ADJACENT_WEIGHT + others + (adjacent == "paper"))
+        shift = np.where((choice < share) | (others == 0), 1, 2 + (step * others).astype(np.int64))
+    elif noise == "systematic":
+        shift = annotator + 1
+    else:
+        shift = 1 + annotator % (options - 1)
+    wrong: Index = (truth + shift) % options
+    return wrong
+
+
+def _who_labels_what(
+    table: Annotations, people: int, regime: Regime, per_item: int | None, generator: np.random.Generator
+) -> tuple[Index, Index]:
+    """Item and annotator of every annotation to make, sorted by item."""
+    n = table.n_items
+    if per_item is not None:
+        if not 1 <= per_item <= people:
+            raise RealmError(f"per_item {per_item}: must lie between 1 and the {people} annotators.")
+        chosen = _draw_distinct(n, people, per_item, generator)
+    elif regime == "shared":
+        chosen = np.broadcast_to(np.arange(people), (n, people))
+    else:
+        chosen = np.empty((n, 1), dtype=np.int64)
+        for task in range(len(table.tasks)):
+            items = np.flatnonzero(table.item_tasks == task)
+            order = generator.permutation(people)  # so that no annotator always gets the larger share
+            chosen[generator.permutation(items), 0] = order[np.arange(len(items)) % people]
+    return np.repeat(np.arange(n), chosen.shape[1]), chosen.ravel().astype(np.int64)
+
+
+def _draw_distinct(n: int, people: int, k: int, generator: np.random.Generator) -> Index:
+    """k distinct annotators for each of n items, in rising order (Floyd's algorithm). Shape (n, k)."""
+    chosen = np.full((n, k), UNKNOWN, dtype=np.int64)
+    for place, last in enumerate(range(people - k, people)):
+        drawn = generator.integers(last + 1, size=n)
+        taken = (chosen[:, :place] == drawn[:, None]).any(axis=1)
+        chosen[:, place] = np.where(taken, last, drawn)
+    return np.sort(chosen, axis=1)
+
+
+# -------------------------------------------------------------------- what came out
+
+
+def realised_accuracies(table: Annotations) -> Floats:
+    """Share of each annotator's labels that are gold, (annotators, tasks); NaN where there are none."""
+    if table.gold is None:
+        raise RealmError("realised accuracies need gold.")
+    known = table.gold[table.item] != UNKNOWN
+    cell = table.annotator[known].astype(np.int64) * len(table.tasks) + table.item_tasks[table.item[known]]
+    right = table.label[known] == table.gold[table.item[known]]
+    size = table.n_annotators * len(table.tasks)
+    counts = np.bincount(cell, minlength=size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.bincount(cell, right, minlength=size) / counts
+    return np.asarray(share, dtype=np.float64).reshape(table.n_annotators, len(table.tasks))
+
+
+def implied_expertise(accuracy: npt.ArrayLike, options: npt.ArrayLike) -> Floats:
+    """The mixture's beta for an accuracy among K options, (a - 1/K) / (1 - 1/K); negative below chance.
+
+    Example:
+        >>> implied_expertise([0.9, 0.5, 0.25], 4).round(3).tolist()
+        [0.867, 0.333, 0.0]
+    """
+    chance = 1 / np.asarray(options, dtype=np.float64)
+    return np.asarray((np.asarray(accuracy, dtype=np.float64) - chance) / (1 - chance))
+
+
+# -------------------------------------------------------------------- checks
+
+
+def _check_words(noise: str, regime: str, adjacent: str) -> None:
+    for flag, word, allowed in (
+        ("noise", noise, get_args(Noise)),
+        ("regime", regime, get_args(Regime)),
+        ("adjacent", adjacent, get_args(Adjacent)),
+    ):
+        if word not in allowed:
+            raise RealmError(f"--{flag} {word}: must be one of {', '.join(allowed)}.")
+
+
+def _with_gold(annotations: Annotations) -> Annotations:
+    """The items with gold, without annotations, and a ledger of their own."""
+    if annotations.gold is None or not (annotations.gold != UNKNOWN).any():
+        raise RealmError("simulating annotators needs gold labels, and the table has none. Name the column: --gold.")
+    known = annotations.gold != UNKNOWN
+    nothing = np.zeros(0, dtype=np.int32)
+    bare = replace(annotations, item=nothing, annotator=nothing, label=nothing, source_rows=None)
+    ledger = annotations.ledger.merged(Ledger())
+    ledger.add("no gold label to simulate from", np.flatnonzero(~known) + 1)
+    return replace(bare.take_items(np.flatnonzero(known)), ledger=ledger)
+
+
+def _accuracy_matrix(accuracies: Sequence[float] | npt.ArrayLike, tasks: int) -> Floats:
+    matrix = np.asarray(accuracies, dtype=np.float64)
+    if matrix.ndim == 1:
+        matrix = np.repeat(matrix[:, None], tasks, axis=1)
+    if matrix.ndim != 2 or not len(matrix) or matrix.shape[1] != tasks:
+        raise RealmError(f"accuracies must have shape (annotators,) or (annotators, {tasks}), not {matrix.shape}.")
+    if not ((matrix >= 0) & (matrix <= 1)).all():
+        raise RealmError("every accuracy must lie between 0 and 1.")
+    return matrix
+
+
+def _warn_of_collisions(table: Annotations, wanted: Floats, options: Index, annotator: Index) -> None:
+    collides = np.unique(annotator[(annotator + 1) % options == 0])
+    if len(collides):
+        realised = realised_accuracies(table)
+        people = ", ".join(
+            f"{table.annotators[i]} {np.nanmean(realised[i]):.2f} instead of {wanted[i].mean():.2f}" for i in collides
+        )
+        table.ledger.warn(
+            f"systematic noise as the paper defines it gives the true label in error for some annotators: realised "
+            f"accuracy {people}. `systematic-offset` never does."
+        )

@@ -1,0 +1,1 @@
+"""What annotators are worth: aggregation, reliability with intervals, cleaned labels. numpy only."""

@@ -1,0 +1,345 @@
+"""`Annotations`: items, annotators, tasks and annotations, columnar and ragged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from realm.data.ledger import Ledger
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = npt.NDArray[np.int32]
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Task:
+    """A set of items with one label set. `labels` is None where every item lists its own options."""
+
+    name: str
+    labels: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """The annotations table. Immutable; every operation returns a new table.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | item_ids, texts | (items,) strings | the item's identity within its task, and what is shown |
+    | contexts | (items,) strings or None | a passage the text refers to |
+    | options | (items,) lists of strings or None | the item's own options; null where its task has labels |
+    | item_tasks | (items,) | index into `tasks` |
+    | tasks, annotators | | `Task` objects; annotator names |
+    | item, annotator, label | (annotations,) int32 | sorted by item; label indexes the item's own options |
+    | gold | (items,) int32 or None | the true label where it is known, -1 elsewhere |
+    | source_rows | (annotations,) int32 or None | its row in the source, where the builder was asked |
+    """
+
+    item_ids: pa.LargeStringArray
+    texts: pa.LargeStringArray
+    contexts: pa.LargeStringArray | None
+    options: pa.LargeListArray | None
+    item_tasks: Ints
+    tasks: tuple[Task, ...]
+    annotators: tuple[str, ...]
+    item: Ints
+    annotator: Ints
+    label: Ints
+    gold: Ints | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    source_rows: Ints | None = None
+
+    # ---------------------------------------------------------------- building
+
+    @classmethod
+    def read(cls, path: str | Path, **columns: Any) -> Annotations:
+        """Read a file or an annotation tool's export; see `realm.data.readers.read`."""
+        from realm.data.readers import read
+
+        return read(path, **columns)
+
+    @classmethod
+    def from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
+        """Build from a DataFrame with one row per annotation; see `realm.data.build.build`."""
+        from realm.data.build import build
+
+        return build(frame, **columns)
+
+    @classmethod
+    def from_dataset(cls, dataset: Any, **columns: Any) -> Annotations:
+        """Build from a `datasets.Dataset` with one row per annotation."""
+        from realm.data.build import build
+
+        return build(dataset.with_format("arrow")[:], **columns)
+
+    # ---------------------------------------------------------------- sizes
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    @property
+    def n_annotators(self) -> int:
+        return len(self.annotators)
+
+    @property
+    def n_annotations(self) -> int:
+        return len(self.label)
+
+    @cached_property
+    def option_counts(self) -> Ints:
+        """K of each item: how many options it has. Shape (items,)."""
+        by_task = np.array([len(task.labels or ()) for task in self.tasks], dtype=np.int32)
+        counts = by_task[self.item_tasks]
+        if self.options is not None:
+            own = self.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+            counts = np.where(own > 0, own, counts).astype(np.int32)
+        return counts
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Annotations of item i are `offsets[i]:offsets[i + 1]`. Shape (items + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.annotations_per_item)])
+
+    @cached_property
+    def annotations_per_item(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self.item, minlength=self.n_items)
+
+    @cached_property
+    def annotations_per_annotator(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self.annotator, minlength=self.n_annotators)
+
+    def __len__(self) -> int:
+        return self.n_annotations
+
+    def __repr__(self) -> str:
+        return (
+            f"Annotations({self.n_items:,} items, {self.n_annotators:,} annotators, "
+            f"{self.n_annotations:,} annotations, {len(self.tasks)} task{'s' * (len(self.tasks) != 1)})"
+        )
+
+    # ---------------------------------------------------------------- reading one item
+
+    def options_of(self, item: int) -> list[str]:
+        """The options of an item, in the order its prompt lists them."""
+        if self.options is not None and self.options[item].is_valid:
+            return [str(option) for option in self.options[item].as_py()]
+        return list(self.tasks[self.item_tasks[item]].labels or ())
+
+    def label_name(self, item: int, label: int) -> str:
+        return self.options_of(item)[label]
+
+    def iter_items(self) -> Iterator[tuple[str, str, str | None, list[str]]]:
+        """(id, text, context, options) of every item."""
+        contexts = self.contexts if self.contexts is not None else [None] * self.n_items
+        for index, (item_id, text, context) in enumerate(zip(self.item_ids, self.texts, contexts, strict=True)):
+            yield item_id.as_py(), text.as_py(), None if context is None else context.as_py(), self.options_of(index)
+
+    # ---------------------------------------------------------------- operations
+
+    def take_items(self, items: npt.NDArray[np.integer[Any]]) -> Annotations:
+        """Keep these items (by index, in this order) with their annotations."""
+        items = np.asarray(items, dtype=np.int64)
+        counts = self.annotations_per_item[items]
+        starts = np.repeat(self.offsets[items] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        kept = starts + np.arange(counts.sum())
+        index = pa.array(items)
+        return replace(
+            self,
+            item_ids=self.item_ids.take(index),
+            texts=self.texts.take(index),
+            contexts=None if self.contexts is None else self.contexts.take(index),
+            options=None if self.options is None else self.options.take(index),
+            item_tasks=self.item_tasks[items],
+            item=np.repeat(np.arange(len(items), dtype=np.int32), counts),
+            annotator=self.annotator[kept],
+            label=self.label[kept],
+            gold=None if self.gold is None else self.gold[items],
+            source_rows=None if self.source_rows is None else self.source_rows[kept],
+        )
+
+    def keep_annotations(self, keep: npt.NDArray[np.bool_]) -> Annotations:
+        """Keep the annotations where `keep` (annotations,) is true; every item and annotator stays listed."""
+        rows = None if self.source_rows is None else self.source_rows[keep]
+        return replace(
+            self, item=self.item[keep], annotator=self.annotator[keep], label=self.label[keep], source_rows=rows
+        )
+
+    def compact(self) -> Annotations:
+        """Drop items without annotations and annotators without annotations."""
+        table = self.take_items(np.flatnonzero(self.annotations_per_item))
+        present = np.flatnonzero(table.annotations_per_annotator)
+        renumber = np.full(table.n_annotators, UNKNOWN, dtype=np.int32)
+        renumber[present] = np.arange(len(present))
+        names = tuple(table.annotators[i] for i in present)
+        return replace(table, annotators=names, annotator=renumber[table.annotator])
+
+    def sparse(self, seed: int = 0) -> Annotations:
+        """Keep one annotation of each item, drawn uniformly at random."""
+        order = np.random.default_rng(seed).permutation(self.n_annotations)
+        _, first = np.unique(self.item[order], return_index=True)
+        keep = np.zeros(self.n_annotations, dtype=bool)
+        keep[order[first]] = True
+        return self.keep_annotations(keep).compact()
+
+    def contrast(self, m: int, min_annotations: int = 1) -> Annotations:
+        """Keep the m annotators that agree least with gold and the m that agree most (the paper's contrast-m).
+
+        Only annotators with `min_annotations` annotations of items with gold are ranked; of equals, those with more
+        annotations come first, then those met earlier.
+        """
+        if self.gold is None:
+            raise RealmError("contrast needs gold labels: the table has no gold column. Name it with --gold.")
+        known = self.gold[self.item] != UNKNOWN
+        counts = np.bincount(self.annotator[known], minlength=self.n_annotators)
+        right = np.bincount(
+            self.annotator[known], self.label[known] == self.gold[self.item[known]], minlength=self.n_annotators
+        )
+        ranked = np.flatnonzero(counts >= max(min_annotations, 1))
+        if len(ranked) < 2 * m:
+            raise RealmError(
+                f"contrast {m} needs {2 * m} annotators with {min_annotations} annotations of gold items or more; "
+                f"there are {len(ranked)}. Lower --contrast or --min-annotations."
+            )
+        agreement = right[ranked] / counts[ranked]
+        lowest = np.lexsort((-counts[ranked], agreement))[:m]
+        highest = np.lexsort((-counts[ranked], -agreement))
+        highest = highest[~np.isin(highest, lowest)][:m]
+        pool = np.zeros(self.n_annotators, dtype=bool)
+        pool[ranked[lowest]] = pool[ranked[highest]] = True
+        return self.keep_annotations(pool[self.annotator]).compact()
+
+    def select(
+        self,
+        *,
+        tasks: Sequence[str] | None = None,
+        annotators: Sequence[str] | None = None,
+        items: Sequence[str] | None = None,
+    ) -> Annotations:
+        """Keep only what is named. Tasks keep their numbering; annotators left with nothing are dropped."""
+        table = self
+        for flag, wanted, known in (
+            ("tasks", tasks, [task.name for task in self.tasks]),
+            ("annotators", annotators, list(self.annotators)),
+        ):
+            if missing := [name for name in wanted or () if name not in known]:
+                raise RealmError(f"select: no such {flag}: {', '.join(missing)}. There are: {', '.join(known[:20])}.")
+        if tasks is not None:
+            wanted_tasks = np.array([task.name in set(tasks) for task in self.tasks])
+            table = table.take_items(np.flatnonzero(wanted_tasks[table.item_tasks]))
+        if items is not None:
+            table = table.take_items(np.flatnonzero(np.isin(np.array(table.item_ids.to_pylist()), list(items))))
+        if annotators is not None:
+            wanted_people = np.isin(np.array(table.annotators), list(annotators))
+            table = table.keep_annotations(wanted_people[table.annotator]).compact()
+        return table
+
+    def folds(self, k: int, seed: int = 0) -> Ints:
+        """A fold in 0..k-1 for each item, equal texts (with equal contexts) together. Shape (items,)."""
+        codes, n_texts = self._text_codes()
+        if n_texts < k:
+            raise RealmError(f"folds: the items have {n_texts} different text(s), too few for {k} folds.")
+        fold_of_text = np.arange(n_texts, dtype=np.int32) % k
+        np.random.default_rng(seed).shuffle(fold_of_text)
+        return np.asarray(fold_of_text[codes], dtype=np.int32)
+
+    def _text_codes(self) -> tuple[npt.NDArray[np.int64], int]:
+        """A number for each item's text with its context, equal ones sharing one, and how many there are."""
+        codes = _codes(self.texts)
+        if self.contexts is not None:
+            contexts = _codes(self.contexts)
+            _, codes = np.unique(codes * (int(contexts.max(initial=0)) + 1) + contexts, return_inverse=True)
+        return codes, int(codes.max(initial=-1)) + 1
+
+    def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
+        """Split the items in two, about `fraction` of the texts in the second.
+
+        Equal texts (with equal contexts) stay together. Neither half is empty.
+        Both tables keep the whole list of annotators, so that indices mean the same in both.
+        """
+        if not 0 < fraction < 1:
+            raise RealmError(f"split: the fraction must lie between 0 and 1, not {fraction}.")
+        codes, n_texts = self._text_codes()
+        if n_texts < 2:
+            raise RealmError(f"split: the items have {n_texts} different text(s), so nothing can be held out.")
+        held = min(max(round(fraction * n_texts), 1), n_texts - 1)
+        second = np.random.default_rng(seed).permutation(n_texts)[codes] < held
+        return self.take_items(np.flatnonzero(~second)), self.take_items(np.flatnonzero(second))
+
+    def without_gold(self) -> Annotations:
+        return replace(self, gold=None)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per annotation (items without annotations have one row with no annotator), canonical columns."""
+        import pandas as pd
+
+        bare = np.flatnonzero(self.annotations_per_item == 0)
+        rows = np.concatenate([self.item, bare.astype(np.int32)])
+        order = np.argsort(rows, kind="stable")
+        rows = rows[order]
+        frame: dict[str, Any] = {"item": self.item_ids.take(pa.array(rows)).to_pylist()}
+        frame["task"] = [self.tasks[t].name for t in self.item_tasks[rows]]
+        frame["text"] = self.texts.take(pa.array(rows)).to_pylist()
+        if self.contexts is not None:
+            frame["context"] = self.contexts.take(pa.array(rows)).to_pylist()
+        if self.options is not None:
+            frame["options"] = [self.options_of(i) for i in rows]
+        people = np.concatenate([self.annotator, np.full(len(bare), UNKNOWN, dtype=np.int32)])[order]
+        labels = np.concatenate([self.label, np.full(len(bare), UNKNOWN, dtype=np.int32)])[order]
+        if self.n_annotations:
+            frame["annotator"] = [None if a == UNKNOWN else self.annotators[a] for a in people]
+            names = zip(rows, labels, strict=True)
+            frame["label"] = [None if k == UNKNOWN else self.label_name(i, k) for i, k in names]
+        if self.gold is not None:
+            golds = zip(rows, self.gold[rows], strict=True)
+            frame["gold"] = [None if k == UNKNOWN else self.label_name(i, k) for i, k in golds]
+        return pd.DataFrame(frame)
+
+    def describe(self) -> dict[str, Any]:
+        """Sizes and spreads, as a person would ask for them."""
+        per_item, per_person = self.annotations_per_item, self.annotations_per_annotator
+        return {
+            "items": self.n_items,
+            "annotators": self.n_annotators,
+            "annotations": self.n_annotations,
+            "tasks": [
+                {
+                    "task": task.name,
+                    "labels": None if task.labels is None else list(task.labels),
+                    "items": int((self.item_tasks == index).sum()),
+                }
+                for index, task in enumerate(self.tasks)
+            ],
+            "annotations_per_item": _spread(per_item),
+            "annotations_per_annotator": _spread(per_person),
+            "items_with_one_annotation": int((per_item == 1).sum()),
+            "items_with_gold": 0 if self.gold is None else int((self.gold != UNKNOWN).sum()),
+        }
+
+
+def _codes(strings: pa.Array) -> npt.NDArray[np.int64]:
+    """A number for each string, equal ones sharing one; null is a string of its own."""
+    indices = strings.dictionary_encode(null_encoding="encode").indices
+    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _spread(counts: npt.NDArray[np.int64]) -> dict[str, float]:
+    if not len(counts):
+        return {"min": 0, "median": 0.0, "mean": 0.0, "max": 0}
+    return {
+        "min": int(counts.min()),
+        "median": float(np.median(counts)),
+        "mean": float(counts.mean()),
+        "max": int(counts.max()),
+    }

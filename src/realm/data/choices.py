@@ -1,0 +1,196 @@
+"""Multiple choice: the options an item lists for itself, and labels that point at one of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from realm.data.columns import Mask, Rows, as_text, in_one, name_rows, take_column
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_OPTIONS = 26
+LabelForm = Literal["auto", "index", "letter", "text"]
+FORMS: tuple[LabelForm, ...] = ("index", "letter", "text")
+UNREAD = -1
+
+
+def read_options(table: pd.DataFrame | pa.Table, named: str, rows: Rows, source: str) -> pa.LargeListArray:
+    """The options of every row as lists of text; null where a row lists none. Shape (rows,).
+
+    `named` is a column of lists, a column of JSON lists, or several columns, comma separated, one option each
+    (an empty cell is an option that the item does not have).
+    """
+    names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
+    if named not in names:
+        options = _from_columns(table, [part if part in names else part.strip() for part in named.split(",")], source)
+    else:
+        column = in_one(take_column(table, named, source))
+        if (
+            pa.types.is_list(column.type)
+            or pa.types.is_large_list(column.type)
+            or pa.types.is_fixed_size_list(column.type)
+        ):
+            options = _from_lists(column, named, source)
+        elif pa.types.is_null(column.type):
+            options = pa.nulls(len(column), pa.large_list(pa.large_string()))
+        else:
+            options = _from_json(as_text(column, named, source), named, rows, source)
+    _check(options, rows, source)
+    return options
+
+
+def _from_columns(table: pd.DataFrame | pa.Table, names: list[str], source: str) -> pa.LargeListArray:
+    columns = [as_text(take_column(table, name, source), name, source) for name in names]
+    given = np.stack(
+        [pc.fill_null(pc.greater(pc.utf8_length(c), 0), False).to_numpy(zero_copy_only=False) for c in columns]
+    )
+    n_rows = given.shape[1]
+    interleaved = pa.concat_arrays(columns).take(pa.array(np.arange(given.size).reshape(given.shape).T.ravel()))
+    offsets = np.concatenate([[0], np.cumsum(given.sum(0))])
+    values = interleaved.filter(pa.array(given.T.ravel()))
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
+    empty = pa.array(given.sum(0) == 0)
+    return pc.if_else(empty, pa.scalar(None, lists.type), lists) if n_rows else lists
+
+
+def _from_lists(column: Any, name: str, source: str) -> pa.LargeListArray:
+    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    values = as_text(column.flatten(), name, source)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64())
+    lists = pa.LargeListArray.from_arrays(offsets, values)
+    return pc.if_else(pa.array(counts == 0), pa.scalar(None, lists.type), lists) if len(lists) else lists
+
+
+def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) -> pa.LargeListArray:
+    encoded = column.dictionary_encode()
+    parsed: list[list[str] | None] = []
+    for code, text in enumerate(encoded.dictionary.to_pylist()):
+        options: Any = None
+        if text.strip():
+            try:
+                options = json.loads(text)
+            except (ValueError, RecursionError):
+                options = text
+            if not isinstance(options, list) or not all(isinstance(o, str | int | float) for o in options):
+                at = np.flatnonzero(encoded.indices.to_numpy(zero_copy_only=False) == code)
+                raise RealmError(
+                    f"{source}, {name_rows(rows[at])}: the options in column '{name}' are not a list "
+                    'such as ["yes", "no"].'
+                )
+        parsed.append([str(o) for o in options] if options else None)
+    return pa.array(parsed, pa.large_list(pa.large_string())).take(encoded.indices)
+
+
+def _check(options: pa.LargeListArray, rows: Rows, source: str) -> None:
+    counts = pc.list_value_length(options).fill_null(2).to_numpy(zero_copy_only=False)
+    if (few := np.flatnonzero(counts < 2)).size:
+        raise RealmError(f"{source}, {name_rows(rows[few])}: an item needs two options or more.")
+    if (many := np.flatnonzero(counts > MOST_OPTIONS)).size:
+        raise RealmError(
+            f"{source}, {name_rows(rows[many])}: {counts[many[0]]} options; an item can have {MOST_OPTIONS} at most."
+        )
+    parents = pc.list_parent_indices(options).to_numpy(zero_copy_only=False)
+    values = options.flatten()
+    if values.null_count:
+        at = np.unique(parents[values.is_null().to_numpy(zero_copy_only=False)])
+        raise RealmError(f"{source}, {name_rows(rows[at])}: an option is empty.")
+
+
+def option_keys(options: pa.LargeListArray) -> pa.LargeStringArray:
+    """One string per row that is equal for equal lists and only for those; "" where there are none. Shape (rows,)."""
+    values = options.flatten()
+    for mark, code in (("\x1e", "\x1e0"), ("\x1f", "\x1e1")):
+        values = pc.replace_substring(values, pattern=mark, replacement=code)
+    counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False)
+    plain = pa.LargeListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64()), values)
+    return pc.binary_join(plain, pa.scalar("\x1f", pa.large_string()))
+
+
+def written_with_point(options: pa.LargeListArray) -> list[str]:
+    """The distinct options that are written like 1.0: labels in these words mean them, not the number 1."""
+    texts = pc.unique(options.flatten())
+    return list(texts.filter(pc.match_substring_regex(texts, r"^-?[0-9]+\.0+$")).to_pylist())
+
+
+@dataclass(frozen=True)
+class _Reading:
+    form: LabelForm
+    labels: npt.NDArray[np.int64]
+
+
+def read_labels(
+    column: pa.LargeStringArray,
+    given: Mask,
+    options: pa.LargeListArray,
+    rows: Rows,
+    *,
+    form: LabelForm,
+    role: str,
+    source: str,
+) -> npt.NDArray[np.int64]:
+    """The option that each given label points at, -1 elsewhere. Shape (rows,).
+
+    A column is read in one form throughout: 0-based index, letter or the option's own text. Where more than one
+    reading fits every row and they differ, the person is asked.
+    """
+    counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    readings = [_Reading(f, _read_as(f, column, counts, options)) for f in FORMS if form in ("auto", f)]
+    fitting = [reading for reading in readings if (reading.labels[given] != UNREAD).all()]
+    if not fitting:
+        best = max(readings, key=lambda reading: int((reading.labels[given] != UNREAD).sum()))
+        at = np.flatnonzero(given & (best.labels == UNREAD))
+        how = f"read as {best.form}" if form == "auto" else f"--label-form {form}"
+        raise RealmError(
+            f"{source}, {name_rows(rows[at])}: the {role} '{column[int(at[0])].as_py()}' is none of the item's "
+            f"options ({how}). Give 0-based indices, letters or the options' own text, one way throughout."
+        )
+    for other in fitting[1:]:
+        if (at := np.flatnonzero(given & (other.labels != fitting[0].labels))).size:
+            raise RealmError(
+                f"{source}, {name_rows(rows[at])}: the {role} '{column[int(at[0])].as_py()}' can be read as "
+                f"{fitting[0].form} and as {other.form}, and they differ. Say which with "
+                f"--label-form {fitting[0].form} or --label-form {other.form}."
+            )
+    return np.where(given, fitting[0].labels, UNREAD)
+
+
+def _read_as(
+    form: LabelForm, column: pa.LargeStringArray, counts: npt.NDArray[np.int64], options: pa.LargeListArray
+) -> npt.NDArray[np.int64]:
+    if form == "text":
+        return _as_text_of(column, options)
+    codes = column.dictionary_encode()
+    values = [_index(form, value) for value in codes.dictionary.to_pylist()]
+    table = np.array([*values, UNREAD], dtype=np.int64)
+    found = table[codes.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)]
+    return np.where(found < counts, found, UNREAD)
+
+
+def _index(form: LabelForm, value: str) -> int:
+    value = value.strip()
+    if form == "index":
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= 2 else UNREAD
+    return ord(value.upper()) - ord("A") if len(value) == 1 and value.isascii() and value.isalpha() else UNREAD
+
+
+def _as_text_of(column: pa.LargeStringArray, options: pa.LargeListArray) -> npt.NDArray[np.int64]:
+    parents = pc.list_parent_indices(options)
+    values = options.flatten()
+    same = pc.fill_null(pc.equal(column.take(parents), values), False).to_numpy(zero_copy_only=False)
+    parent = parents.to_numpy(zero_copy_only=False)
+    counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False)
+    starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
+    found = np.full(len(column), UNREAD, dtype=np.int64)
+    # Backwards, so that of two options with the same text (there are such questions) the first is meant.
+    at = np.flatnonzero(same)[::-1]
+    found[parent[at]] = at - starts[parent[at]]
+    return found

@@ -1,0 +1,113 @@
+"""A column of text as numbers into its distinct values, so that what is asked of a value is asked once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from realm.data.columns import Mask, as_text, blank
+
+Codes = npt.NDArray[np.int64]
+NULL = -1
+_WHOLE = re.compile(r"^-?[0-9]+(\.0+)?$")
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A text column.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | codes | (rows,) | index into `values`, in order of first appearance; -1 is null |
+    | values | (distinct,) | the distinct texts; after rows were left out some may be without any |
+    """
+
+    codes: Codes
+    values: pa.LargeStringArray
+
+    @classmethod
+    def of(cls, column: pa.Array | pa.ChunkedArray, name: str, source: str) -> Coded:
+        kind = column.type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            column = as_text(column, name, source)
+        codes, values = encode(column)
+        return cls(codes, values.cast(pa.large_string()))
+
+    def at(self, row: int) -> str:
+        return str(self.values[int(self.codes[row])].as_py())
+
+    def take(self, rows: Codes) -> pa.LargeStringArray:
+        """The texts of these rows."""
+        codes = self.codes[rows]
+        return self.values.take(pa.array(codes, mask=codes == NULL))
+
+    def text(self) -> pa.LargeStringArray:
+        """The texts of all rows."""
+        return self.values.take(pa.array(self.codes, mask=self.codes == NULL))
+
+    def keep(self, kept: Mask) -> Coded:
+        return Coded(self.codes[kept], self.values)
+
+    def given(self) -> Mask:
+        return np.asarray(self.codes != NULL)
+
+    def missing(self, *, nan_words: bool = False) -> Mask:
+        """Where the column says nothing; with `nan_words` "nan" and "NaN" say nothing either. Shape (rows,)."""
+        return np.append(blank(self.values, nan_words=nan_words), True)[self.codes]
+
+    def without_blanks(self, *, nan_words: bool = False) -> Coded:
+        """The same column with null where it says nothing."""
+        return Coded(np.where(self.missing(nan_words=nan_words), NULL, self.codes), self.values)
+
+    def whole_numbers(self, known: Collection[str] = ()) -> tuple[Coded, Mask]:
+        """Where every cell is a whole number, "1.0" becomes "1". Returns the column and which rows changed.
+
+        A spreadsheet or a column with gaps turns 1 into 1.0; as labels they are one. A column in which any cell is
+        something else ("1.5", "v1.0") is left alone, and so are spellings in `known`.
+        """
+        used = np.zeros(len(self.values) + 1, dtype=bool)
+        used[self.codes] = True
+        spelled = self.values.to_pylist()
+        open_to = [used[code] and value not in known for code, value in enumerate(spelled)]
+        asked = [value for value, is_open in zip(spelled, open_to, strict=True) if is_open]
+        if not any("." in value for value in asked) or not all(_WHOLE.match(value) for value in asked):
+            return self, np.zeros(len(self.codes), dtype=bool)
+        bare = [value.split(".")[0] if is_open else value for value, is_open in zip(spelled, open_to, strict=True)]
+        changed = np.array([*(old != new for old, new in zip(spelled, bare, strict=True)), False])
+        codes, values = encode(pa.array(bare, pa.large_string()))
+        return Coded(np.append(codes, NULL)[self.codes], values), changed[self.codes]
+
+
+def encode(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
+    """Codes in order of first appearance (null is -1) and the distinct values. Shapes (rows,), (values,)."""
+    encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], encoded.type)
+    return encoded.indices.fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
+
+
+def renumber(codes: Codes) -> tuple[Codes, Codes]:
+    """Codes without gaps, in order of first appearance, and the old code of each. Shapes (rows,), (distinct,)."""
+    met = np.maximum.accumulate(codes)
+    if len(codes) and codes[0] == 0 and codes.min() == 0 and (np.diff(met) <= 1).all():
+        return codes, np.arange(int(met[-1]) + 1)
+    dense, used = encode(pa.array(codes))
+    return dense, used.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def combine(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
+    """One code per distinct combination, in order of first appearance, and the row of each's first appearance."""
+    told_apart = [code for code in codes if code.any()] or [codes[0]]
+    combined = renumber(told_apart[0])[0]
+    for code in told_apart[1:]:
+        combined = renumber(combined * (int(code.max(initial=0)) + 2) + code + 1)[0]
+    first = np.empty(int(combined.max(initial=-1)) + 1, dtype=np.int64)
+    first[combined[::-1]] = np.arange(len(combined) - 1, -1, -1)
+    return combined, first

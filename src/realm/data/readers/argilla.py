@@ -1,0 +1,124 @@
+"""Argilla 2 records, flattened (`records.to_list(flatten=True)`, `to_datasets()`) or nested.
+
+Only submitted responses count. The nested form does not say which were submitted, which is warned of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from realm.data.readers.collect import Asked, Collector, Long, named_fields, pick, refuse_flag
+from realm.data.readers.files import Opened
+from realm.data.readers.shapes import list_in, object_in, objects_in, value_in
+from realm.errors import RealmError
+
+RESPONSES, USERS, STATUS = ".responses", ".responses.users", ".responses.status"
+NOT_SUBMITTED = "response not submitted ({})"
+NESTED = (
+    "Nested Argilla records do not say which responses were submitted: drafts and discarded ones may be among them. "
+    "Export with records.to_list(flatten=True) to leave them out."
+)
+OF_RECORD = {"id", "status", "_server_id", "responses", "suggestions", "vectors", "metadata", "fields"}
+
+
+def matches(opened: Opened) -> bool:
+    return bool(_flat_questions(opened.names)) or any(_nested(record) is not None for record in opened.first)
+
+
+def read(opened: Opened, asked: Asked) -> Long:
+    """Read the records; row n is record n."""
+    records, source = opened.records(), opened.source
+    names = list(dict.fromkeys(name for record in records for name in record))
+    refuse_flag(asked, "annotator", "<question>.responses.users", source)
+    collector = Collector(asked, source)
+    if questions := _flat_questions(names):
+        _read_flat(records, questions, names, asked, collector)
+    else:
+        if asked.need == "annotations":
+            collector.ledger.warn(NESTED)
+        _read_nested(records, asked, collector)
+    return collector.finish()
+
+
+def _flat_questions(names: Any) -> list[str]:
+    return [name.removesuffix(USERS) for name in names if isinstance(name, str) and name.endswith(USERS)]
+
+
+def _nested(record: dict[str, Any]) -> dict[str, Any] | None:
+    responses = record.get("responses")
+    if not isinstance(responses, dict) or not responses:
+        return None
+    lists = [given for given in responses.values() if given]
+    fits = all(
+        isinstance(g, list) and all(isinstance(r, dict) and {"value", "user_id"} <= r.keys() for r in g) for g in lists
+    )
+    return responses if fits else None
+
+
+def _read_flat(
+    records: list[dict[str, Any]], questions: list[str], names: list[str], asked: Asked, collector: Collector
+) -> None:
+    source = collector.source
+    question = pick(asked.label, "label", questions, source) if asked.need == "annotations" else questions[0]
+    own = OF_RECORD | {n for n in names if ".responses" in n or ".suggestion" in n}
+    texts = [n for n in names if n not in own and any(isinstance(record.get(n), str) for record in records)]
+    text = pick(asked.text, "text", texts, source, usual=("text",))
+    named = named_fields(asked, names, source)
+    for row, record in enumerate(records, 1):
+        collector.item(row, **_shown(record, record, text, named, row, source))
+        values = list_in(record, question + RESPONSES, row, source)
+        users = list_in(record, question + USERS, row, source)
+        statuses = list_in(record, question + STATUS, row, source) or [None] * len(values)
+        if not len(values) == len(users) == len(statuses):
+            raise RealmError(
+                f"{source}, row {row}: '{question}' has {len(values)} responses, {len(users)} users and "
+                f"{len(statuses)} statuses; they must be as many."
+            )
+        for value, user, status in zip(values, users, statuses, strict=True):
+            if status == "submitted":
+                collector.annotation(user, _value(value, question, row, source))
+            else:
+                collector.drop(NOT_SUBMITTED.format(status or "no status"))
+
+
+def _read_nested(records: list[dict[str, Any]], asked: Asked, collector: Collector) -> None:
+    source = collector.source
+    questions = list(dict.fromkeys(name for record in records for name in _nested(record) or ()))
+    question = pick(asked.label, "label", questions, source) if asked.need == "annotations" else ""
+    fields = [_fields(record, row, source) for row, record in enumerate(records, 1)]
+    named = named_fields(asked, {name for shown in fields for name in shown}, source)
+    texts = list(
+        dict.fromkeys(
+            name
+            for row, record in enumerate(records, 1)
+            for name, value in (object_in(record, "fields", row, source) or record).items()
+            if isinstance(value, str) and name not in OF_RECORD
+        )
+    )
+    text = pick(asked.text, "text", texts, source, usual=("text",))
+    for row, (record, shown) in enumerate(zip(records, fields, strict=True), 1):
+        collector.item(row, **_shown(record, shown, text, named, row, source))
+        for response in objects_in(object_in(record, "responses", row, source), question, row, source):
+            collector.annotation(response.get("user_id"), _value(response.get("value"), question, row, source))
+
+
+def _fields(record: dict[str, Any], row: int, source: str) -> dict[str, Any]:
+    """What the record shows and what is known of it, in one."""
+    return {**object_in(record, "metadata", row, source), **(object_in(record, "fields", row, source) or record)}
+
+
+def _shown(
+    record: dict[str, Any], fields: dict[str, Any], text: str, named: dict[str, str], row: int, source: str
+) -> dict[str, Any]:
+    shown = {"item": record.get("id"), "text": value_in(fields, text, row, source)}
+    return shown | {role: fields.get(field) for role, field in named.items()}
+
+
+def _value(value: Any, question: str, row: int, source: str) -> Any:
+    """A label, a rating, or a list of labels; rankings and spans are no labels."""
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(part, dict | list) for part in values):
+        raise RealmError(
+            f"{source}, row {row}: the question '{question}' is not answered by labels (a ranking or spans?)."
+        )
+    return value

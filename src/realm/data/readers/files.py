@@ -1,0 +1,232 @@
+"""Opening a file: bytes, compression, encoding and container, before anyone asks what the records mean."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import mmap
+import os
+import stat
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from realm.data.readers.delimited import check_utf8, read_delimited
+from realm.errors import RealmError
+
+Container = Literal["csv", "tsv", "json", "jsonl", "parquet"]
+SUFFIXES: dict[str, Container] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+BOM = b"\xef\xbb\xbf"
+GZIP = b"\x1f\x8b"
+SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+LOOKED_AT = 100
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a file holds: a table of columns (CSV, TSV, Parquet), or records (JSON, JSONL), or a JSON object."""
+
+    path: Path
+    source: str
+    content: pa.Table | list[Any] | dict[str, Any]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of columns, or of the records' fields."""
+        if isinstance(self.content, pa.Table):
+            return frozenset(self.content.column_names)
+        records = self.content.values() if isinstance(self.content, dict) else self.content
+        return frozenset(name for record in records if isinstance(record, dict) for name in record)
+
+    @cached_property
+    def first(self) -> list[dict[str, Any]]:
+        """The first records, to recognise a format by."""
+        if isinstance(self.content, pa.Table):
+            return [dict(record) for record in self.content.slice(0, LOOKED_AT).to_pylist()]
+        records = list(self.content.values()) if isinstance(self.content, dict) else self.content
+        return [record for record in records[:LOOKED_AT] if isinstance(record, dict)]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every record as a dict; record n is row n."""
+        if isinstance(self.content, pa.Table):
+            return [dict(record) for record in self.content.to_pylist()]
+        if isinstance(self.content, dict):
+            raise RealmError(f"{self.source}: a JSON object where a list of records was expected.")
+        for row, record in enumerate(self.content, 1):
+            if not isinstance(record, dict):
+                raise RealmError(f"{self.source}, row {row}: not a record with named fields but {_shown(record)}.")
+        return self.content
+
+    def table(self) -> pa.Table:
+        """The records as columns; a field that is absent is null, and one of mixed types becomes text."""
+        if isinstance(self.content, pa.Table):
+            return self.content
+        if isinstance(self.content, dict) and self.content:
+            columns = list(self.content.values())
+            if all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+                return pa.table({name: column_of(column, name, self.source) for name, column in self.content.items()})
+        records = self.records()
+        names = list(dict.fromkeys(name for record in records for name in record))
+        return pa.table({name: column_of([r.get(name) for r in records], name, self.source) for name in names})
+
+
+def open_file(path: Path, container: Container | None = None) -> Opened:
+    """Open a table or a file of records, whatever it means."""
+    data = read_bytes(path)
+    if is_blank(data):
+        raise RealmError(f"{path}: the file is empty.")
+    return open_bytes(data, path, str(path), container)
+
+
+def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Container | None = None) -> Opened:
+    """Open bytes that are known by a path, on disk or within an archive."""
+    head = bytes(data[:4096])
+    kind = container or SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix) or guess(head)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise RealmError(f"{source}: the text is UTF-16. Save the file as UTF-8.")
+    if head.startswith(SPREADSHEETS):
+        raise RealmError(f"{source}: a spreadsheet (or a zip by another name), not a table. Save it as CSV (UTF-8).")
+    if kind == "parquet":
+        try:
+            return Opened(path, source, pq.read_table(pa.BufferReader(data)))
+        except (pa.ArrowException, OSError) as error:
+            raise RealmError(f"{source}: not a readable Parquet file ({_first_line(error)}).") from None
+    if head.startswith(BOM):
+        data = data[len(BOM) :]
+    if kind in ("csv", "tsv"):
+        return Opened(path, source, read_delimited(pa.py_buffer(data), kind, source))
+    return Opened(path, source, _read_json(bytes(data), kind, source))
+
+
+def read_bytes(path: Path) -> bytes | pa.Buffer:
+    """The file's bytes, mapped where they lie or decompressed; a pipe's are read."""
+    if os.path.isdir(path):
+        raise RealmError(f"{path} is a folder, not a file.")
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size:
+                data: bytes | pa.Buffer = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            else:
+                data = file.read()
+        return gzip.decompress(data) if bytes(data[:2]) == GZIP else data
+    except FileNotFoundError:
+        raise RealmError(f"{path}: there is no such file.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
+    except OSError as error:
+        raise RealmError(f"{path}: cannot be read ({error.strerror or error}).") from None
+
+
+def is_blank(data: bytes | pa.Buffer) -> bool:
+    """Whether there is nothing but a byte order mark and blanks."""
+    return not bytes(data[:4096]).removeprefix(BOM).strip() and not bytes(data).removeprefix(BOM).strip()
+
+
+def guess(head: bytes) -> Container:
+    """The container of a file whose name does not tell."""
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    start = head.removeprefix(BOM).lstrip()[:1]
+    return "json" if start == b"[" else "jsonl" if start == b"{" else "csv"
+
+
+def _read_json(data: bytes, kind: str, source: str) -> list[Any] | dict[str, Any]:
+    """A JSON document or JSON lines, told apart by what is there rather than by the name alone."""
+    check_utf8(data, source)
+    whole = kind == "json" or data.lstrip()[:1] == b"["
+    try:
+        if whole:
+            content = json.loads(data)
+            if not isinstance(content, list | dict):
+                raise RealmError(f"{source}: not a list of records but {_shown(content)}.")
+            return content
+    except json.JSONDecodeError as error:
+        if not (error.msg == "Extra data" and data.lstrip()[:1] == b"{"):
+            at = f"line {error.lineno}, column {error.colno}"
+            raise RealmError(f"{source}, {at}: not readable JSON ({error.msg}). Is the file cut short?") from None
+    except (ValueError, RecursionError) as error:
+        raise RealmError(f"{source}: not readable JSON ({_reason(error)}).") from None
+    return _read_lines(data, source)
+
+
+def _read_lines(data: bytes, source: str) -> list[Any]:
+    records = []
+    for number, line in enumerate(io.BytesIO(data), 1):
+        if line.strip():
+            records.append(parse_line(line, number, source))
+    return records
+
+
+def parse_line(line: bytes, number: int, source: str) -> Any:
+    """What a line of JSON lines says."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return error.msg if isinstance(error, json.JSONDecodeError) else _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0][:200].rstrip(".")
+
+
+def _shown(value: Any) -> str:
+    return f"{type(value).__name__} {str(value)[:40]!r}"
+
+
+def column_of(values: list[Any], name: str, source: str) -> pa.Array:
+    """Python values as one Arrow column; mixed types become text, as JSON would write them."""
+    try:
+        try:
+            column = pa.array(values)
+            # Arrow takes a number among floats, or a true among numbers, for one of them.
+            if not pa.types.is_floating(column.type) or not any(isinstance(v, bool) for v in values):
+                return column
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            pass
+        return pa.array([_as_json(value) for value in values], pa.large_string())
+    except UnicodeEncodeError:
+        row = next(row for row, value in enumerate(values, 1) if not _is_unicode(value))
+        raise RealmError(f"{source}, row {row}: field '{name}' holds half a character (a lone surrogate).") from None
+    except RecursionError:
+        raise RealmError(f"{source}: field '{name}' is nested too deeply.") from None
+
+
+def _as_json(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, float) and value != value:
+        return None
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _is_unicode(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

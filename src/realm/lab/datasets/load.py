@@ -1,0 +1,51 @@
+"""`load_benchmark`: any of the lab's data sets by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from realm.data import Annotations
+from realm.errors import RealmError
+from realm.lab.datasets import detox, questions
+from realm.lab.datasets.base import Benchmark
+from realm.lab.datasets.cebab import load_cebab
+from realm.lab.datasets.detox import load_detox
+from realm.lab.datasets.go_emotions import load_go_emotions
+from realm.lab.datasets.pubmedqa import load_pubmedqa
+from realm.lab.datasets.questions import load_questions
+from realm.lab.datasets.sentpolarity import load_sentpolarity
+
+Loader = Callable[[Path | None, bool], Benchmark]
+
+LOADERS: dict[str, Loader] = {
+    **{name: partial(load_questions, name) for name in questions.SETS},
+    "pubmedqa": load_pubmedqa,
+    **{name: partial(load_detox, name) for name in detox.SETS},
+    "sentpolarity": load_sentpolarity,
+    "goemotions": load_go_emotions,
+    "cebab": load_cebab,
+}
+NAMES: tuple[str, ...] = tuple(LOADERS)
+
+
+def load_benchmark(name: str, folder: str | Path | None = None, *, offline: bool = False) -> Benchmark:
+    """Load a data set.
+
+    Args:
+        name: one of `NAMES`.
+        folder: a folder with the published files of the set or its plain form, directly or in a sub-folder named after
+            the set; by default it comes from the hub, by id.
+        offline: with no folder, use only what the hub's cache on this machine holds.
+    """
+    if name not in LOADERS:
+        raise RealmError(f"There is no benchmark '{name}'. There are: {', '.join(NAMES)}.")
+    made = LOADERS[name](None if folder is None else Path(folder), offline)
+    return replace(made, train=_named(made.train, name), test=_named(made.test, name))
+
+
+def _named(table: Annotations, name: str) -> Annotations:
+    """A single task takes the name of the set, so that several sets can be trained jointly."""
+    return table if len(table.tasks) > 1 else replace(table, tasks=(replace(table.tasks[0], name=name),))

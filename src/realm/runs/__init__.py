@@ -1,0 +1,5 @@
+"""The run folder: one training with everything it produced, written atomically and read back."""
+
+from realm.runs.folder import Run
+
+__all__ = ["Run"]

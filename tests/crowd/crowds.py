@@ -1,0 +1,79 @@
+"""Small tables of annotations for the tests of inference, made from plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from realm.data import Annotations, Task
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def table(
+    item: npt.ArrayLike,
+    annotator: npt.ArrayLike,
+    label: npt.ArrayLike,
+    *,
+    n_items: int,
+    n_annotators: int,
+    options: int | list[int],
+    item_tasks: npt.ArrayLike | None = None,
+) -> Annotations:
+    """Annotations from indices. `options` is K for all tasks, or the K of every item (which then lists its own)."""
+    items, people, labels = (np.asarray(x, np.int32) for x in (item, annotator, label))
+    order = np.argsort(items, kind="stable")
+    tasks = np.zeros(n_items, np.int32) if item_tasks is None else np.asarray(item_tasks, np.int32)
+    own = None
+    if not isinstance(options, int):
+        own = pa.array([[f"c{k}" for k in range(count)] for count in options], pa.large_list(pa.large_string()))
+    labels_of_task = tuple(f"c{k}" for k in range(options)) if isinstance(options, int) else None
+    return Annotations(
+        item_ids=pa.array([f"i{i}" for i in range(n_items)], pa.large_string()),
+        texts=pa.array([f"text {i}" for i in range(n_items)], pa.large_string()),
+        contexts=None,
+        options=own,
+        item_tasks=tasks,
+        tasks=tuple(Task(f"t{m}", labels_of_task) for m in range(int(tasks.max(initial=0)) + 1)),
+        annotators=tuple(f"a{a}" for a in range(n_annotators)),
+        item=items[order],
+        annotator=people[order],
+        label=labels[order],
+    )
+
+
+@dataclass
+class Crowd:
+    annotations: Annotations
+    log_probs: Floats
+    truth: Ints
+    accuracy: Floats
+
+
+def simulate(
+    seed: int,
+    *,
+    annotators: int | Floats = 20,
+    labels_each: int = 20,
+    per_item: int = 3,
+    options: int = 3,
+    pool: tuple[float, float] = (8.0, 2.0),
+    sharpness: float = 0.5,
+) -> Crowd:
+    """Truth drawn from a known P, labels from annotators drawn from a Beta pool (or of the accuracies given)."""
+    rng = np.random.default_rng(seed)
+    n = annotators if isinstance(annotators, int) else len(annotators)
+    accuracy = rng.beta(*pool, n) if isinstance(annotators, int) else np.asarray(annotators, np.float64)
+    n_items = max(n * labels_each // per_item, 1)
+    probs = rng.dirichlet(np.full(options, sharpness), n_items)
+    truth = np.minimum((probs.cumsum(axis=1) < rng.random(n_items)[:, None]).sum(axis=1), options - 1)
+    item = np.repeat(np.arange(n_items), per_item)
+    annotator = rng.random((n_items, n)).argsort(axis=1)[:, :per_item].ravel()
+    wrong = (truth[item] + rng.integers(1, options, len(item))) % options
+    label = np.where(rng.random(len(item)) < accuracy[annotator], truth[item], wrong)
+    made = table(item, annotator, label, n_items=n_items, n_annotators=n, options=options)
+    return Crowd(made, np.log(np.maximum(probs, 1e-300)), truth, accuracy)

@@ -1,0 +1,142 @@
+"""A table read in parts is the table read whole, in the memory of one part."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realm.data import Task
+from realm.data.readers import read
+from realm.data.readers.parts import read_parts
+from realm.errors import RealmError
+
+TASKS = (Task("tone", ("bad", "good")), Task("quiz", None))
+
+
+def frame(rows: int) -> pd.DataFrame:
+    """Items of two tasks, one after the other; some come twice, texts hold quotes, commas and line ends."""
+    texts = [f'text {i % (rows // 4)}, "so"\nhe said' if i % 3 else f"plain {i}" for i in range(rows)]
+    tasks = ["tone" if i < rows // 2 else "quiz" for i in range(rows)]
+    options = [None if task == "tone" else json.dumps(["yes", "no"]) for task in tasks]
+    return pd.DataFrame({"text": texts, "task": tasks, "options": options})
+
+
+def write(table: pd.DataFrame, path) -> None:
+    name = path.name
+    if name.endswith(".parquet"):
+        table.to_parquet(path)
+    elif name.endswith(".jsonl"):
+        records = [{k: v for k, v in row.items() if v is not None and v == v} for row in table.to_dict("records")]
+        path.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
+    else:
+        text = table.to_csv(index=False, sep="\t" if ".tsv" in name else ",")
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else b"\xef\xbb\xbf" + text.encode())
+
+
+def items(tables) -> list:
+    return [
+        (table.tasks[task].name, *item)
+        for table in tables
+        for task, item in zip(table.item_tasks, table.iter_items(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("part_rows", [1, 7, 1000])
+def test_parts_hold_what_the_whole_table_holds(name, part_rows, tmp_path) -> None:
+    write(frame(40), tmp_path / name)
+    whole = read(tmp_path / name, need="items", tasks=TASKS)
+    parts = list(read_parts(tmp_path / name, tasks=TASKS, part_rows=part_rows))
+    assert items(parts) == items([whole])
+    assert max(part.n_items for part in parts) <= part_rows
+    assert len(items(parts)) < 40  # repeated items are answered once
+
+
+CELLS = st.text(st.sampled_from('ab ,;"\n\r\t'), min_size=1, max_size=6).filter(lambda cell: cell.strip())
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(CELLS, min_size=1, max_size=12), part_rows=st.integers(1, 5), quoting=st.sampled_from([0, 1]))
+def test_any_cells_survive_the_cutting(texts, part_rows, quoting, tmp_path_factory) -> None:
+    path = tmp_path_factory.mktemp("cells") / "a.csv"
+    table = pd.DataFrame({"text": [f"{text}{i}" for i, text in enumerate(texts)], "note": texts})
+    path.write_bytes(table.to_csv(index=False, quoting=quoting).encode())
+    tasks = TASKS[:1]
+    try:
+        expected = items([read(path, need="items", tasks=tasks)])
+    except RealmError as error:
+        with pytest.raises(RealmError) as ours:
+            list(read_parts(path, tasks=tasks, part_rows=part_rows))
+        assert str(ours.value) == str(error)
+    else:
+        assert items(read_parts(path, tasks=tasks, part_rows=part_rows)) == expected
+
+
+def test_a_field_that_only_a_late_record_has_is_a_column_throughout(tmp_path) -> None:
+    path = tmp_path / "a.jsonl"
+    records = [{"text": f"t{i}"} for i in range(9)] + [{"text": "t9", "passage": "here"}]
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    whole = read(path, need="items", tasks=TASKS[:1], context="passage")
+    assert items(read_parts(path, tasks=TASKS[:1], context="passage", part_rows=4)) == items([whole])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["i1,a", "i2,b", "i3,", "i4,d"],  # no text
+        ["i1,a", "i2,b", "i3,c,d"],  # ragged
+        ["i1,a", "i2,b", "i1,c"],  # an id for two items, in different parts
+        ["i1,a", "i2,b", 'i3,"c'],  # a quote that is not closed
+        ["i1,a", "i2,b", "i3,\xff"],
+    ],
+)
+def test_what_is_wrong_is_said_as_the_whole_reading_says_it(rows, tmp_path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("\n".join(["item,text", *rows, ""]).encode("latin-1"))
+    with pytest.raises(RealmError) as whole:
+        read(path, need="items", tasks=TASKS[:1])
+    with pytest.raises(RealmError) as parts:
+        list(read_parts(path, tasks=TASKS[:1], part_rows=1))
+    assert str(parts.value) == str(whole.value)
+
+
+def test_quotes_within_bare_cells_and_exports_are_read_whole(tmp_path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('text\na 5" pipe\nanother 6" one\nlast\n', encoding="utf-8")
+    assert [item[2] for item in items(read_parts(path, tasks=TASKS[:1], part_rows=1))] == [
+        'a 5" pipe',
+        'another 6" one',
+        "last",
+    ]
+    export = tmp_path / "b.json"
+    export.write_text(json.dumps([{"text": "one"}, {"text": "two"}]), encoding="utf-8")
+    assert len(items(read_parts(export, tasks=TASKS[:1], part_rows=1))) == 2
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_memory_is_that_of_a_part(name, tmp_path) -> None:
+    """6,000 rows of 5 kB, 30 MB in all, are read in parts of 100 within a fraction of that."""
+    table = pd.DataFrame({"text": [f"{i} " + "word " * 1000 for i in range(6_000)]})
+    if name.endswith(".parquet"):
+        table.to_parquet(tmp_path / name, row_group_size=400)
+    else:
+        write(table, tmp_path / name)
+    del table
+    before, most, seen = pa.total_allocated_bytes(), 0, 0
+    tracemalloc.start()
+    try:
+        for part in read_parts(tmp_path / name, tasks=TASKS[:1], part_rows=100):
+            seen += part.n_items
+            most = max(most, pa.total_allocated_bytes() - before)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert seen == 6_000
+    assert most < 8e6 and peak < 12e6, (most, peak)

