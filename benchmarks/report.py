@@ -22,7 +22,7 @@ import numpy as np
 from tests.report.folders import crowded_estimate, large, write_run
 
 from realm.report.page import render
-from realm.report.reading import read_run
+from realm.report.run_data import read_run
 
 LIMIT = 3_000_000
 

@@ -15,10 +15,10 @@ from realm import files
 from realm.crowd.estimate import Estimate, estimate
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.report import roster
+from realm.report import annotator_table
+from realm.report.escaping import visible
 from realm.report.page import render, write_report
-from realm.report.reading import RunData, Trajectory, read_run
-from realm.report.visible import visible
+from realm.report.run_data import RunData, Trajectory, read_run
 from realm.runs.folder import Run
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, crowded_estimate, large, write_run
@@ -152,9 +152,9 @@ def test_a_table_without_room_leaves_out_those_with_the_fewest_labels(
     few = (table.annotator >= 30) & (np.arange(len(table.annotator)) % 4 > 0)
     table = table.keep_annotations(~few)
     run = write_run(tmp_path / "run", table, log_probs, found=estimate(table, log_probs))
-    monkeypatch.setattr(roster, "ROWS_BYTES", 2500)
+    monkeypatch.setattr(annotator_table, "ROWS_BYTES", 2500)
     data = read_run(run)
-    said, left_out = roster.rows(data)
+    said, left_out = annotator_table.rows(data)
     kept = json.loads(said)
     shown, counts = kept["n"], np.sort(data.estimate.n[data.estimate.n > 0])[::-1]
     assert 0 < left_out == len(counts) - len(shown) and sorted(shown, reverse=True) == counts[: len(shown)].tolist()

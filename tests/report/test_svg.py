@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from realm.report.curves import Series, balance, fan, histogram, line_chart
-from realm.report.people import Pool, Row, heat_map, interval_rows, ranking
+from realm.report.annotator_charts import Pool, Row, heat_map, interval_rows, ranking
+from realm.report.charts import Series, balance, fan, histogram, line_chart
+from realm.report.escaping import clipped, data_block, isolated, visible
 from realm.report.svg import Picture, Scale, ticks
-from realm.report.visible import clipped, data_block, isolated, visible
 
 HIDDEN = "\u202e\u2066\u200b\u2028\x00\x1b\ufeff\U000e0041\ud800"
 

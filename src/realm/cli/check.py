@@ -14,7 +14,7 @@ from realm.cli.flags import takes
 from realm.cli.screen import console
 from realm.cli.source import Source
 from realm.errors import RealmError
-from realm.report.visible import visible
+from realm.report.escaping import visible
 
 if TYPE_CHECKING:
     from realm.check import Examination

@@ -49,7 +49,7 @@ def compare(
     from realm.compare.compare import Comparison, check_comparison_output
     from realm.files import write_json
     from realm.methods import training_labels
-    from realm.report.comparison import comparison_page
+    from realm.report.compare_methods import comparison_page
 
     wanted = [method.strip() for method in methods.split(",")]
     comparison = Comparison(

@@ -28,7 +28,7 @@ from realm.cli import (
     train,
 )
 from realm.errors import RealmError
-from realm.report.visible import visible
+from realm.report.escaping import visible
 
 app = typer.Typer(
     name="realm",

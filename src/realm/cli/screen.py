@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from realm.report.visible import visible
+from realm.report.escaping import visible
 
 WIDE = 160
 

@@ -17,9 +17,9 @@ from markupsafe import Markup
 from realm import __version__
 from realm.errors import RealmError
 from realm.files import write_text
-from realm.report.reading import VERDICTS
+from realm.report.escaping import isolated, visible
+from realm.report.run_data import VERDICTS
 from realm.report.svg import percent
-from realm.report.visible import isolated, visible
 
 NAME = "report.html"
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from realm.report import content, curves, figures, items, people, roster
+from realm.report import annotator_charts, annotator_table, chart_data, charts, item_lists, wording
+from realm.report.escaping import clipped
 from realm.report.html import NAME, Figure, fill, write_page
-from realm.report.names import names_in_texts, pseudonymised
-from realm.report.reading import RunData, read_run
+from realm.report.pseudonyms import names_in_texts, pseudonymised
+from realm.report.run_data import RunData, read_run
 from realm.report.svg import percent
-from realm.report.visible import clipped
 
 RANKINGS = 4
 BALANCES = 6
@@ -43,48 +43,48 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
     names = data.annotations.annotators
     if pseudonymise:
         [data] = pseudonymised([data])
-    apart, queue, broken = items.disagreements(data), items.to_relabel(data), items.broken(data)
-    disputes = items.disputes(data)
+    apart, queue, broken = item_lists.disagreements(data), item_lists.to_relabel(data), item_lists.broken(data)
+    disputes = item_lists.disputes(data)
     warnings = [str(text) for text in data.metrics.get("warnings", [])]
     if pseudonymise and (found := names_in_texts(names, [*apart.items, *queue.items, *broken.items])):
         warnings.append(
-            f"{content.plural(found, 'annotator name')} also occur{'s' * (found == 1)} in the items' own texts or ids, "
+            f"{wording.plural(found, 'annotator name')} also occur{'s' * (found == 1)} in the items' own texts or ids, "
             "which are shown as they are."
         )
     heat, heat_note = _heat(data)
-    calibration = figures.calibration(data)
-    rows, left_out = roster.rows(data)
+    calibration = chart_data.calibration(data)
+    rows, left_out = annotator_table.rows(data)
     context = {
         "name": data.name,
-        "cards": content.cards(data),
-        "sentences": content.sentences(data),
-        "notices": content.notices(data),
-        "verdict_chart": people.verdict_bars(_verdict_rows(data)),
+        "cards": wording.cards(data),
+        "sentences": wording.sentences(data),
+        "notices": wording.notices(data),
+        "verdict_chart": annotator_charts.verdict_bars(_verdict_rows(data)),
         "meanings": MEANINGS,
         "relative": bool(data.estimate.relative_tasks.any()),
         "one_label_each": data.one_label_each,
         "rankings": _rankings(data),
-        "tasks": [clipped(name, roster.LONGEST_NAME) for name in data.task_names],
-        "columns": roster.columns(data),
+        "tasks": [clipped(name, annotator_table.LONGEST_NAME) for name in data.task_names],
+        "columns": annotator_table.columns(data),
         "rows": rows,
         "rows_left_out": f"{left_out:,}" if left_out else "",
-        "first_rows": roster.first_rows(data),
+        "first_rows": annotator_table.first_rows(data),
         "heat": heat,
         "heat_note": heat_note,
         "confidence": _confidence(data),
         "calibration": calibration and _calibration(calibration),
-        "calibration_told": calibration and content.calibration_told(calibration),
+        "calibration_told": calibration and wording.calibration_told(calibration),
         **_balances(data),
         "apart": apart,
-        "apart_told": content.apart_told(data, len(apart.items), apart.total),
-        "disputes": curves.dispute_bars(disputes) if disputes else None,
+        "apart_told": wording.apart_told(data, len(apart.items), apart.total),
+        "disputes": charts.dispute_bars(disputes) if disputes else None,
         "queue": queue,
         "broken": broken,
-        "broken_told": content.broken_told(len(broken.items), broken.total),
+        "broken_told": wording.broken_told(len(broken.items), broken.total),
         "curves": _curves(data),
-        "test": content.test_figures(data.metrics),
-        "limits": content.limits(data),
-        "making": content.making(data),
+        "test": wording.test_figures(data.metrics),
+        "limits": wording.limits(data),
+        "making": wording.making(data),
         "warnings": warnings,
         "settings": [(key, str(value)) for key, value in sorted(data.config.get("settings", {}).items())],
     }
@@ -98,10 +98,10 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
 def _verdict_rows(data: RunData) -> list[tuple[str, list[int]]]:
     if data.several_tasks:
         shown = _busiest(data, BALANCES)
-        return [(data.task_names[task], figures.verdict_counts(data, task)[0]) for task in shown] + [
-            ("all annotations", figures.verdict_counts(data)[1])
+        return [(data.task_names[task], chart_data.verdict_counts(data, task)[0]) for task in shown] + [
+            ("all annotations", chart_data.verdict_counts(data)[1])
         ]
-    annotators, annotations = figures.verdict_counts(data)
+    annotators, annotations = chart_data.verdict_counts(data)
     return [("annotators", annotators), ("their annotations", annotations)]
 
 
@@ -116,20 +116,20 @@ def _rankings(data: RunData) -> list[Figure]:
     shown = _busiest(data, RANKINGS)
     made = []
     for task in shown:
-        pool = figures.pool(data, task)
-        caption = f"{content.plural(len(pool.names), 'annotator')}, most accurate first"
+        pool = chart_data.pool(data, task)
+        caption = f"{wording.plural(len(pool.names), 'annotator')}, most accurate first"
         caption = f"{pool.task}: {caption}" if pool.task else caption
         note = "relative values: mostly one label per item" if data.estimate.relative_tasks[task] else ""
-        made.append(Figure(people.ranking(pool, beside=data.several_tasks), caption, note))
+        made.append(Figure(annotator_charts.ranking(pool, beside=data.several_tasks), caption, note))
     return made
 
 
 def _heat(data: RunData) -> tuple[Markup | None, str]:
     if not data.several_tasks:
         return None, ""
-    tasks = _busiest(data, people.HEAT_COLUMNS)
+    tasks = _busiest(data, annotator_charts.HEAT_COLUMNS)
     n = data.estimate.n
-    busiest = np.argsort(-n.sum(axis=1), kind="stable")[: people.HEAT_ROWS]
+    busiest = np.argsort(-n.sum(axis=1), kind="stable")[: annotator_charts.HEAT_ROWS]
     with np.errstate(invalid="ignore"):
         skill = np.nansum(data.estimate.beta[busiest] * n[busiest], axis=1) / np.maximum(n[busiest].sum(axis=1), 1)
     busiest = busiest[np.argsort(-skill, kind="stable")]
@@ -140,50 +140,52 @@ def _heat(data: RunData) -> tuple[Markup | None, str]:
         note = f"Shown are the {len(busiest)} annotators with the most labels, in {len(tasks)} tasks."
     titles = [data.task_names[task] for task in tasks]
     estimate = data.estimate
-    return people.heat_map(names, titles, estimate.beta[part], estimate.accuracy[part], data.verdicts[part]), note
+    return annotator_charts.heat_map(
+        names, titles, estimate.beta[part], estimate.accuracy[part], data.verdicts[part]
+    ), note
 
 
 # -------------------------------------------------------------------- labels and training
 
 
 def _confidence(data: RunData) -> Markup:
-    counts, edges = figures.confidence_counts(data)
-    return curves.histogram("How sure the labels are", counts, edges, "confidence of the label")
+    counts, edges = chart_data.confidence_counts(data)
+    return charts.histogram("How sure the labels are", counts, edges, "confidence of the label")
 
 
-def _calibration(found: figures.Calibration) -> Markup:
+def _calibration(found: chart_data.Calibration) -> Markup:
     by = {"gold": "right by gold", "annotators": "confirmed by annotators", "labels": "same as the label given"}
-    return curves.reliability(found.sure, found.confirmed, found.share, by[found.judge])
+    return charts.reliability(found.sure, found.confirmed, found.share, by[found.judge])
 
 
 def _balances(data: RunData) -> dict[str, Any]:
-    found = [figures.label_balance(data, task) for task in range(len(data.annotations.tasks))]
+    found = [chart_data.label_balance(data, task) for task in range(len(data.annotations.tasks))]
     known = [balance for balance in found if balance is not None]
     made = []
     for balance in known[:BALANCES]:
         series = [("as given", balance.given), ("majority", balance.majority), ("cleaned", balance.cleaned)]
         series = [("as given", balance.given), ("cleaned", balance.cleaned)] if data.one_label_each else series
         title = "Label balance" + (f", {balance.task}" if balance.task else "")
-        made.append(Figure(curves.balance(title, balance.labels, series), title, "figures are of the cleaned labels"))
+        made.append(Figure(charts.balance(title, balance.labels, series), title, "figures are of the cleaned labels"))
     note = f"{len(known) - BALANCES} more tasks are not drawn." if len(known) > BALANCES else ""
     return {"balances": made, "balance_note": note}
 
 
 def _curves(data: RunData) -> list[Figure]:
     made = []
-    loss = figures.history(data.metrics, "loss", "training loss")
+    loss = chart_data.history(data.metrics, "loss", "training loss")
     if len(loss.x) > 1:
-        picture = curves.line_chart("Training loss", [loss], "training step", "loss per annotation")
+        picture = charts.line_chart("Training loss", [loss], "training step", "loss per annotation")
         made.append(Figure(picture, "Learning curve", "mean loss per annotation"))
-    accuracy = figures.history(data.metrics, "eval_accuracy", "accuracy")
+    accuracy = chart_data.history(data.metrics, "eval_accuracy", "accuracy")
     if len(accuracy.x) > 1:
-        picture = curves.line_chart("Accuracy on the test items", [accuracy], "training step", "accuracy", percent)
+        picture = charts.line_chart("Accuracy on the test items", [accuracy], "training step", "accuracy", percent)
         made.append(Figure(picture, "Accuracy on the test items", "gold is used to measure, not to train"))
-    if (found := figures.mean_trajectory(data)) is not None:
+    if (found := chart_data.mean_trajectory(data)) is not None:
         steps, expertise, kinds = found
         names = list(data.annotations.annotators) if (kinds >= 0).any() else []
         note = "sigma(omega), as it was learned; coloured by the verdict at the end" if names else "sigma(omega)"
         if data.several_tasks:
             note += "; averaged over an annotator's tasks"
-        made.append(Figure(curves.fan(steps, expertise, kinds, names), "How expertise was learned", note))
+        made.append(Figure(charts.fan(steps, expertise, kinds, names), "How expertise was learned", note))
     return made

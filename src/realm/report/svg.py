@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from realm.report.visible import visible
+from realm.report.escaping import visible
 
 Value = str | float | int
 

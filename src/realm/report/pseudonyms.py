@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from realm.report.items import Item
-from realm.report.reading import RunData, renamed
+from realm.report.item_lists import Item
+from realm.report.run_data import RunData, renamed
 
 HIDDEN = "(hidden: it holds an annotator's name)"
 SHORTEST = 3

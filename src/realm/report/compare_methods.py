@@ -10,9 +10,9 @@ import numpy as np
 
 from realm.errors import RealmError
 from realm.files import read_json
-from realm.report import content
+from realm.report import wording
+from realm.report.annotator_charts import Row, interval_rows
 from realm.report.html import NAME, Figure, fill, write_page
-from realm.report.people import Row, interval_rows
 from realm.report.svg import compact
 
 if TYPE_CHECKING:
@@ -170,9 +170,9 @@ def _rows(methods: Sequence[dict[str, Any]], cells: pd.DataFrame) -> list[tuple[
 def _sentences(summary: dict[str, Any]) -> list[str]:
     methods = summary["methods"]
     best = max(methods, key=lambda entry: entry["mean"])
-    seeds = content.plural(int(summary.get("seeds", 1)), "seed")
+    seeds = wording.plural(int(summary.get("seeds", 1)), "seed")
     told = [
-        f"{content.plural(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the "
+        f"{wording.plural(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the "
         f"same test items; the highest mean accuracy is {best['method']}'s, {100 * best['mean']:.1f}%."
     ]
     for entry in methods:
@@ -185,38 +185,38 @@ def _sentences(summary: dict[str, Any]) -> list[str]:
     return told
 
 
-def _limits(summary: dict[str, Any]) -> list[content.Limit]:
+def _limits(summary: dict[str, Any]) -> list[wording.Limit]:
     found = [
-        content.Limit(
+        wording.Limit(
             "Two kinds of chance",
             "p over seeds asks whether training again would show the same; p and interval over items ask whether other "
             "test items would. A difference worth acting on survives both.",
         ),
-        content.Limit(
+        wording.Limit(
             "One table, one model",
             "Methods are ranked for these annotators, this model and these settings. Others can rank them otherwise.",
         ),
     ]
     if int(summary.get("seeds", 1)) < 3:
         found.append(
-            content.Limit("Few seeds", "With fewer than three seeds the spread over seeds says next to nothing.")
+            wording.Limit("Few seeds", "With fewer than three seeds the spread over seeds says next to nothing.")
         )
     if any(entry["method"] == "oracle" for entry in summary["methods"]):
         found.append(
-            content.Limit(
+            wording.Limit(
                 "oracle", "The oracle is trained on gold labels. It shows what could be reached, not what competes."
             )
         )
     if summary.get("gold") == "used in training":
         found.append(
-            content.Limit(
+            wording.Limit(
                 "Gold was used",
                 "Every method was told the gold of some training items. Items of the test are not among them, and how "
                 "well annotators are ranked is not shown: it was learned from that gold.",
             )
         )
     found.append(
-        content.Limit(
+        wording.Limit(
             "Settings", "Rates were chosen, if at all, by the likelihood of held-out annotations; never by gold."
         )
     )

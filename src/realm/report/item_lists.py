@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from realm.crowd.posterior import OptionNames, votes_in_words
 from realm.crowd.relabel import contradictions, relabel_queue
-from realm.report.reading import RunData
-from realm.report.visible import clipped
+from realm.report.escaping import clipped
+from realm.report.run_data import RunData
 
 DISAGREEMENTS, TO_RELABEL, BROKEN, DISPUTES = 200, 100, 50, 8
 TEXT, CONTEXT, NAME = 420, 240, 80

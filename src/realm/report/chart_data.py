@@ -12,9 +12,9 @@ from realm.crowd.calibration import temperature
 from realm.crowd.posterior import Floats, cells_of, posterior
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
-from realm.report.curves import Series
-from realm.report.people import Pool
-from realm.report.reading import VERDICTS, RunData
+from realm.report.annotator_charts import Pool
+from realm.report.charts import Series
+from realm.report.run_data import VERDICTS, RunData
 
 BINS = 10
 FEWEST = 5

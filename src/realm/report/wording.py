@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from realm.report.figures import Calibration, verdict_counts
-from realm.report.reading import RunData
+from realm.report.chart_data import Calibration, verdict_counts
+from realm.report.run_data import RunData
 from realm.report.svg import percent
 
 SURE = 0.9

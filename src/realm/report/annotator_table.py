@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from realm.report.people import small_interval
-from realm.report.reading import VERDICTS, RunData
+from realm.report.annotator_charts import small_interval
+from realm.report.escaping import clipped, data_block, visible
+from realm.report.run_data import VERDICTS, RunData
 from realm.report.svg import percent
-from realm.report.visible import clipped, data_block, visible
 
 FIRST_ROWS = 25
 ROWS_BYTES = 1_600_000

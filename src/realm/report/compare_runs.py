@@ -13,12 +13,12 @@ from markupsafe import Markup
 
 from realm.crowd.posterior import Floats, OptionNames
 from realm.errors import RealmError
-from realm.report import content, curves, figures, people
+from realm.report import annotator_charts, chart_data, charts, wording
+from realm.report.escaping import clipped
 from realm.report.html import Figure, fill, write_page
-from realm.report.names import pseudonymised
-from realm.report.reading import RunData, read_run
+from realm.report.pseudonyms import pseudonymised
+from realm.report.run_data import RunData, read_run
 from realm.report.svg import Plot, compact, percent
-from realm.report.visible import clipped
 
 NAME = "compare.html"
 MOST_RUNS = 6
@@ -70,8 +70,8 @@ def render(runs: Sequence[RunData], *, pseudonymise: bool = False) -> str:
     context = {
         "names": names,
         "table": _figures(runs),
-        "verdict_chart": people.verdict_bars(
-            [(name, figures.verdict_counts(run)[0]) for name, run in zip(names, runs, strict=True)]
+        "verdict_chart": annotator_charts.verdict_bars(
+            [(name, chart_data.verdict_counts(run)[0]) for name, run in zip(names, runs, strict=True)]
         ),
         "several_tasks": any(run.several_tasks for run in runs),
         "scatters": [_scatter(pair, names[0], name) for pair, name in zip(pairs, names[1:], strict=True)],
@@ -98,7 +98,7 @@ def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
         return "–" if value is None else format(value, shown)
 
     def reliable(run: RunData) -> str:
-        counts, _ = figures.verdict_counts(run)
+        counts, _ = chart_data.verdict_counts(run)
         return f"{counts[0]:,} of {sum(counts):,}"
 
     rows: list[tuple[str, Any]] = [
@@ -111,7 +111,7 @@ def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
         ("Annotators", lambda run: f"{run.annotations.n_annotators:,}"),
         ("Annotations", lambda run: f"{run.annotations.n_annotations:,}"),
         ("Found reliable", reliable),
-        (f"Labels {percent(content.SURE)} sure or more", lambda run: percent((run.confidence >= content.SURE).mean())),
+        (f"Labels {percent(wording.SURE)} sure or more", lambda run: percent((run.confidence >= wording.SURE).mean())),
         ("Labels against the majority", lambda run: f"{int(run.overruled.sum()):,}"),
         ("Test accuracy", lambda run: test(run, "accuracy", ".1%")),
         ("Test macro F1", lambda run: test(run, "macro_f1", ".3f")),
@@ -170,8 +170,8 @@ def _scatter(pair: Pair, first: str, second: str) -> Figure:
     changed = int((kinds != others).sum())
     mean = float(np.abs(x - y).mean()) if len(x) else 0.0
     said = (
-        f"{content.plural(len(x), 'annotator')} in common; accuracies differ by {percent(mean)} on average, "
-        f"{content.plural(changed, 'verdict')} differ{'s' * (changed == 1)}"
+        f"{wording.plural(len(x), 'annotator')} in common; accuracies differ by {percent(mean)} on average, "
+        f"{wording.plural(changed, 'verdict')} differ{'s' * (changed == 1)}"
     )
     plot = Plot(500, 400, f"Accuracy in {first} and in {second}", said, x=(0, 1), y=(0, 1))
     plot.y_axis(f"accuracy in {second}", percent)
@@ -227,7 +227,7 @@ def _agreement(pair: Pair, first: str, second: str) -> str:
         return f"{first} and {second} have no items in common."
     return (
         f"{first} and {second} give the same label to {percent(float(same.mean()))} of the "
-        f"{content.plural(len(same), 'item')} they have in common; {content.plural(int((~same).sum()), 'item')} differ."
+        f"{wording.plural(len(same), 'item')} they have in common; {wording.plural(int((~same).sum()), 'item')} differ."
     )
 
 
@@ -268,10 +268,10 @@ def _curves(runs: Sequence[RunData], names: Sequence[str]) -> list[Figure]:
         ("loss", "Training loss", "loss per annotation"),
         ("eval_accuracy", "Accuracy on the test items", "accuracy"),
     ):
-        series = [figures.history(run.metrics, figure, name) for run, name in zip(runs, names, strict=True)]
+        series = [chart_data.history(run.metrics, figure, name) for run, name in zip(runs, names, strict=True)]
         if any(len(one.x) > 1 for one in series):
             shown = percent if figure == "eval_accuracy" else compact
-            picture: Markup = curves.line_chart(title, series, "training step", label, shown)
+            picture: Markup = charts.line_chart(title, series, "training step", label, shown)
             made.append(Figure(picture, title))
     return made
 
@@ -288,13 +288,13 @@ def _settings(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
     return [(key, values) for key, values in rows if len(set(values)) > 1]
 
 
-def _limits(runs: Sequence[RunData]) -> list[content.Limit]:
+def _limits(runs: Sequence[RunData]) -> list[wording.Limit]:
     found = [
-        content.Limit(
+        wording.Limit(
             "One run each",
             "A difference between two runs may be chance: another seed moves figures too. `realm compare` trains each "
             "method with several seeds and tests the differences.",
         )
     ]
-    known: dict[str, content.Limit] = {limit.title: limit for run in runs for limit in content.limits(run)}
+    known: dict[str, wording.Limit] = {limit.title: limit for run in runs for limit in wording.limits(run)}
     return found + list(known.values())

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from realm.errors import RealmError
-from realm.report.comparison import comparison_page, holds_comparison
+from realm.report.compare_methods import comparison_page, holds_comparison
 from tests.report.reader import Page, check_closed_in
 
 METHODS: list[dict[str, Any]] = [

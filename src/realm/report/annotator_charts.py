@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from realm.crowd.estimate import NO_BETTER, RELIABLE
 from realm.crowd.posterior import Floats
-from realm.report.reading import VERDICTS
+from realm.report.run_data import VERDICTS
 from realm.report.svg import Picture, Plot, number, percent, shortened
 
 LISTED, LISTED_BESIDE = 60, 15
