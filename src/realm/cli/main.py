@@ -27,6 +27,7 @@ from realm.cli import (
     simulate,
     train,
 )
+from realm.cli.messages import show_log, with_flags
 from realm.errors import RealmError
 from realm.report.escaping import visible
 
@@ -80,13 +81,13 @@ app.command()(info.info)
 
 def main() -> None:
     """Run the command line. Mistakes a person can mend end with exit code 2 and their message alone."""
+    show_log()
     try:
         app()
     except RealmError as error:
         # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
-        typer.secho(
-            f"error: {visible(str(error))}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None
-        )
+        message = visible(with_flags(str(error)))
+        typer.secho(f"error: {message}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.secho("stopped.", err=True)

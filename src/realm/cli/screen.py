@@ -40,10 +40,12 @@ def show_value(value: Any) -> str:
 
 
 def note(message: str) -> None:
-    """A remark on standard error, so that it never mixes with output a script reads."""
+    """A remark on standard error, so that it never mixes with output a script reads; arguments appear as flags."""
     from rich.text import Text
 
-    console(stderr=True).print(Text(visible(message)))
+    from realm.cli.messages import with_flags
+
+    console(stderr=True).print(Text(visible(with_flags(message))))
 
 
 def interactive() -> bool:
