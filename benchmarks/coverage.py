@@ -79,7 +79,7 @@ class Tally:
     raw: list[float] = field(default_factory=list)
 
     def add(self, found: Estimate, accuracy: Floats, truth: Ints) -> None:
-        seen = found.n[:, 0] > 0
+        seen = found.annotations[:, 0] > 0
         low, high, mean = found.low[seen, 0], found.high[seen, 0], found.accuracy[seen, 0]
         self.coverage.append(float(np.mean((low <= accuracy[seen]) & (accuracy[seen] <= high))))
         self.bias.append(float(np.mean(mean - accuracy[seen])))
@@ -87,7 +87,7 @@ class Tally:
         self.cleaned.append(float(np.mean(found.posterior.argmax(axis=1) == truth)))
 
     def add_errors(self, found: Estimate, plain: Floats, accuracy: Floats) -> None:
-        few = (found.n[:, 0] > 0) & (found.n[:, 0] < 20)
+        few = (found.annotations[:, 0] > 0) & (found.annotations[:, 0] < 20)
         self.pooled.extend((found.accuracy[few, 0] - accuracy[few]) ** 2)
         self.raw.extend((plain[few] - accuracy[few]) ** 2)
 
@@ -116,7 +116,7 @@ def known_p(options: int, annotators: int, labels: int, seed: int = 0, drawn: in
         found = estimate(table, log_probs)
         tally.add(found, accuracy, truth)
         joint = Joint(table, log_probs)
-        if (found.n[:, 0] < 20).any():
+        if (found.annotations[:, 0] < 20).any():
             tally.add_errors(found, joint.climb(np.full(joint.n_cells, 0.7)), accuracy)
     return tally
 
@@ -215,8 +215,8 @@ def real_annotators(least: int = 100) -> None:
     assert table.gold is not None
     found = estimate(table, np.zeros((table.n_items, 2)))
     right = np.bincount(table.annotator, table.label == table.gold[table.item], minlength=table.n_annotators)
-    busy = found.n[:, 0] >= least
-    agreement = right[busy] / found.n[busy, 0]
+    busy = found.annotations[:, 0] >= least
+    agreement = right[busy] / found.annotations[busy, 0]
     held = (found.low[busy, 0] <= agreement) & (agreement <= found.high[busy, 0])
     cleaned = found.posterior.argmax(axis=1) == table.gold
     print(f"\n(d) SentPolarity, no model: {busy.sum()} annotators with {least} labels or more: the interval holds the")

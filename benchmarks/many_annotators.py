@@ -77,7 +77,7 @@ def main() -> None:
                     settings = {"expertise_optimizer": kind, "expertise_learning_rate": rate}
                     made, used, peak = run(model, table, test, seed, **settings)
                     trained = spearmanr(made.channel.expertise()[:, 0].numpy(), accuracy).statistic
-                    reported = spearmanr(made.estimate().beta[:, 0], accuracy).statistic
+                    reported = spearmanr(made.estimate().expertise[:, 0], accuracy).statistic
                     right = made.evaluate()["eval_accuracy"]
                     steps = made.state.global_step
                     found.setdefault((kind, rate), []).append(

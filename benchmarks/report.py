@@ -37,7 +37,7 @@ def main() -> int:
 
     table, log_probs, accuracy = large(chosen.items, chosen.annotators, chosen.per_item)
     found = crowded_estimate(table, log_probs, accuracy)
-    share = np.clip(found.beta, 0.02, 0.98)
+    share = np.clip(found.expertise, 0.02, 0.98)
     omega = np.log(share / (1 - share))
     path = np.linspace(0, 1, chosen.steps)[:, None, None] * omega
     print(f"{table.n_annotators:,} annotators, {table.n_items:,} items, {table.n_annotations:,} annotations")

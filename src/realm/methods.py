@@ -64,7 +64,7 @@ def _start_from_gold(channel: MixtureChannel, table: Annotations) -> None:
     item, tasks = table.item[known], len(table.tasks)
     cell = table.annotator[known].astype(np.int64) * tasks + table.item_tasks[item]
     right = (table.label[known] == table.gold[item]).astype(np.float64)
-    beta = solve(right, table.option_counts[item], cell, table.n_annotators * tasks)
+    beta = solve(right, 1.0 / table.option_counts[item], cell, table.n_annotators * tasks)
     met = np.bincount(cell, minlength=len(beta)) > 0
     channel.place(torch.from_numpy(np.where(met, beta, np.nan).reshape(-1, tasks)))
 

@@ -27,9 +27,9 @@ def test_accuracies_are_recovered_and_beta_is_accuracy_above_chance():
     found = estimate(crowd.annotations, crowd.log_probs)
     np.testing.assert_allclose(found.accuracy[:, 0], accuracy, atol=0.06)
     assert ((found.low[:, 0] < accuracy) & (accuracy < found.high[:, 0])).sum() >= 6
-    np.testing.assert_allclose(found.accuracy, found.beta + (1 - found.beta) / 4)
-    assert found.beta[6, 0] < 0, "below chance is said, not cut off at 0"
-    np.testing.assert_allclose(found.posterior, posterior(crowd.annotations, crowd.log_probs, found.beta))
+    np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) / 4)
+    assert found.expertise[6, 0] < 0, "below chance is said, not cut off at 0"
+    np.testing.assert_allclose(found.posterior, posterior(crowd.annotations, crowd.log_probs, found.expertise))
 
 
 def test_estimating_twice_gives_the_same_numbers():
@@ -63,9 +63,9 @@ def test_with_mixed_numbers_of_options_beta_is_shared_and_accuracy_averages_chan
     label = np.where(knows, truth[item], rng.integers(0, counts[item]))
     made = table(item, annotator, label, n_items=n, n_annotators=3, options=counts.tolist())
     found = estimate(made, guided(truth, counts, rng))
-    np.testing.assert_allclose(found.beta[:, 0], beta, atol=0.05)
+    np.testing.assert_allclose(found.expertise[:, 0], beta, atol=0.05)
     np.testing.assert_allclose(found.chance[:, 0], (1 / counts).mean())
-    np.testing.assert_allclose(found.accuracy, found.beta + (1 - found.beta) * found.chance)
+    np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) * found.chance)
 
 
 def test_each_task_has_a_pool_of_its_own_and_empty_cells_are_left_out():
@@ -250,7 +250,7 @@ def test_one_pinned_expert_on_a_fifth_of_the_items_exposes_colluders():
     assert np.mean(unpinned.posterior.argmax(axis=1) == truth) < 0.75
     found = estimate(more, log_probs, fixed=["a8"])
     assert np.mean(found.posterior.argmax(axis=1) == truth) > 0.9
-    assert found.beta[8, 0] == pytest.approx(0.999)
+    assert found.expertise[8, 0] == pytest.approx(0.999)
     assert found.low[8, 0] == found.high[8, 0]
 
 
@@ -328,6 +328,18 @@ def test_an_estimate_is_read_back_from_its_table():
     crowd = simulate(2, annotators=8, labels_each=60, per_item=2)
     found = estimate(crowd.annotations, crowd.log_probs)
     back = expertise.from_table(crowd.annotations, crowd.log_probs, expertise.table(crowd.annotations, found))
-    for name in ("beta", "accuracy", "low", "high", "chance", "n", "posterior"):
+    for name in ("expertise", "accuracy", "low", "high", "chance", "annotations", "posterior"):
         np.testing.assert_allclose(getattr(back, name), getattr(found, name), err_msg=name)
     assert back.relative == found.relative
+
+
+def test_an_estimate_survives_its_arrays():
+    crowd = simulate(0)
+    before = estimate(crowd.annotations, crowd.log_probs)
+    arrays = before.to_arrays()
+    after = Estimate.from_arrays({**arrays, "another": np.zeros(3)})
+    for name in arrays:
+        assert getattr(after, name).dtype == getattr(before, name).dtype
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    with pytest.raises(RealmError, match="posterior"):
+        Estimate.from_arrays({name: array for name, array in arrays.items() if name != "posterior"})

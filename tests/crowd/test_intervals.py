@@ -116,10 +116,10 @@ def test_intervals_cover_and_pooling_beats_the_raw_estimate():
         for seed in range(700 // setting["annotators"]):
             crowd = simulate(1000 * row + seed, **setting)
             found = expertise.estimate(crowd.annotations, crowd.log_probs)
-            seen = found.n[:, 0] > 0
+            seen = found.annotations[:, 0] > 0
             inside = (crowd.accuracy >= found.low[:, 0]) & (crowd.accuracy <= found.high[:, 0])
             covered.append(np.mean(inside[seen]))
-            few = seen & (found.n[:, 0] < 20)
+            few = seen & (found.annotations[:, 0] < 20)
             joint = Joint(crowd.annotations, crowd.log_probs)
             plain = joint.climb(np.full(joint.n_cells, 0.7))
             pooled.extend((found.accuracy[few, 0] - crowd.accuracy[few]) ** 2)

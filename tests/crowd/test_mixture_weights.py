@@ -10,10 +10,10 @@ from realm.crowd.mixture_weights import EDGE, ExpertiseRecord, solve
 from realm.errors import RealmError
 
 
-def by_scipy(p, options, prior):
+def by_scipy(p, guess, prior):
     def loss(beta):
         return -(
-            np.log(beta * p + (1 - beta) / options).sum()
+            np.log(beta * p + (1 - beta) * guess).sum()
             + (prior[0] - 1) * np.log(beta)
             + (prior[1] - 1) * np.log1p(-beta)
         )
@@ -22,21 +22,21 @@ def by_scipy(p, options, prior):
 
 
 @given(
-    st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(2, 6), st.integers(0, 2)), max_size=40),
+    st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.05, 0.95), st.integers(0, 2)), max_size=40),
     st.tuples(st.floats(1.05, 4.0), st.floats(1.05, 4.0)),
 )
 @settings(max_examples=80, deadline=None)
 def test_the_maximum_is_the_one_scipy_finds(annotations, prior):
-    p, options, cell = (np.array(column) for column in zip(*annotations, strict=True)) if annotations else ([], [], [])
-    found = solve(p, options, cell, 3, prior=prior)
+    p, guess, pair = (np.array(column) for column in zip(*annotations, strict=True)) if annotations else ([], [], [])
+    found = solve(p, guess, pair, 3, prior=prior)
     for c in range(3):
-        mine = np.asarray(cell) == c
-        best = by_scipy(np.asarray(p)[mine], np.asarray(options)[mine], prior)
+        mine = np.asarray(pair) == c
+        best = by_scipy(np.asarray(p)[mine], np.asarray(guess)[mine], prior)
         assert found[c] == pytest.approx(best, abs=2e-5)
 
 
 def test_without_a_prior_an_annotator_whose_labels_are_all_improbable_ends_at_the_edge():
-    found = solve([0.01] * 5 + [0.99] * 5, 2, [0] * 5 + [1] * 5, 2, prior=(1.0, 1.0))
+    found = solve([0.01] * 5 + [0.99] * 5, 0.5, [0] * 5 + [1] * 5, 2, prior=(1.0, 1.0))
     assert found[0] == pytest.approx(0, abs=1e-5)
     assert found[1] == pytest.approx(1, abs=1e-5)
 
@@ -44,7 +44,7 @@ def test_without_a_prior_an_annotator_whose_labels_are_all_improbable_ends_at_th
 def test_it_is_a_fixed_point_of_the_em_responsibilities():
     rng = np.random.default_rng(0)
     p, cell = rng.beta(0.5, 0.5, 300), rng.integers(0, 4, 300)
-    beta = solve(p, 3, cell, 4, prior=(2.0, 3.0))
+    beta = solve(p, 1 / 3, cell, 4, prior=(2.0, 3.0))
     r = beta[cell] * p / (beta[cell] * p + (1 - beta[cell]) / 3)
     again = (np.bincount(cell, r) + 1) / (np.bincount(cell) + 3)
     np.testing.assert_allclose(again, beta, atol=1e-7)
@@ -52,7 +52,7 @@ def test_it_is_a_fixed_point_of_the_em_responsibilities():
 
 def test_a_prior_below_one_is_refused():
     with pytest.raises(RealmError, match="1 or more"):
-        solve([0.5], 2, [0], 1, prior=(0.5, 1.0))
+        solve([0.5], 0.5, [0], 1, prior=(0.5, 1.0))
 
 
 def test_the_record_counts_each_annotation_once_with_its_latest_p():
@@ -64,8 +64,8 @@ def test_the_record_counts_each_annotation_once_with_its_latest_p():
     record.update([0], [0.1])
     found = record.solve()
     assert found.shape == (3, 2)
-    assert found[0, 0] == pytest.approx(solve([0.1, 0.8], 2, [0, 0], 1, prior=(2.0, 2.0))[0])
-    assert found[1, 0] == pytest.approx(solve([0.2], 3, [0], 1, prior=(2.0, 2.0))[0])
+    assert found[0, 0] == pytest.approx(solve([0.1, 0.8], 1 / 2, [0, 0], 1, prior=(2.0, 2.0))[0])
+    assert found[1, 0] == pytest.approx(solve([0.2], 1 / 3, [0], 1, prior=(2.0, 2.0))[0])
     np.testing.assert_allclose(found[[0, 1, 2, 2], [1, 1, 0, 1]], 0.5, err_msg="nothing recorded, nothing learned")
 
 

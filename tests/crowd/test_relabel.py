@@ -98,7 +98,7 @@ def test_whom_to_ask_is_what_looking_at_everyone_finds(priced):
     price = np.array([costs[f"a{a}"] for a in range(25)]) if costs else np.ones(25)
     for i in range(1, extra.n_items):
         labelled = extra.annotator[extra.item == i]
-        worth = np.array([mutual_information(guess.posterior[i], max(b, 0.0)) for b in guess.beta[:, 0]]) / price
+        worth = np.array([mutual_information(guess.posterior[i], max(b, 0.0)) for b in guess.expertise[:, 0]]) / price
         worth[labelled] = -1
         best = sorted(range(25), key=lambda a: -worth[a])[:3]
         row = frame.loc[f"i{i}"]

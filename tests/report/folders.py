@@ -141,7 +141,7 @@ def crowded_estimate(table: Annotations, log_probs: np.ndarray, accuracy: np.nda
     beta = (middle - chance) / (1 - chance)
     wide = 1.96 * np.sqrt(middle * (1 - middle)) / np.sqrt(np.maximum(n, 1))
     return Estimate(
-        beta=beta, accuracy=middle, low=np.clip(middle - wide, 0, 1), high=np.clip(middle + wide, 0, 1),
-        chance=np.full_like(beta, chance), n=n, posterior=posterior(table, log_probs, beta),
+        expertise=beta, accuracy=middle, low=np.clip(middle - wide, 0, 1), high=np.clip(middle + wide, 0, 1),
+        chance=np.full_like(beta, chance), annotations=n, posterior=posterior(table, log_probs, beta),
         relative_tasks=np.array([False]),
     )  # fmt: skip

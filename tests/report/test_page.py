@@ -156,7 +156,7 @@ def test_a_table_without_room_leaves_out_those_with_the_fewest_labels(
     data = read_run(run)
     said, left_out = annotator_table.rows(data)
     kept = json.loads(said)
-    shown, counts = kept["n"], np.sort(data.estimate.n[data.estimate.n > 0])[::-1]
+    shown, counts = kept["n"], np.sort(data.estimate.annotations[data.estimate.annotations > 0])[::-1]
     assert 0 < left_out == len(counts) - len(shown) and sorted(shown, reverse=True) == counts[: len(shown)].tolist()
     assert kept["accuracy"] == sorted(kept["accuracy"], reverse=True)
 
@@ -261,7 +261,8 @@ def test_five_thousand_annotators_and_a_hundred_thousand_items_stay_small() -> N
     table, log_probs, accuracy = large(per_item=3)
     found = crowded_estimate(table, log_probs, accuracy)
     moving = Trajectory(np.arange(50), np.random.default_rng(0).random((50, 5_000, 1)))
-    data = RunData("large", {}, {}, {}, table, log_probs, found, trained=np.clip(found.beta, 0, 1), trajectory=moving)
+    trained = np.clip(found.expertise, 0, 1)
+    data = RunData("large", {}, {}, {}, table, log_probs, found, trained=trained, trajectory=moving)
     page = Page(render(data))
     assert len(page.source.encode()) < 2_000_000
     assert len(page.data["who"]) == 5_000 and "5,000 annotators gave" in page.text

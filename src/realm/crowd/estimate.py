@@ -6,9 +6,9 @@ Training uses the paper's loss; what is reported comes from the joint likelihood
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from realm.crowd.priors import (
 )
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
+from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,20 +55,20 @@ class Estimate:
 
     | field | shape | meaning |
     |---|---|---|
-    | beta | (annotators, tasks) | expertise: the posterior mean, on [-1/(K-1), 1]; NaN without annotations |
-    | accuracy, low, high | (annotators, tasks) | beta + (1-beta) * mean(1/K) and its equal-tailed 95% interval |
+    | expertise | (annotators, tasks) | beta: the posterior mean, on [-1/(K-1), 1]; NaN without annotations |
+    | accuracy, low, high | (annotators, tasks) | P(label = truth), and its equal-tailed 95% interval |
     | chance | (annotators, tasks) | accuracy of a guesser on the same items: mean(1/K) |
-    | n | (annotators, tasks) | annotations |
-    | posterior | (items, Kmax) | P(true label = k | everything), from `beta` |
+    | annotations | (annotators, tasks) | how many annotations each gave |
+    | posterior | (items, Kmax) | P(true label = k | everything), given `expertise` |
     | relative_tasks | (tasks,) | mostly one label per item and no gold: values hang on the model's calibration |
     """
 
-    beta: Floats
+    expertise: Floats
     accuracy: Floats
     low: Floats
     high: Floats
     chance: Floats
-    n: Indices
+    annotations: Indices
     posterior: Floats
     relative_tasks: Bools
 
@@ -75,6 +76,17 @@ class Estimate:
     def relative(self) -> bool:
         """True where in every task most items have one annotation and no gold: only ratios of betas are known."""
         return bool(self.relative_tasks.all())
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Every field by its name, as a plain array: what a typed file holds. `from_arrays` takes them back."""
+        return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Estimate:
+        """The estimate whose `to_arrays` gave these; arrays of other names are ignored."""
+        if missing := [name for name in cls.__dataclass_fields__ if name not in arrays]:
+            raise RealmError(f"the stored estimate lacks {', '.join(missing)}.")
+        return cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__})
 
 
 def estimate(
@@ -121,12 +133,12 @@ def estimate(
     mean[pinned], low[pinned], high[pinned] = skill[pinned], skill[pinned], skill[pinned]
     beta, chance = joint.beta(mean).reshape(shape), joint.chance.reshape(shape)
     return Estimate(
-        beta=beta,
+        expertise=beta,
         accuracy=beta + (1 - beta) * chance,
         low=_accuracy(joint, low).reshape(shape),
         high=_accuracy(joint, high).reshape(shape),
         chance=chance,
-        n=joint.counts.reshape(shape),
+        annotations=joint.counts.reshape(shape),
         posterior=posterior(annotations, joint.log_probs, np.nan_to_num(beta)),
         relative_tasks=relative_tasks(annotations, gold),
     )
@@ -257,23 +269,23 @@ def table(
     """
     import pandas as pd
 
-    person, task = np.nonzero(estimate.n)
+    person, task = np.nonzero(estimate.annotations)
     agreed = estimate.posterior.argmax(axis=1)[annotations.item] == annotations.label
     cell = annotations.annotator.astype(np.int64) * len(annotations.tasks) + annotations.item_tasks[annotations.item]
-    agreement = np.bincount(cell, agreed, minlength=estimate.n.size).reshape(estimate.n.shape)
+    agreement = np.bincount(cell, agreed, minlength=estimate.annotations.size).reshape(estimate.annotations.shape)
     columns = {
         "annotator": np.array(annotations.annotators, dtype=object)[person],
         "task": np.array([t.name for t in annotations.tasks], dtype=object)[task],
-        "expertise": estimate.beta[person, task],
+        "expertise": estimate.expertise[person, task],
     }
     if trained is not None:
-        columns["expertise_trained"] = np.asarray(trained, np.float64).reshape(estimate.n.shape)[person, task]
+        columns["expertise_trained"] = np.asarray(trained, np.float64).reshape(estimate.annotations.shape)[person, task]
     columns |= {
         "accuracy": estimate.accuracy[person, task],
         "low": estimate.low[person, task],
         "high": estimate.high[person, task],
-        "annotations": estimate.n[person, task],
-        "agreement": agreement[person, task] / estimate.n[person, task],
+        "annotations": estimate.annotations[person, task],
+        "agreement": agreement[person, task] / estimate.annotations[person, task],
         "verdict": verdicts(estimate)[person, task],
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }
@@ -306,12 +318,12 @@ def from_table(
 
     beta = column("expertise")
     return Estimate(
-        beta=beta,
+        expertise=beta,
         accuracy=column("accuracy"),
         low=column("low"),
         high=column("high"),
         chance=joint.chance.reshape(shape),
-        n=np.nan_to_num(column("annotations")).astype(np.int64),
+        annotations=np.nan_to_num(column("annotations")).astype(np.int64),
         posterior=posterior(annotations, joint.log_probs, np.nan_to_num(beta)),
         relative_tasks=relative_tasks(annotations, gold),
     )

@@ -1,12 +1,13 @@
 """An expertise update with no learning rate: for fixed P the log-likelihood is concave in each beta, so solve for it.
 
-Of the annotations of a cell (annotator and task), each with p = P(label|Q) as the model gave it *before* the step that
+Of the annotations of a pair (annotator and task), each with p = P(label|Q) as the model gave it *before* the step that
 trained on it, the update finds the beta in (0, 1) that maximises
 
-    sum log(beta p + (1 - beta)/K) + (a - 1) log beta + (b - 1) log(1 - beta)
+    sum log(beta p + (1 - beta) guess) + (a - 1) log beta + (b - 1) log(1 - beta)
 
-with a Beta(a, b) prior. In-sample p would reward memorisation: a model that has fitted a guesser's labels gives them a
-high p, and the guesser looks expert.
+with a Beta(a, b) prior, where `guess` is the probability of the label when the annotator does not look at the item: 1/K
+for a uniform guess, xi(label) for a habit. In-sample p would reward memorisation: a model that has fitted a guesser's
+labels gives them a high p, and the guesser looks expert.
 """
 
 from __future__ import annotations
@@ -25,45 +26,45 @@ EDGE = 1e-6
 
 def solve(
     p: npt.ArrayLike,
-    options: npt.ArrayLike,
-    cell: npt.ArrayLike,
-    n_cells: int,
+    guess: npt.ArrayLike,
+    pair: npt.ArrayLike,
+    n_pairs: int,
     *,
     prior: tuple[npt.ArrayLike, npt.ArrayLike] = PRIOR,
     start: npt.ArrayLike | None = None,
     tol: float = 1e-9,
     max_iter: int = 100,
 ) -> Floats:
-    """The most probable beta of each cell. Shape (n_cells,), within (0, 1).
+    """The most probable beta of each pair. Shape (n_pairs,), within (0, 1).
 
     | argument | shape | meaning |
     |---|---|---|
     | p | (annotations,) | P(label|Q) of each annotation, recorded before it was trained on |
-    | options | (annotations,) or scalar | K of its item |
-    | cell | (annotations,) | which beta it speaks of |
-    | prior | two numbers or (n_cells,) each | the Beta's a and b, 1 or more |
-    | start | (n_cells,) | betas to start from |
+    | guess | (annotations,) or scalar | P(label) under the guess: 1/K of its item, or a habit's share of the label |
+    | pair | (annotations,) | the (annotator, task) pair that gave it, from 0 |
+    | prior | two numbers or (n_pairs,) each | the Beta's a and b, 1 or more |
+    | start | (n_pairs,) | betas to start from |
 
     Newton steps on the derivative, which falls throughout (the problem is concave); a step that leaves the interval in
     which the root is known to lie is replaced by its middle, so that it always converges.
 
     Example:
-        >>> solve([0.9, 0.9, 0.9, 0.1], 2, [0, 0, 0, 0], 1, prior=(1.0, 1.0)).round(3).tolist()
+        >>> solve([0.9, 0.9, 0.9, 0.1], 0.5, [0, 0, 0, 0], 1, prior=(1.0, 1.0)).round(3).tolist()
         [0.625]
     """
     right, wrong = (np.asarray(number, np.float64) - 1 for number in prior)
     if min(right.min(initial=0.0), wrong.min(initial=0.0)) < 0:
         raise RealmError(f"the prior of the expertise update must be Beta(a, b), a and b 1 or more, not {prior}.")
-    cells = np.asarray(cell, dtype=np.int64)
-    guess = np.broadcast_to(1.0 / np.asarray(options, np.float64), cells.shape)
-    gain = np.asarray(p, np.float64) - guess
-    low, high = np.full(n_cells, EDGE), np.full(n_cells, 1 - EDGE)
-    beta = np.full(n_cells, 0.5) if start is None else np.clip(np.asarray(start, np.float64), 2 * EDGE, 1 - 2 * EDGE)
+    pairs = np.asarray(pair, dtype=np.int64)
+    guesses = np.broadcast_to(np.asarray(guess, np.float64), pairs.shape)
+    gain = np.asarray(p, np.float64) - guesses
+    low, high = np.full(n_pairs, EDGE), np.full(n_pairs, 1 - EDGE)
+    beta = np.full(n_pairs, 0.5) if start is None else np.clip(np.asarray(start, np.float64), 2 * EDGE, 1 - 2 * EDGE)
     for _ in range(max_iter):
-        slope = gain / np.maximum(guess + beta[cells] * gain, 1e-12)
-        first = np.bincount(cells, slope, minlength=n_cells) + right / beta - wrong / (1 - beta)
+        slope = gain / np.maximum(guesses + beta[pairs] * gain, 1e-12)
+        first = np.bincount(pairs, slope, minlength=n_pairs) + right / beta - wrong / (1 - beta)
         bend = right / beta**2 + wrong / (1 - beta) ** 2
-        bend += np.bincount(cells, slope**2, minlength=n_cells)
+        bend += np.bincount(pairs, slope**2, minlength=n_pairs)
         low, high = np.where(first >= 0, beta, low), np.where(first <= 0, beta, high)
         step = beta + first / np.maximum(bend, 1e-12)
         step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
@@ -117,7 +118,7 @@ class ExpertiseRecord:
         met = np.flatnonzero(np.isfinite(self.p))
         beta = solve(
             self.p[met],
-            1.0 / self._guess[met],
+            self._guess[met],
             self._cell[met],
             self.beta.size,
             prior=self.prior,

@@ -124,7 +124,7 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     trusted = verdicts(estimate) == "reliable"
     keep = trusted[annotations.annotator, annotations.item_tasks[annotations.item]]
     table = annotations.keep_annotations(keep)
-    people = posterior(table, np.where(np.isfinite(scores), 0.0, -np.inf), np.nan_to_num(estimate.beta))
+    people = posterior(table, np.where(np.isfinite(scores), 0.0, -np.inf), np.nan_to_num(estimate.expertise))
     rows = np.arange(annotations.n_items)
     sure, theirs = model.argmax(axis=1), people.argmax(axis=1)
     conflict = model[rows, sure] * people[rows, theirs]
@@ -195,8 +195,8 @@ def _choose(
     A dearer and less reliable annotator is worth asking only about items that all better offers have labelled already,
     so an item with d labels needs no more than the offers with fewer than d + ASKED better ones: never all annotators.
     """
-    beta = estimate.beta[:, task]
-    offers = np.flatnonzero((estimate.n[:, task] > 0) & (beta > 0) & np.isfinite(prices))
+    beta = estimate.expertise[:, task]
+    offers = np.flatnonzero((estimate.annotations[:, task] > 0) & (beta > 0) & np.isfinite(prices))
     depth = _better_offers(prices[offers], beta[offers])
     items = np.flatnonzero(annotations.item_tasks == task)
     labels = annotations.annotations_per_item[items]
@@ -226,7 +226,7 @@ def _rank(
     keys = items[:, None] * annotations.n_annotators + candidates
     found = np.minimum(np.searchsorted(taken, keys), max(len(taken) - 1, 0))
     done = taken[found] == keys if len(taken) else np.zeros(keys.shape, dtype=bool)
-    beta = np.broadcast_to(estimate.beta[candidates, task], keys.shape)
+    beta = np.broadcast_to(estimate.expertise[candidates, task], keys.shape)
     gain = information_gain(estimate.posterior[items], annotations.option_counts[items].astype(np.int64), beta)
     value = np.where(done, -np.inf, gain / prices[candidates])
     # Where nothing is to be gained all offers tie at 0; the better annotator goes first all the same.

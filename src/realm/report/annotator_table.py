@@ -57,19 +57,19 @@ def rows(data: RunData) -> tuple[Markup, int]:
             "who": np.searchsorted(present, who).tolist(),
             "task": task.tolist(),
             "verdict": data.verdicts[who, task].tolist(),
-            "n": estimate.n[who, task].tolist(),
+            "n": estimate.annotations[who, task].tolist(),
             "trained": None if data.trained is None else _whole(data.trained[who, task]),
         }
         figures_of = ("accuracy", "low", "high", "chance")
         block |= {name: _whole(getattr(estimate, name)[who, task]) for name in figures_of}
-        block |= {"expertise": _whole(estimate.beta[who, task])}
+        block |= {"expertise": _whole(estimate.expertise[who, task])}
         block |= {"agreement": _whole(data.agreement[who, task])}
         said = data_block(block)
         size = len(said.encode())
         if size <= ROWS_BYTES or len(cells) <= FIRST_ROWS:
             return said, len(data.ranked) - len(cells)
         kept = max(int(len(cells) * 0.95 * ROWS_BYTES / size), FIRST_ROWS)
-        cells = cells[np.sort(np.argsort(-estimate.n[who, task], kind="stable")[:kept])]
+        cells = cells[np.sort(np.argsort(-estimate.annotations[who, task], kind="stable")[:kept])]
 
 
 def _whole(values: Any) -> list[int | None]:
@@ -91,9 +91,9 @@ def first_rows(data: RunData) -> list[dict[str, Any]]:
                 "accuracy": percent(accuracy),
                 "interval": f"{percent(low)[:-1]}–{percent(high)}",
                 "kind": kind,
-                "n": f"{estimate.n[at]:,}",
+                "n": f"{estimate.annotations[at]:,}",
                 "agreement": percent(data.agreement[at]),
-                "expertise": f"{estimate.beta[at]:.2f}",
+                "expertise": f"{estimate.expertise[at]:.2f}",
                 "trained": "" if data.trained is None else f"{data.trained[at]:.2f}",
             }
         )

@@ -27,7 +27,7 @@ SAMPLED = 10_000
 def verdict_counts(data: RunData, task: int | None = None) -> tuple[list[int], list[int]]:
     """How many annotators have each verdict (pairs of annotator and task, over all tasks), and their annotations."""
     kinds = data.verdicts if task is None else data.verdicts[:, [task]]
-    n = data.estimate.n if task is None else data.estimate.n[:, [task]]
+    n = data.estimate.annotations if task is None else data.estimate.annotations[:, [task]]
     return (
         [int((kinds == kind).sum()) for kind in range(len(VERDICTS))],
         [int(n[kinds == kind].sum()) for kind in range(len(VERDICTS))],
@@ -37,8 +37,8 @@ def verdict_counts(data: RunData, task: int | None = None) -> tuple[list[int], l
 def pool(data: RunData, task: int) -> Pool:
     """The annotators of a task, most accurate first."""
     estimate = data.estimate
-    people = np.flatnonzero(estimate.n[:, task])
-    people = people[np.lexsort((people, -estimate.n[people, task], -estimate.accuracy[people, task]))]
+    people = np.flatnonzero(estimate.annotations[:, task])
+    people = people[np.lexsort((people, -estimate.annotations[people, task], -estimate.accuracy[people, task]))]
     column = estimate.chance[people, task]
     return Pool(
         task=data.task_names[task] if data.several_tasks else "",
@@ -46,9 +46,9 @@ def pool(data: RunData, task: int) -> Pool:
         accuracy=estimate.accuracy[people, task],
         low=estimate.low[people, task],
         high=estimate.high[people, task],
-        n=estimate.n[people, task],
+        n=estimate.annotations[people, task],
         verdict=data.verdicts[people, task],
-        chance=float(np.average(column, weights=estimate.n[people, task])) if len(people) else 0.5,
+        chance=float(np.average(column, weights=estimate.annotations[people, task])) if len(people) else 0.5,
     )
 
 
@@ -93,7 +93,7 @@ def calibration(data: RunData) -> Calibration | None:
     elif not data.one_label_each:
         items = np.flatnonzero(table.annotations_per_item > 1)
         even = np.where(np.arange(data.log_probs.shape[1]) < table.option_counts[:, None], 0.0, -np.inf)
-        people = posterior(table, even, np.nan_to_num(data.estimate.beta))
+        people = posterior(table, even, np.nan_to_num(data.estimate.expertise))
         confirmed, judge = people[items, favourite[items]], "annotators"
     else:
         items = np.flatnonzero(table.annotations_per_item == 1)
@@ -116,7 +116,7 @@ def calibration(data: RunData) -> Calibration | None:
 
 def _expected(data: RunData, sure: Floats) -> float:
     table = data.annotations
-    beta = np.nan_to_num(data.estimate.beta).reshape(-1)[cells_of(table)]
+    beta = np.nan_to_num(data.estimate.expertise).reshape(-1)[cells_of(table)]
     return float((beta * sure[table.item] + (1 - beta) / table.option_counts[table.item]).mean())
 
 
@@ -195,6 +195,6 @@ def mean_trajectory(data: RunData) -> tuple[npt.NDArray[np.int64], Floats, npt.N
     if data.trajectory is None or len(data.trajectory.steps) < 2:
         return None
     expertise = data.trajectory.expertise
-    weight = data.estimate.n / np.maximum(data.estimate.n.sum(axis=1, keepdims=True), 1)
-    main = data.verdicts[np.arange(len(weight)), data.estimate.n.argmax(axis=1)]
+    weight = data.estimate.annotations / np.maximum(data.estimate.annotations.sum(axis=1, keepdims=True), 1)
+    main = data.verdicts[np.arange(len(weight)), data.estimate.annotations.argmax(axis=1)]
     return data.trajectory.steps, np.einsum("sat,at->sa", expertise, weight), main

@@ -107,7 +107,7 @@ def _verdict_rows(data: RunData) -> list[tuple[str, list[int]]]:
 
 def _busiest(data: RunData, most: int) -> list[int]:
     """The tasks with the most annotations, in their own order."""
-    n = data.estimate.n.sum(axis=0)
+    n = data.estimate.annotations.sum(axis=0)
     kept = np.argsort(-n, kind="stable")[:most]
     return [int(task) for task in np.sort(kept) if n[task]]
 
@@ -128,10 +128,10 @@ def _heat(data: RunData) -> tuple[Markup | None, str]:
     if not data.several_tasks:
         return None, ""
     tasks = _busiest(data, annotator_charts.HEAT_COLUMNS)
-    n = data.estimate.n
+    n = data.estimate.annotations
     busiest = np.argsort(-n.sum(axis=1), kind="stable")[: annotator_charts.HEAT_ROWS]
     with np.errstate(invalid="ignore"):
-        skill = np.nansum(data.estimate.beta[busiest] * n[busiest], axis=1) / np.maximum(n[busiest].sum(axis=1), 1)
+        skill = np.nansum(data.estimate.expertise[busiest] * n[busiest], axis=1) / np.maximum(n[busiest].sum(axis=1), 1)
     busiest = busiest[np.argsort(-skill, kind="stable")]
     part = np.ix_(busiest, np.array(tasks))
     names = [data.annotations.annotators[person] for person in busiest]
@@ -141,7 +141,7 @@ def _heat(data: RunData) -> tuple[Markup | None, str]:
     titles = [data.task_names[task] for task in tasks]
     estimate = data.estimate
     return annotator_charts.heat_map(
-        names, titles, estimate.beta[part], estimate.accuracy[part], data.verdicts[part]
+        names, titles, estimate.expertise[part], estimate.accuracy[part], data.verdicts[part]
     ), note
 
 

@@ -94,14 +94,15 @@ class RunData:
         """Index into `VERDICTS`; -1 without annotations. (annotators, tasks)"""
         words = verdicts(self.estimate)
         codes = np.select([words == word for word in VERDICTS], range(len(VERDICTS)), UNKNOWN)
-        return np.where(self.estimate.n > 0, codes, UNKNOWN).astype(np.int64)
+        return np.where(self.estimate.annotations > 0, codes, UNKNOWN).astype(np.int64)
 
     @cached_property
     def agreement(self) -> Floats:
         """The share of each annotator's labels that are the most probable ones. (annotators, tasks)"""
         table = self.annotations
-        agreed = np.bincount(cells_of(table), self.labels[table.item] == table.label, minlength=self.estimate.n.size)
-        share: Floats = agreed.reshape(self.estimate.n.shape) / np.maximum(self.estimate.n, 1)
+        counts = self.estimate.annotations
+        agreed = np.bincount(cells_of(table), self.labels[table.item] == table.label, minlength=counts.size)
+        share: Floats = agreed.reshape(counts.shape) / np.maximum(counts, 1)
         return share
 
     @property
@@ -132,7 +133,7 @@ class RunData:
     @cached_property
     def ranked(self) -> npt.NDArray[np.int64]:
         """The cells (annotator x task, counted row by row) that have annotations, most accurate first."""
-        n = self.estimate.n.reshape(-1)
+        n = self.estimate.annotations.reshape(-1)
         cells = np.flatnonzero(n)
         return cells[np.lexsort((cells, -n[cells], -self.estimate.accuracy.reshape(-1)[cells]))]
 
@@ -145,7 +146,7 @@ def read_run(folder: Path) -> RunData:
     frame = _expertise(folder / "expertise.csv")
     gold = annotations.gold if run.config.get("gold") != "not read" else None
     estimate = from_table(annotations, log_probs, frame, gold=gold)
-    if int(estimate.n.sum()) != annotations.n_annotations:
+    if int(estimate.annotations.sum()) != annotations.n_annotations:
         raise RealmError(f"{folder / 'expertise.csv'} is not about the annotators of annotations.csv beside it.")
     return RunData(
         name=folder.resolve().name,

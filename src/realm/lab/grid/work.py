@@ -204,7 +204,7 @@ def _expertise(cell: Cell, found: Material, trainer: RealmTrainer) -> tuple[list
     trained = _per_task(cell, trainer.channel.expertise().double().numpy(), tasks)
     judged = _as_one_task(trainer.annotations) if cell.settings.get("expertise") == SCALAR else trainer.annotations
     again = estimate(judged, trainer.scores().log_probs)
-    beta, accuracy = (np.broadcast_to(values, trained.shape) for values in (again.beta, again.accuracy))
+    beta, accuracy = (np.broadcast_to(values, trained.shape) for values in (again.expertise, again.accuracy))
     counts = np.bincount(
         table.annotator.astype(np.int64) * tasks + table.item_tasks[table.item], minlength=trained.size
     ).reshape(trained.shape)
