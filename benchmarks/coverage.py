@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from realm.crowd.calibration import softening, tempered
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.joint import Joint
-from realm.data import Annotations, Task
+from realm.data import Annotations, Items, Task
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -48,12 +48,14 @@ def annotate(
     label = np.where(rng.random(len(item)) < accuracy[annotator], truth[item], wrong)
     names = pa.array([str(i) for i in range(n)], pa.large_string())
     table = Annotations(
-        item_ids=names,
-        texts=names,
-        contexts=None,
-        options=None,
-        item_tasks=np.zeros(n, np.int32),
-        tasks=(Task("simulated", tuple("abcde"[:options])),),
+        items=Items(
+            ids=names,
+            texts=names,
+            contexts=None,
+            options=None,
+            item_tasks=np.zeros(n, np.int32),
+            tasks=(Task("simulated", tuple("abcde"[:options])),),
+        ),
         annotators=tuple(str(a) for a in range(people)),
         item=item.astype(np.int32),
         annotator=annotator.astype(np.int32),

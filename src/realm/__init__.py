@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from realm.data import Annotations, Task
+    from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
     from realm.training import RealmConfig, RealmModel, RealmTrainer
 
 _HOME = {
     "Annotations": "realm.data",
+    "Items": "realm.data",
     "Task": "realm.data",
     "RealmError": "realm.errors",
     "RealmConfig": "realm.training",
@@ -21,7 +22,7 @@ _HOME = {
     "RealmTrainer": "realm.training",
 }
 
-__all__ = ["Annotations", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Task", "__version__"]
+__all__ = ["Annotations", "Items", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Task", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.data import Annotations, Task
+from realm.data import Annotations, Items, Task
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -33,12 +33,14 @@ def table(
         own = pa.array([[f"c{k}" for k in range(count)] for count in options], pa.large_list(pa.large_string()))
     labels_of_task = tuple(f"c{k}" for k in range(options)) if isinstance(options, int) else None
     return Annotations(
-        item_ids=pa.array([f"i{i}" for i in range(n_items)], pa.large_string()),
-        texts=pa.array([f"text {i}" for i in range(n_items)], pa.large_string()),
-        contexts=None,
-        options=own,
-        item_tasks=tasks,
-        tasks=tuple(Task(f"t{m}", labels_of_task) for m in range(int(tasks.max(initial=0)) + 1)),
+        items=Items(
+            ids=pa.array([f"i{i}" for i in range(n_items)], pa.large_string()),
+            texts=pa.array([f"text {i}" for i in range(n_items)], pa.large_string()),
+            contexts=None,
+            options=own,
+            item_tasks=tasks,
+            tasks=tuple(Task(f"t{m}", labels_of_task) for m in range(int(tasks.max(initial=0)) + 1)),
+        ),
         annotators=tuple(f"a{a}" for a in range(n_annotators)),
         item=items[order],
         annotator=people[order],

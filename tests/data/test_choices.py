@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from realm.data.annotations import Annotations, Task
+from realm.data.annotations import Annotations
 from realm.data.build import build
+from realm.data.items import Task
 from realm.errors import RealmError
 
 OPTIONS = [["red", "green", "blue"], ["yes", "no"]]

@@ -13,7 +13,7 @@ import yaml
 
 from realm.crowd.estimate import Estimate, estimate, table
 from realm.crowd.posterior import labels_table, posterior
-from realm.data import Annotations, Task
+from realm.data import Annotations, Items, Task
 from realm.files import write_json, write_manifest
 from realm.runs.folder import fingerprint, write_tensors
 from realm.runs.spreadsheet import write_csv
@@ -118,12 +118,14 @@ def large(
     label = np.where(generator.random(len(item)) < accuracy[who], truth[item], wrong)
     filler = "the film has a heart and no plot to speak of, and the cast carries it further than it deserves"
     table = Annotations(
-        item_ids=pa.array([f"item-{i}" for i in range(n_items)], pa.large_string()),
-        texts=pa.array([f"Review {i}: {filler} " * 3 for i in range(n_items)], pa.large_string()),
-        contexts=None,
-        options=None,
-        item_tasks=np.zeros(n_items, np.int32),
-        tasks=(Task("default", ("negative", "mixed", "positive")),),
+        items=Items(
+            ids=pa.array([f"item-{i}" for i in range(n_items)], pa.large_string()),
+            texts=pa.array([f"Review {i}: {filler} " * 3 for i in range(n_items)], pa.large_string()),
+            contexts=None,
+            options=None,
+            item_tasks=np.zeros(n_items, np.int32),
+            tasks=(Task("default", ("negative", "mixed", "positive")),),
+        ),
         annotators=tuple(f"annotator-{i:05d}@example.org" for i in range(n_annotators)),
         item=item.astype(np.int32),
         annotator=who.astype(np.int32),

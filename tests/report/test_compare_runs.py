@@ -63,7 +63,7 @@ def test_a_name_has_one_pseudonym_in_all_runs(runs: list[Path]) -> None:
 
 def test_runs_with_nothing_in_common_make_a_page(runs: list[Path], tmp_path: Path) -> None:
     table, log_probs = crowd(n_items=10, names=["a", "b", "c", "d", "e"])
-    table = replace(table, item_ids=table.texts)
+    table = replace(table, items=replace(table.items, ids=table.items.texts))
     other = write_run(tmp_path / "other", table, log_probs)
     page = Page(write_side_by_side([runs[0], other], output=tmp_path / "x.html").read_text())
     assert "have no items in common" in page.text and "0 annotators in common" in page.text

@@ -12,22 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from realm.data.items import Ints, Item, Items, Task
 from realm.data.ledger import Ledger
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
 UNKNOWN = -1
-
-
-@dataclass(frozen=True)
-class Task:
-    """A set of items with one label set. `labels` is None where every item lists its own options."""
-
-    name: str
-    labels: tuple[str, ...] | None
+"""The number of a label or gold that is not there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +30,20 @@ class Annotations:
 
     | field | shape | meaning |
     |---|---|---|
-    | item_ids, texts | (items,) strings | the item's identity within its task, and what is shown |
-    | contexts | (items,) strings or None | a passage the text refers to |
-    | options | (items,) lists of strings or None | the item's own options; null where its task has labels |
-    | item_tasks | (items,) | index into `tasks` |
-    | tasks, annotators | | `Task` objects; annotator names |
+    | items | `Items` | the prompts with their options and tasks |
+    | annotators | | annotator names |
     | item, annotator, label | (annotations,) int32 | sorted by item; label indexes the item's own options |
+    | weight | (annotations,) float64 or None | how much the annotation counts; None: 1 for all |
     | gold | (items,) int32 or None | the true label where it is known, -1 elsewhere |
     | source_rows | (annotations,) int32 or None | its row in the source, where the builder was asked |
     """
 
-    item_ids: pa.LargeStringArray
-    texts: pa.LargeStringArray
-    contexts: pa.LargeStringArray | None
-    options: pa.LargeListArray | None
-    item_tasks: Ints
-    tasks: tuple[Task, ...]
+    items: Items
     annotators: tuple[str, ...]
     item: Ints
     annotator: Ints
     label: Ints
+    weight: Floats | None = None
     gold: Ints | None = None
     ledger: Ledger = field(default_factory=Ledger)
     source_rows: Ints | None = None
@@ -87,7 +75,7 @@ class Annotations:
 
     @property
     def n_items(self) -> int:
-        return len(self.item_ids)
+        return len(self.items)
 
     @property
     def n_annotators(self) -> int:
@@ -96,16 +84,6 @@ class Annotations:
     @property
     def n_annotations(self) -> int:
         return len(self.label)
-
-    @cached_property
-    def option_counts(self) -> Ints:
-        """K of each item: how many options it has. Shape (items,)."""
-        by_task = np.array([len(task.labels or ()) for task in self.tasks], dtype=np.int32)
-        counts = by_task[self.item_tasks]
-        if self.options is not None:
-            own = self.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-            counts = np.where(own > 0, own, counts).astype(np.int32)
-        return counts
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
@@ -129,22 +107,49 @@ class Annotations:
             f"{self.n_annotations:,} annotations, {len(self.tasks)} task{'s' * (len(self.tasks) != 1)})"
         )
 
-    # ---------------------------------------------------------------- reading one item
+    # ---------------------------------------------------------------- of the items
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return self.items.tasks
+
+    @property
+    def item_tasks(self) -> Ints:
+        return self.items.item_tasks
+
+    @property
+    def option_counts(self) -> Ints:
+        """K of each item: how many options it has. Shape (items,)."""
+        return self.items.option_counts
 
     def options_of(self, item: int) -> list[str]:
         """The options of an item, in the order its prompt lists them."""
-        if self.options is not None and self.options[item].is_valid:
-            return [str(option) for option in self.options[item].as_py()]
-        return list(self.tasks[self.item_tasks[item]].labels or ())
+        return self.items.options_of(item)
 
     def label_name(self, item: int, label: int) -> str:
-        return self.options_of(item)[label]
+        return self.items.label_name(item, label)
 
-    def iter_items(self) -> Iterator[tuple[str, str, str | None, list[str]]]:
-        """(id, text, context, options) of every item."""
-        contexts = self.contexts if self.contexts is not None else [None] * self.n_items
-        for index, (item_id, text, context) in enumerate(zip(self.item_ids, self.texts, contexts, strict=True)):
-            yield item_id.as_py(), text.as_py(), None if context is None else context.as_py(), self.options_of(index)
+    @property
+    def item_ids(self) -> pa.LargeStringArray:
+        return self.items.ids
+
+    @property
+    def texts(self) -> pa.LargeStringArray:
+        return self.items.texts
+
+    @property
+    def contexts(self) -> pa.LargeStringArray | None:
+        return self.items.contexts
+
+    @property
+    def options(self) -> pa.LargeListArray | None:
+        return self.items.options
+
+    def iter_items(self) -> Iterator[Item]:
+        return iter(self.items)
+
+    def folds(self, k: int, seed: int = 0) -> Ints:
+        return self.items.folds(k, seed)
 
     # ---------------------------------------------------------------- operations
 
@@ -154,26 +159,26 @@ class Annotations:
         counts = self.annotations_per_item[items]
         starts = np.repeat(self.offsets[items] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
         kept = starts + np.arange(counts.sum())
-        index = pa.array(items)
         return replace(
             self,
-            item_ids=self.item_ids.take(index),
-            texts=self.texts.take(index),
-            contexts=None if self.contexts is None else self.contexts.take(index),
-            options=None if self.options is None else self.options.take(index),
-            item_tasks=self.item_tasks[items],
+            items=self.items.take(items),
             item=np.repeat(np.arange(len(items), dtype=np.int32), counts),
             annotator=self.annotator[kept],
             label=self.label[kept],
+            weight=None if self.weight is None else self.weight[kept],
             gold=None if self.gold is None else self.gold[items],
             source_rows=None if self.source_rows is None else self.source_rows[kept],
         )
 
     def keep_annotations(self, keep: npt.NDArray[np.bool_]) -> Annotations:
         """Keep the annotations where `keep` (annotations,) is true; every item and annotator stays listed."""
-        rows = None if self.source_rows is None else self.source_rows[keep]
         return replace(
-            self, item=self.item[keep], annotator=self.annotator[keep], label=self.label[keep], source_rows=rows
+            self,
+            item=self.item[keep],
+            annotator=self.annotator[keep],
+            label=self.label[keep],
+            weight=None if self.weight is None else self.weight[keep],
+            source_rows=None if self.source_rows is None else self.source_rows[keep],
         )
 
     def compact(self) -> Annotations:
@@ -245,23 +250,6 @@ class Annotations:
             table = table.keep_annotations(wanted_people[table.annotator]).compact()
         return table
 
-    def folds(self, k: int, seed: int = 0) -> Ints:
-        """A fold in 0..k-1 for each item, equal texts (with equal contexts) together. Shape (items,)."""
-        codes, n_texts = self._text_codes()
-        if n_texts < k:
-            raise RealmError(f"folds: the items have {n_texts} different text(s), too few for {k} folds.")
-        fold_of_text = np.arange(n_texts, dtype=np.int32) % k
-        np.random.default_rng(seed).shuffle(fold_of_text)
-        return np.asarray(fold_of_text[codes], dtype=np.int32)
-
-    def _text_codes(self) -> tuple[npt.NDArray[np.int64], int]:
-        """A number for each item's text with its context, equal ones sharing one, and how many there are."""
-        codes = _codes(self.texts)
-        if self.contexts is not None:
-            contexts = _codes(self.contexts)
-            _, codes = np.unique(codes * (int(contexts.max(initial=0)) + 1) + contexts, return_inverse=True)
-        return codes, int(codes.max(initial=-1)) + 1
-
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
         """Split the items in two, about `fraction` of the texts in the second.
 
@@ -270,11 +258,11 @@ class Annotations:
         """
         if not 0 < fraction < 1:
             raise RealmError(f"split: the fraction must lie between 0 and 1, not {fraction}.")
-        codes, n_texts = self._text_codes()
+        n_texts = self.items.n_texts
         if n_texts < 2:
             raise RealmError(f"split: the items have {n_texts} different text(s), so nothing can be held out.")
         held = min(max(round(fraction * n_texts), 1), n_texts - 1)
-        second = np.random.default_rng(seed).permutation(n_texts)[codes] < held
+        second = np.random.default_rng(seed).permutation(n_texts)[self.items.text_codes] < held
         return self.take_items(np.flatnonzero(~second)), self.take_items(np.flatnonzero(second))
 
     def without_gold(self) -> Annotations:
@@ -326,12 +314,6 @@ class Annotations:
             "items_with_one_annotation": int((per_item == 1).sum()),
             "items_with_gold": 0 if self.gold is None else int((self.gold != UNKNOWN).sum()),
         }
-
-
-def _codes(strings: pa.Array) -> npt.NDArray[np.int64]:
-    """A number for each string, equal ones sharing one; null is a string of its own."""
-    indices = strings.dictionary_encode(null_encoding="encode").indices
-    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _spread(counts: npt.NDArray[np.int64]) -> dict[str, float]:

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.data.annotations import UNKNOWN, Annotations, Ints, Task
+from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.choices import LabelForm, read_options, written_with_point
 from realm.data.coded import Coded, Codes, renumber
 from realm.data.columns import Mask, Rows, name_rows, resolve, take_column
 from realm.data.identity import identify
 from realm.data.inventory import read_tasks
+from realm.data.items import Ints, Items, Task
 from realm.data.ledger import Ledger
 from realm.errors import RealmError
 
@@ -90,6 +91,11 @@ def build(
     read.drop_missing(missing)
     read.tidy([*(labels or ()), *(name for known in tasks or () for name in known.labels or ())])
     return read.table(labels, tasks, label_form, keep_rows)
+
+
+def build_items(table: pd.DataFrame | pa.Table, **columns: Any) -> Items:
+    """The items of a table; see `build`. Neither annotations nor gold are read."""
+    return build(table, need="items", **columns).items
 
 
 def _check_words(**words: str) -> None:
@@ -188,13 +194,16 @@ class _Rows:
         kept = self._last_of_each(item, people, read.label[rows], rows, len(names))
         if (np.diff(item[kept]) < 0).any():
             kept = kept[np.argsort(item[kept], kind="stable")]
-        return Annotations(
-            item_ids=identity.ids,
+        items = Items(
+            ids=identity.ids,
             texts=self.columns["text"].take(identity.first),
             contexts=self.columns["context"].take(identity.first) if "context" in self.columns else None,
             options=None if self.options is None else self.options.take(pa.array(identity.first)),
             item_tasks=task_of_row[identity.first].astype(np.int32),
             tasks=read.tasks,
+        )
+        return Annotations(
+            items=items,
             annotators=names,
             item=item[kept].astype(np.int32),
             annotator=people[kept].astype(np.int32),

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from realm.data.annotations import UNKNOWN, Task
+from realm.data.annotations import UNKNOWN
 from realm.data.choices import LabelForm, read_labels
 from realm.data.coded import Coded, Codes
 from realm.data.columns import Mask, Rows, name_rows
 from realm.data.comma_lists import join_list
+from realm.data.items import Task
 from realm.errors import RealmError
 
 

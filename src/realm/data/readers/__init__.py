@@ -9,6 +9,7 @@ from typing import Any, Literal
 from realm.data.annotations import Annotations
 from realm.data.build import Need, build
 from realm.data.columns import ROLES
+from realm.data.items import Items
 from realm.data.readers import doccano
 from realm.data.readers.bundles import is_bundle, open_members, refuse_several
 from realm.data.readers.collect import Asked, Long, Multi
@@ -17,7 +18,7 @@ from realm.data.readers.recognise import CONTAINERS, EXPORTS, FORMATS, recognise
 from realm.data.readers.tables import read_long, read_wide
 from realm.errors import RealmError
 
-__all__ = ["FORMATS", "read"]
+__all__ = ["FORMATS", "read", "read_items"]
 
 
 def read(
@@ -55,6 +56,11 @@ def read(
         build_arguments.setdefault("label_form", long.label_form)
     build_arguments.setdefault("source", str(path))
     return build(long.table, need=need, ledger=long.ledger, rows=long.rows, **build_arguments)
+
+
+def read_items(path: str | Path, **arguments: Any) -> Items:
+    """Read the items of a file into `Items`; see `read`. Neither annotations nor gold are read."""
+    return read(path, need="items", **arguments).items
 
 
 def _read_long(path: Path, format: str | None, wide: Sequence[str] | None, asked: Asked) -> tuple[Long, str]:

@@ -24,8 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from realm.data.annotations import Annotations, Task
+from realm.data.annotations import Annotations
 from realm.data.build import build
+from realm.data.items import Task
 from realm.data.readers import read
 from realm.data.readers.bundles import is_bundle
 from realm.data.readers.delimited import first_record, read_delimited, row_ends

@@ -88,4 +88,4 @@ def _asked(table: Annotations) -> Annotations:
     """The review as the context of a question about its aspect: four tasks on one text need telling apart."""
     aspects = [table.tasks[task].name for task in table.item_tasks]
     asked = pa.array([f"What does the review say about the {aspect}?" for aspect in aspects], pa.large_string())
-    return replace(table, texts=asked, contexts=table.texts)
+    return replace(table, items=replace(table.items, texts=asked, contexts=table.items.texts))

@@ -48,4 +48,6 @@ def load_benchmark(name: str, folder: str | Path | None = None, *, offline: bool
 
 def _named(table: Annotations, name: str) -> Annotations:
     """A single task takes the name of the set, so that several sets can be trained jointly."""
-    return table if len(table.tasks) > 1 else replace(table, tasks=(replace(table.tasks[0], name=name),))
+    if len(table.tasks) > 1:
+        return table
+    return replace(table, items=replace(table.items, tasks=(replace(table.tasks[0], name=name),)))

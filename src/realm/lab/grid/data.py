@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from realm.compare.simulation import Floats, simulate
-from realm.data import Annotations
-from realm.data.annotations import UNKNOWN, Task
+from realm.data import Annotations, Items, Task
+from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 from realm.lab.datasets import Benchmark, load_benchmark
 from realm.lab.grid.cell import Cell
@@ -103,12 +103,14 @@ def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
     nothing = np.zeros(0, dtype=np.int32)
     options = next((table.options.type for table in tables if table.options is not None), None)
     return Annotations(
-        item_ids=_joined([table.item_ids for table in tables]),
-        texts=_joined([table.texts for table in tables]),
-        contexts=_column(tables, "contexts", pa.large_string()),
-        options=None if options is None else _column(tables, "options", options),
-        item_tasks=np.concatenate(item_tasks).astype(np.int32),
-        tasks=tuple(tasks),
+        items=Items(
+            ids=_joined([table.item_ids for table in tables]),
+            texts=_joined([table.texts for table in tables]),
+            contexts=_column(tables, "contexts", pa.large_string()),
+            options=None if options is None else _column(tables, "options", options),
+            item_tasks=np.concatenate(item_tasks).astype(np.int32),
+            tasks=tuple(tasks),
+        ),
         annotators=(),
         item=nothing,
         annotator=nothing,
@@ -149,11 +151,9 @@ def _load(name: str, folder: Path | None) -> Benchmark:
 
 def _one_task(table: Annotations, name: str) -> Annotations:
     kept = table.select(tasks=[name])
-    return replace(
-        kept,
-        tasks=tuple(task for task in table.tasks if task.name == name),
-        item_tasks=np.zeros(kept.n_items, dtype=np.int32),
-    )
+    tasks = tuple(task for task in table.tasks if task.name == name)
+    items = replace(kept.items, tasks=tasks, item_tasks=np.zeros(kept.n_items, dtype=np.int32))
+    return replace(kept, items=items)
 
 
 @lru_cache(maxsize=64)

@@ -25,8 +25,7 @@ from realm.compare.fitting import (
 )
 from realm.compare.simulation import Floats, realised_accuracies
 from realm.crowd.estimate import estimate
-from realm.data import Annotations
-from realm.data.annotations import Task
+from realm.data import Annotations, Task
 from realm.lab.grid.cell import Cell
 from realm.lab.grid.data import Material, data_fingerprint, instruction, material
 from realm.lab.grid.settings import SCALAR
@@ -247,12 +246,13 @@ def _as_one_task(table: Annotations) -> Annotations:
     import pyarrow as pa
 
     options = [table.options_of(item) for item in range(table.n_items)]
-    return replace(
-        table,
+    items = replace(
+        table.items,
         tasks=(Task("all", None),),
         item_tasks=np.zeros(table.n_items, dtype=np.int32),
         options=pa.array(options, pa.large_list(pa.large_string())),
     )
+    return replace(table, items=items)
 
 
 def _plain(value: float) -> float | None:

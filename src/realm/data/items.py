@@ -1,0 +1,199 @@
+"""`Items`: what is to be labelled, columnar and ragged. Knows nothing of who labelled it or what is true."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A set of items with one label set. `labels` is None where every item lists its own options."""
+
+    name: str
+    labels: tuple[str, ...] | None
+
+
+class Item(NamedTuple):
+    """One item as its prompt shows it."""
+
+    id: str
+    text: str
+    context: str | None
+    options: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """The items of a table. Immutable; every operation returns a new object.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | ids, texts | (items,) strings | the item's identity within its task, and what is shown |
+    | contexts | (items,) strings or None | a passage the text refers to |
+    | options | (items,) lists of strings or None | the item's own options; null where its task has labels |
+    | item_tasks | (items,) int32 | index into `tasks` |
+    | tasks | | `Task` objects |
+
+    Example:
+        >>> items = Items.from_texts(["what a film", "what a bore"], [Task("reviews", ("neg", "pos"))])
+        >>> len(items), items.options_of(0)
+        (2, ['neg', 'pos'])
+    """
+
+    ids: pa.LargeStringArray
+    texts: pa.LargeStringArray
+    contexts: pa.LargeStringArray | None
+    options: pa.LargeListArray | None
+    item_tasks: Ints
+    tasks: tuple[Task, ...]
+
+    # ---------------------------------------------------------------- building
+
+    @classmethod
+    def read(cls, path: str | Path, **columns: Any) -> Items:
+        """Read the items of a file or of an annotation tool's export; see `realm.data.readers.read_items`."""
+        from realm.data.readers import read_items
+
+        return read_items(path, **columns)
+
+    @classmethod
+    def from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Items:
+        """Build from a DataFrame; rows with equal ids (or else equal texts) are one item."""
+        from realm.data.build import build_items
+
+        return build_items(frame, **columns)
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str], tasks: Sequence[Task], *, task: str | None = None) -> Items:
+        """One item per text, with its position ("0", "1", ...) as its id.
+
+        Args:
+            texts: what is shown; equal texts stay separate items.
+            tasks: the tasks of the model that will answer.
+            task: the name of the texts' task, where there are several.
+        """
+        if isinstance(texts, str):
+            raise RealmError("`texts` is one string: give a list of texts.")
+        if not all(isinstance(text, str) for text in texts):
+            raise RealmError("`texts`: every text must be a string.")
+        names = [known.name for known in tasks]
+        if task is None and len(names) != 1:
+            raise RealmError(f"`task`: name the task of the texts; there are {len(names)}: {', '.join(names)}.")
+        if task is not None and task not in names:
+            raise RealmError(f"`task={task}`: there is no such task. There are: {', '.join(names)}.")
+        index = 0 if task is None else names.index(task)
+        if tasks[index].labels is None:
+            raise RealmError(
+                f"the items of task '{names[index]}' list their own options, which texts alone do not have. "
+                "Build them with `Items.from_pandas`."
+            )
+        return cls(
+            ids=pa.array([str(position) for position in range(len(texts))], pa.large_string()),
+            texts=pa.array(list(texts), pa.large_string()),
+            contexts=None,
+            options=None,
+            item_tasks=np.full(len(texts), index, dtype=np.int32),
+            tasks=tuple(tasks),
+        )
+
+    # ---------------------------------------------------------------- reading
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"Items({len(self):,} items, {len(self.tasks)} task{'s' * (len(self.tasks) != 1)})"
+
+    def __iter__(self) -> Iterator[Item]:
+        contexts = pa.nulls(len(self), pa.large_string()) if self.contexts is None else self.contexts
+        for index, (item_id, text, context) in enumerate(zip(self.ids, self.texts, contexts, strict=True)):
+            yield Item(item_id.as_py(), text.as_py(), context.as_py(), self.options_of(index))
+
+    @cached_property
+    def option_counts(self) -> Ints:
+        """K of each item: how many options it has. Shape (items,)."""
+        by_task = np.array([len(task.labels or ()) for task in self.tasks], dtype=np.int32)
+        counts = by_task[self.item_tasks]
+        if self.options is not None:
+            own = self.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+            counts = np.where(own > 0, own, counts).astype(np.int32)
+        return counts
+
+    def options_of(self, item: int) -> list[str]:
+        """The options of an item, in the order its prompt lists them."""
+        if self.options is not None and self.options[item].is_valid:
+            return [str(option) for option in self.options[item].as_py()]
+        return list(self.tasks[self.item_tasks[item]].labels or ())
+
+    def label_name(self, item: int, label: int) -> str:
+        """The option of an item that this number stands for."""
+        return self.options_of(item)[label]
+
+    @cached_property
+    def text_codes(self) -> npt.NDArray[np.int64]:
+        """A number from 0 for each text with its context, the same for items that show the same. Shape (items,)."""
+        codes = _codes(self.texts)
+        if self.contexts is not None:
+            contexts = _codes(self.contexts)
+            _, codes = np.unique(codes * (int(contexts.max(initial=0)) + 1) + contexts, return_inverse=True)
+        return codes
+
+    @property
+    def n_texts(self) -> int:
+        """How many different texts (with their contexts) there are."""
+        return int(self.text_codes.max(initial=-1)) + 1
+
+    def fingerprint(self) -> str:
+        """A hash of everything the items hold."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(np.ascontiguousarray(self.item_tasks).tobytes())
+        for column in (self.ids, self.texts, self.contexts, self.options):
+            digest.update(b"-" if column is None else b"+")
+            for value in [] if column is None else column.to_pylist():
+                digest.update(repr(value).encode("utf-8", "surrogatepass"))
+        digest.update(repr(self.tasks).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    # ---------------------------------------------------------------- operations
+
+    def take(self, items: npt.NDArray[np.integer[Any]]) -> Items:
+        """These items (by index, in this order)."""
+        index = pa.array(np.asarray(items, dtype=np.int64))
+        return replace(
+            self,
+            ids=self.ids.take(index),
+            texts=self.texts.take(index),
+            contexts=None if self.contexts is None else self.contexts.take(index),
+            options=None if self.options is None else self.options.take(index),
+            item_tasks=self.item_tasks[items],
+        )
+
+    def folds(self, k: int, seed: int = 0) -> Ints:
+        """A fold in 0..k-1 for each item, equal texts (with equal contexts) together. Shape (items,)."""
+        if self.n_texts < k:
+            raise RealmError(f"folds: the items have {self.n_texts} different text(s), too few for {k} folds.")
+        fold_of_text = np.arange(self.n_texts, dtype=np.int32) % k
+        np.random.default_rng(seed).shuffle(fold_of_text)
+        return np.asarray(fold_of_text[self.text_codes], dtype=np.int32)
+
+
+def _codes(strings: pa.Array) -> npt.NDArray[np.int64]:
+    """A number for each string, equal ones sharing one; null is a string of its own."""
+    indices = strings.dictionary_encode(null_encoding="encode").indices
+    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
