@@ -25,7 +25,7 @@ class Rows(torch.utils.data.Dataset[dict[str, Any]]):
     """One row per annotation, with the tokens that REALM gives the item."""
 
     def __init__(self, table: Annotations, scorer: LanguageScorer) -> None:
-        encoded = scorer.encode(table)
+        encoded = scorer.encode(table.items)
         self.rows = [
             {"input_ids": encoded.rows[int(item)].tolist(), "annotator": int(who), "label": int(label)}
             for item, who, label in zip(table.item, table.annotator, table.label, strict=True)

@@ -166,7 +166,7 @@ def theirs(setup: Setup, case: Case, tuned: bool, micro: int) -> Epochs:
     from realm.scorers import load_scorer
 
     table = _material.crowd(case.items, case.per_item)
-    scorer: Any = load_scorer(setup.model, table)
+    scorer: Any = load_scorer(setup.model, table.items)
     settings = {"num_train_epochs": setup.epochs, "lr_scheduler_type": "cosine"}
     trainer = _rival.trainer(table, scorer, Path(setup.folder), case.annotations, tuned, micro=micro, **settings)
 

@@ -53,8 +53,8 @@ def main() -> None:
         ways = ["letters", "names", "cloze"] if name == "sentpolarity" else ["letters", "cloze"]
         for answers in ways:
             for chat in (False, True):
-                scorer = load_scorer(chosen.model, part, answers=answers, chat_template=chat)
-                scores = score(scorer, scorer.encode(part), answer_mass=True)
+                scorer = load_scorer(chosen.model, part.items, answers=answers, chat_template=chat)
+                scores = score(scorer, scorer.encode(part.items), answer_mass=True)
                 figures = evaluate(part, scores)
                 area = (
                     auc(scores.log_probs[:, 1] - scores.log_probs[:, 0], part.gold) if name == "sentpolarity" else None

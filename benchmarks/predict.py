@@ -36,17 +36,17 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
     _sides.quiet()
     table = _material.crowd(4, 1)
-    scorer: Any = load_scorer(setup.model, table).eval()
+    scorer: Any = load_scorer(setup.model, table.items).eval()
     source = Path(setup.folder) / "items.csv"
 
     def ours() -> list[str]:
-        from realm.data.readers.parts import read_parts
+        from realm.data.readers.streaming import stream_items
         from realm.runs.spreadsheet import csv_in_parts
-        from realm.scorers.scoring import predict_parts
+        from realm.scorers.scoring import predict_chunks
 
         output = Path(setup.folder) / "answers.csv"
         with csv_in_parts(output) as write:
-            for frame in predict_parts(scorer, read_parts(source, tasks=table.tasks)):
+            for frame in predict_chunks(scorer, stream_items(source, tasks=table.tasks)):
                 write(frame)
         return list(pd.read_csv(output)["label"])
 
@@ -163,14 +163,14 @@ def row(side: str, taken: dict[str, list[Result]], said: list[str], targets: Tar
 
 def a_long_file(folder: Path, rows: int) -> None:
     """Answer a file of many rows with a tiny model; the memory held after each tenth of it."""
-    from realm.data.readers.parts import read_parts
+    from realm.data.readers.streaming import stream_items
     from realm.runs.spreadsheet import csv_in_parts
     from realm.scorers import load_scorer
-    from realm.scorers.scoring import predict_parts
+    from realm.scorers.scoring import predict_chunks
 
     _sides.quiet()
     table = _material.crowd(4, 1)
-    scorer = load_scorer(_material.save_encoder(folder / "encoder"), table)
+    scorer = load_scorer(_material.save_encoder(folder / "encoder"), table.items)
     source = folder / "long.csv"
     texts, _ = _material.sentences(1000, seed=4)
     with source.open("w", encoding="utf-8", newline="") as file:
@@ -179,7 +179,7 @@ def a_long_file(folder: Path, rows: int) -> None:
         lines.writerows((f"i{index}", " ".join(texts[index % 1000].split()[:6])) for index in range(rows))
     held, done, used = [], 0, time.process_time()
     with csv_in_parts(folder / "long-answers.csv") as write_part:
-        for frame in predict_parts(scorer, read_parts(source, tasks=table.tasks)):
+        for frame in predict_chunks(scorer, stream_items(source, tasks=table.tasks)):
             write_part(frame)
             done += len(frame)
             held.append(_sides.resident())

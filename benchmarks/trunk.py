@@ -71,7 +71,7 @@ def theirs(setup: Setup, epochs: int, micro: int) -> Any:
     from realm.scorers import load_scorer
 
     table = _material.crowd(ITEMS, 1)
-    scorer: Any = load_scorer(setup.model, table)
+    scorer: Any = load_scorer(setup.model, table.items)
     layers = scorer.backbone.model.layers
     scorer.backbone.requires_grad_(False)
     for module in (*layers[len(layers) - LAYERS :], scorer.backbone.model.norm):

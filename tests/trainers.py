@@ -42,7 +42,7 @@ def trainer(
     if double:
         torch.manual_seed(chosen.seed)
         wanted = {"answers": chosen.answers, "scorer": chosen.scorer, "max_length": chosen.max_length}
-        made = RealmTrainer(load_scorer(model, annotations, **wanted).double(), annotations, chosen, test=test)
+        made = RealmTrainer(load_scorer(model, annotations.items, **wanted).double(), annotations, chosen, test=test)
         made.model.double()
         keep_double(made.model)
     else:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.data.readers import parts as reading
-from realm.data.readers.parts import read_parts
+from realm.data.readers import streaming
+from realm.data.readers.streaming import stream_items
 from realm.scorers import load_scorer
-from realm.scorers.scoring import predict_parts
+from realm.scorers.scoring import predict_chunks
 from tests.tiny import crowd, sentences
 
 
@@ -40,7 +40,7 @@ def new(tmp_path):
 def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli, monkeypatch) -> None:
     answers = []
     for size in (8, 1000):
-        monkeypatch.setattr(reading, "PART_ROWS", size)
+        monkeypatch.setattr(streaming, "CHUNK_ROWS", size)
         code, _, error = realm_cli("predict", run, new / name, "--output", new / f"{size}.csv")
         assert code == 0 and "90 answers" in error
         answers.append(pd.read_csv(new / f"{size}.csv"))
@@ -52,7 +52,7 @@ def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli
 
 
 def test_the_screen_gets_one_header(run, new, realm_cli, monkeypatch) -> None:
-    monkeypatch.setattr(reading, "PART_ROWS", 8)
+    monkeypatch.setattr(streaming, "CHUNK_ROWS", 8)
     code, out, _ = realm_cli("predict", run, new / "new.csv")
     lines = out.splitlines()
     assert code == 0 and len(lines) == 91 and sum(line.startswith("item,task") for line in lines) == 1
@@ -60,24 +60,24 @@ def test_the_screen_gets_one_header(run, new, realm_cli, monkeypatch) -> None:
 
 def test_one_part_is_held_at_a_time(tiny_model, new) -> None:
     table = crowd(10)
-    scorer = load_scorer(tiny_model("bert"), table)
+    scorer = load_scorer(tiny_model("bert"), table.items)
     alive: list[weakref.ref] = []
 
     def watched():
-        for part in read_parts(new / "new.csv", tasks=table.tasks, part_rows=8):
+        for part in stream_items(new / "new.csv", tasks=table.tasks, chunk_rows=8):
             alive.append(weakref.ref(part))
             yield part
             del part
 
     answered = 0
-    for frame in predict_parts(scorer, watched()):
+    for frame in predict_chunks(scorer, watched()):
         answered += len(frame)
         assert sum(ref() is not None for ref in alive) <= 2  # the one in hand, and the one just answered
     assert answered == 90 and len(alive) == 12
 
 
 def test_an_error_in_a_late_part_leaves_what_was_there(run, new, realm_cli, monkeypatch) -> None:
-    monkeypatch.setattr(reading, "PART_ROWS", 8)
+    monkeypatch.setattr(streaming, "CHUNK_ROWS", 8)
     with (new / "new.csv").open("a", encoding="utf-8") as file:
         file.write("late,\n")
     (new / "answers.csv").write_text("earlier\n", encoding="utf-8")
@@ -93,8 +93,8 @@ def test_prompts_encoded_together_are_those_encoded_alone(kind, answers, tiny_mo
     from realm.scorers.prompts import encode_prompt
 
     table = crowd(30)
-    scorer = load_scorer(tiny_model(kind), table, answers=answers, max_length=24)  # the longest are shortened
-    encoded = scorer.encode(table)
+    scorer = load_scorer(tiny_model(kind), table.items, answers=answers, max_length=24)  # the longest are shortened
+    encoded = scorer.encode(table.items)
     lengths = set()
     for index, (_, text, context, options) in enumerate(table.iter_items()):
         tail = 0

@@ -88,7 +88,7 @@ def test_padding_side_of_the_tokenizer_is_of_no_account(tiny_model, tmp_path) ->
         made.scorer.tokenizer.padding_side = side
         made.scorer.eval()
         with torch.no_grad():
-            found.append(made.scorer(made.scorer.collate(made.scorer.encode(table), np.arange(12))).numpy())
+            found.append(made.scorer(made.scorer.collate(made.scorer.encode(table.items), np.arange(12))).numpy())
     np.testing.assert_allclose(*found, atol=1e-12)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from realm.data import Annotations
+from realm.data import Annotations, Items
 from realm.errors import RealmError
 from realm.scorers import load_scorer
 from realm.scorers.answers import find_answer_tokens
@@ -46,18 +46,16 @@ def test_letters_of_the_real_flan_t5_tokenizer(k, shared_data: Path) -> None:
     assert tokenizer.convert_ids_to_tokens(list(found.tokens)) == list(LETTERS[:k])
     assert tokenizer.convert_ids_to_tokens(list(found.prefix)) == ["▁"]
     assert not config.scale_decoder_outputs  # Flan-T5 does not scale its decoder output
-    rows = [{"text": "x", "options": [str(i) for i in range(k)], "annotator": "w", "label": 0}]
-    batch = scorer.collate(
-        scorer.encode(Annotations.from_pandas(pd.DataFrame(rows), label_form="index")), np.array([0])
-    )
+    rows = [{"text": "x", "options": [str(i) for i in range(k)]}]
+    batch = scorer.collate(scorer.encode(Items.from_pandas(pd.DataFrame(rows))), np.array([0]))
     assert batch["decoder_input_ids"].tolist() == [[config.decoder_start_token_id, *found.prefix]]
 
 
 def test_letters_of_a_byte_level_tokenizer_are_read_behind_the_cue(tiny_model) -> None:
-    scorer = load_scorer(tiny_model("causal"), crowd(3), answers="letters")
+    scorer = load_scorer(tiny_model("causal"), crowd(3).items, answers="letters")
     tokenizer, found = scorer.tokenizer, scorer.answers[0]
     assert len(set(found.tokens)) == 4
-    encoded = scorer.encode(crowd(3))
+    encoded = scorer.encode(crowd(3).items)
     for k, letter in enumerate("abcd"):
         prompt = render(scorer.style, crowd(3).texts[0].as_py(), None, crowd(3).options_of(0))
         whole = tokenizer(f"{prompt} {letter}")["input_ids"]
@@ -68,8 +66,8 @@ def test_letters_of_a_byte_level_tokenizer_are_read_behind_the_cue(tiny_model) -
 @pytest.mark.parametrize("answers", ["letters", "names"])
 def test_the_restricted_softmax_equals_the_models_own_logits(kind, answers, tiny_model) -> None:
     table = crowd(6)
-    scorer = load_scorer(tiny_model(kind), table, answers=answers).eval()
-    encoded = scorer.encode(table)
+    scorer = load_scorer(tiny_model(kind), table.items, answers=answers).eval()
+    encoded = scorer.encode(table.items)
     with torch.no_grad():
         ours = scorer(scorer.collate(encoded, np.arange(6)))
         for item in range(6):
@@ -95,9 +93,9 @@ def test_cloze_equals_the_mean_log_likelihood_by_the_models_own_logits(kind, tin
         {"item": "2", "text": "a house", "options": ["old", "very new"], "annotator": "w", "label": 1},
     ]
     table = Annotations.from_pandas(pd.DataFrame(rows), label_form="index")
-    scorer = load_scorer(tiny_model(kind), table, answers="cloze").eval()
+    scorer = load_scorer(tiny_model(kind), table.items, answers="cloze").eval()
     with torch.no_grad():
-        ours = scorer(scorer.collate(scorer.encode(table), np.arange(2)))
+        ours = scorer(scorer.collate(scorer.encode(table.items), np.arange(2)))
         for item, row in enumerate(rows):
             scores = []
             for option in row["options"]:
@@ -117,13 +115,13 @@ def test_cloze_equals_the_mean_log_likelihood_by_the_models_own_logits(kind, tin
 
 def test_names_that_do_not_separate_fall_back_to_cloze(tiny_model, caplog) -> None:
     rows = [{"text": f"t{i}", "annotator": "w", "label": ["sits", "sits near"][i % 2]} for i in range(4)]
-    scorer = load_scorer(tiny_model("causal"), Annotations.from_pandas(pd.DataFrame(rows)), answers="names")
+    scorer = load_scorer(tiny_model("causal"), Annotations.from_pandas(pd.DataFrame(rows)).items, answers="names")
     assert scorer.style.answers == "cloze" and "do not differ in one token" in caplog.text
 
 
 def test_auto_answers_by_kind_of_model(tiny_model) -> None:
-    assert load_scorer(tiny_model("seq2seq"), crowd(3)).style.answers == "letters"
-    assert load_scorer(tiny_model("causal"), crowd(3)).style.answers == "names"
+    assert load_scorer(tiny_model("seq2seq"), crowd(3).items).style.answers == "letters"
+    assert load_scorer(tiny_model("causal"), crowd(3).items).style.answers == "names"
 
 
 def test_truncation_never_cuts_options_or_cue() -> None:

@@ -69,7 +69,7 @@ def test_a_run_read_back_answers_the_same(kind, how, tiny_model, tmp_path) -> No
     made.train()
     scorer = Run.open(tmp_path / "run").scorer().eval()
     with torch.no_grad():
-        again = scorer(scorer.collate(scorer.encode(table), np.arange(20)))
+        again = scorer(scorer.collate(scorer.encode(table.items), np.arange(20)))
     np.testing.assert_allclose(again, made.scores().log_probs, atol=1e-5)
     assert not any("lora" in name for name, _ in scorer.backbone.named_parameters())
 

@@ -15,7 +15,7 @@ from tests.tiny import crowd, tokenizer_for
 
 def states(scorer: CausalScorer, n: int = 12) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Log-probabilities with the beginning computed once and with every row on its own; how much was shared."""
-    encoded = scorer.encode(crowd(n))
+    encoded = scorer.encode(crowd(n).items)
     batch = scorer.collate(encoded, np.arange(n))
     with torch.no_grad():
         shared = scorer._shared(batch["input_ids"], batch["attention_mask"])
@@ -26,7 +26,7 @@ def states(scorer: CausalScorer, n: int = 12) -> tuple[torch.Tensor, torch.Tenso
 
 def gradients(scorer: CausalScorer, n: int = 12) -> tuple[dict[str, torch.Tensor], int]:
     """The gradient of a training batch, and how many tokens its rows had computed once."""
-    batch = scorer.collate(scorer.encode(crowd(n)), np.arange(n))
+    batch = scorer.collate(scorer.encode(crowd(n).items), np.arange(n))
     shared = scorer._hands_on and scorer._shared(batch["input_ids"], batch["attention_mask"])
     scorer.zero_grad()
     scorer(batch)[:, 0].sum().backward()
@@ -37,7 +37,7 @@ def gradients(scorer: CausalScorer, n: int = 12) -> tuple[dict[str, torch.Tensor
 @pytest.mark.parametrize("answers", ["letters", "names", "cloze"])
 @pytest.mark.parametrize("instruction", [None, "Which colour does the old house by the boat have?"])
 def test_answers_are_the_same(answers, instruction, tiny_model) -> None:
-    scorer = load_scorer(tiny_model("causal"), crowd(3), answers=answers, instruction=instruction).double().eval()
+    scorer = load_scorer(tiny_model("causal"), crowd(3).items, answers=answers, instruction=instruction).double().eval()
     once, each, shared = states(scorer)
     torch.testing.assert_close(once, each, rtol=1e-9, atol=1e-9)
     if instruction:
@@ -48,7 +48,7 @@ def test_answers_are_the_same(answers, instruction, tiny_model) -> None:
 @pytest.mark.parametrize("rank", [None, 4])
 def test_gradients_are_the_same(answers, rank, tiny_model, monkeypatch) -> None:
     asked = {"answers": answers, "instruction": "Which colour does the old house by the boat have?"}
-    scorer = load_scorer(tiny_model("causal"), crowd(3), **asked)
+    scorer = load_scorer(tiny_model("causal"), crowd(3).items, **asked)
     if rank is not None:
         torch.manual_seed(1)
         add_lora(scorer, rank)
@@ -67,8 +67,10 @@ def test_gradients_are_the_same(answers, rank, tiny_model, monkeypatch) -> None:
 
 
 def test_where_nothing_is_shared(tiny_model) -> None:
-    scorer = load_scorer(tiny_model("causal"), crowd(3), instruction="Which colour does the old house have?").eval()
-    batch = scorer.collate(scorer.encode(crowd(4)), np.arange(4))
+    scorer = load_scorer(
+        tiny_model("causal"), crowd(3).items, instruction="Which colour does the old house have?"
+    ).eval()
+    batch = scorer.collate(scorer.encode(crowd(4).items), np.arange(4))
     ids, mask = batch["input_ids"], batch["attention_mask"]
     with torch.no_grad():
         whole = scorer._shared(ids, mask)
@@ -89,7 +91,7 @@ def test_where_nothing_is_shared(tiny_model) -> None:
 
 
 def test_training_shares_no_beginning_that_spares_too_little(tiny_model) -> None:
-    scorer = load_scorer(tiny_model("causal"), crowd(3))
+    scorer = load_scorer(tiny_model("causal"), crowd(3).items)
     ids = torch.arange(40).repeat(8, 1) + 40 * torch.arange(8)[:, None]
     ids[:, :6] = 1  # seven rows spared six tokens each
     mask = torch.ones_like(ids)
@@ -100,7 +102,7 @@ def test_training_shares_no_beginning_that_spares_too_little(tiny_model) -> None
 
 
 def test_gradient_checkpointing_trains_on_whole_rows(tiny_model) -> None:
-    scorer = load_scorer(tiny_model("causal"), crowd(3), instruction="Which colour does the old house have?")
+    scorer = load_scorer(tiny_model("causal"), crowd(3).items, instruction="Which colour does the old house have?")
     scorer.double().train()
     plain, shared = gradients(scorer)
     assert shared >= SHARED

@@ -121,7 +121,7 @@ def test_prompts_are_no_longer_than_the_model_has_positions(tiny_model, tmp_path
     table = Annotations.from_pandas(
         pd.DataFrame({"text": ["red " * 5000], "annotator": "w", "label": "a"}), labels="ab"
     )
-    assert made.scorer.encode(table).lengths.max() == positions
+    assert made.scorer.encode(table.items).lengths.max() == positions
 
 
 @pytest.mark.parametrize(

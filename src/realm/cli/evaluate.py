@@ -33,10 +33,10 @@ def evaluate(
     from realm.scorers.scoring import score
 
     scorer = opened.scorer()
-    encoded = scorer.encode(table)
+    encoded = scorer.encode(table.items)
     bar = interactive()
     scores = score(scorer, encoded, answer_mass=True, progress="Scoring" if bar else None)
-    said = generated_labels(scorer, encoded, table, "Generating freely" if bar else None) if generation else None
+    said = generated_labels(scorer, encoded, table.items, "Generating freely" if bar else None) if generation else None
     figures = figures_of(table, scores, said)
     if as_json:
         typer.echo(json.dumps(figures))

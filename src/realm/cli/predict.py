@@ -26,7 +26,7 @@ def predict(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
 ) -> None:
-    """The most probable option of each item, with its probability. Files of any length are answered part by part."""
+    """The most probable option of each item, with its probability. Files of any length are answered in chunks."""
     from realm.runs.folder import Run
 
     if output is not None:
@@ -35,12 +35,12 @@ def predict(
         refuse_input(output, file)
         refuse_run_file(output, run)
     opened = Run.open(run)
-    parts = source.read_parts(file, tasks=opened.tasks)
+    chunks = source.stream_items(file, tasks=opened.tasks)
 
     from realm.runs.spreadsheet import csv_in_parts, guarded
-    from realm.scorers.scoring import predict_parts
+    from realm.scorers.scoring import predict_chunks
 
-    frames = predict_parts(opened.scorer(), parts, progress="Answering" if interactive() else None)
+    frames = predict_chunks(opened.scorer(), chunks, progress="Answering" if interactive() else None)
     if output is not None:
         done = 0
         with csv_in_parts(output, raw=raw) as write:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from realm.cli.flags import flag
 
 if TYPE_CHECKING:
-    from realm.data import Annotations, Task
+    from realm.data import Annotations, Items, Task
 
 PANEL = "Reading the table"
 
@@ -49,11 +49,11 @@ class Source:
 
         return read(path, need=need, **self._chosen(), **more)
 
-    def read_parts(self, path: Path, *, tasks: Sequence[Task]) -> Iterator[Annotations]:
-        """Read the items of a table part by part; `tasks` are those of the run that is asked."""
-        from realm.data.readers.parts import read_parts
+    def stream_items(self, path: Path, *, tasks: Sequence[Task]) -> Iterator[Items]:
+        """Read the items of a table in chunks; `tasks` are those of the run that is asked."""
+        from realm.data.readers.streaming import stream_items
 
-        return read_parts(path, tasks=tasks, **self._chosen())
+        return stream_items(path, tasks=tasks, **self._chosen())
 
     def _chosen(self) -> dict[str, Any]:
         from realm.data.comma_lists import split_list

@@ -53,7 +53,7 @@ def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: An
 
     if not labels.n_annotations:
         raise RealmError("settings cannot be chosen: the held-out items have no labels. Leave the choosing out.")
-    scores = score(trainer.scorer, trainer.scorer.encode(held_out))
+    scores = score(trainer.scorer, trainer.scorer.encode(held_out.items))
     with torch.no_grad():
         channel = trainer.labels.channel.eval().cpu()
         likelihood = channel(

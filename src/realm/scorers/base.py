@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from realm.data import Annotations, Task
+from realm.data import Items, Task
 from realm.scorers.encoding import EncodedItems
 from realm.scorers.frozen_layers import Trunk, freeze_below
 from realm.scorers.prompts import PromptStyle
@@ -40,8 +40,8 @@ class Scorer(nn.Module, ABC):
     # ---------------------------------------------------------------- items to batches
 
     @abstractmethod
-    def encode(self, annotations: Annotations) -> EncodedItems:
-        """Token ids of every item of a table (whose tasks are the scorer's)."""
+    def encode(self, items: Items) -> EncodedItems:
+        """Token ids of every item (whose tasks are the scorer's)."""
 
     @abstractmethod
     def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:

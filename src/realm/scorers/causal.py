@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
-from realm.data import Annotations
+from realm.data import Items
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged
@@ -42,18 +42,22 @@ class CausalScorer(LanguageScorer):
 
         return find_answer_tokens(encode, answers, before)
 
-    def encode(self, annotations: Annotations) -> EncodedItems:
-        self.check_options(annotations)
+    def encode(self, items: Items) -> EncodedItems:
+        self.check_options(items)
         cloze = self.style.answers == "cloze"
         rows: list[list[int]] = []
         starts = [0]
         tails: list[list[list[int]]] = []
-        for task, (_, _, _, options) in zip(annotations.item_tasks, annotations.iter_items(), strict=True):
-            own = [self._continuation(option) for option in options] if cloze else [list(self.answers[task].prefix)]
+        for index, task in enumerate(items.item_tasks):
+            own = (
+                [self._continuation(option) for option in items.options_of(index)]
+                if cloze
+                else [list(self.answers[task].prefix)]
+            )
             tails.append(own)
         asked = (
             (text, context, options, max(len(ids) for ids in own))
-            for own, (_, text, context, options) in zip(tails, annotations.iter_items(), strict=True)
+            for own, (_, text, context, options) in zip(tails, items, strict=True)
         )
         for own, prompt in zip(tails, encode_prompts(self.tokenizer, self.style, asked), strict=True):
             rows.extend(prompt + ids for ids in own)
@@ -62,8 +66,8 @@ class CausalScorer(LanguageScorer):
         return EncodedItems(
             rows=Ragged.of(rows),
             row_starts=row_starts,
-            tasks=annotations.item_tasks,
-            option_counts=annotations.option_counts,
+            tasks=items.item_tasks,
+            option_counts=items.option_counts,
             targets=Ragged.of(ids for own in tails for ids in own) if cloze else None,
             target_starts=row_starts if cloze else None,
         )

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from realm.data import Annotations, Task
+from realm.data import Items, Task
 from realm.errors import RealmError
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, Ragged
@@ -32,17 +32,17 @@ class ClassifierScorer(Scorer):
         self.row_starts: Tensor
         self.register_buffer("row_starts", torch.from_numpy(starts[:-1].astype(np.int64)), persistent=False)
 
-    def encode(self, annotations: Annotations) -> EncodedItems:
-        if annotations.options is not None and annotations.options.null_count < len(annotations.options):
+    def encode(self, items: Items) -> EncodedItems:
+        if items.options is not None and items.options.null_count < len(items):
             raise RealmError("a classifier needs one label inventory per task; these items list options of their own.")
-        texts = [text if not context else f"{text}\n{context}" for _, text, context, _ in annotations.iter_items()]
+        texts = [text if not context else f"{text}\n{context}" for _, text, context, _ in items]
         limit = {"truncation": True, "max_length": self.style.max_length}
         rows = self.tokenizer(texts, **limit)["input_ids"] if texts else []
         return EncodedItems(
             rows=Ragged.of(rows),
             row_starts=np.arange(len(rows) + 1, dtype=np.int64),
-            tasks=annotations.item_tasks,
-            option_counts=annotations.option_counts,
+            tasks=items.item_tasks,
+            option_counts=items.option_counts,
         )
 
     def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from realm.data import Annotations
+from realm.data import Items
 from realm.scorers.base import Scorer
 from realm.scorers.encoding import EncodedItems, batches_by_tokens
 from realm.scorers.language import LanguageScorer
@@ -15,7 +15,7 @@ from realm.scorers.prompts import answer_strings
 
 @torch.no_grad()
 def generated_labels(
-    scorer: Scorer, encoded: EncodedItems, annotations: Annotations, progress: str | None = None
+    scorer: Scorer, encoded: EncodedItems, items: Items, progress: str | None = None
 ) -> npt.NDArray[np.int64] | None:
     """The option each item's greedy, unconstrained generation names, -1 for none. (items,)
 
@@ -26,7 +26,7 @@ def generated_labels(
     from rich.progress import Progress
 
     said = np.full(len(encoded), -1, dtype=np.int64)
-    options = [answer_strings(scorer.style, annotations.options_of(i)) for i in range(annotations.n_items)]
+    options = [answer_strings(scorer.style, items.options_of(index)) for index in range(len(items))]
     longest = max(len(scorer.tokenizer(name, add_special_tokens=False)["input_ids"]) for row in options for name in row)
     device = next(scorer.parameters()).device
     training = scorer.training
@@ -36,11 +36,11 @@ def generated_labels(
     order = np.argsort(-encoded.lengths, kind="stable")
     with Progress(disable=progress is None, transient=True) as bar:
         job = bar.add_task(progress or "", total=len(order))
-        for items in batches_by_tokens(order, encoded.lengths, device):
-            texts = _generate(scorer, encoded, items, longest + 1, device)
-            for item, text in zip(items, texts, strict=True):
+        for batch in batches_by_tokens(order, encoded.lengths, device):
+            texts = _generate(scorer, encoded, batch, longest + 1, device)
+            for item, text in zip(batch, texts, strict=True):
                 said[item] = _match(text, options[item])
-            bar.advance(job, len(items))
+            bar.advance(job, len(batch))
     scorer.train(training)
     return said
 

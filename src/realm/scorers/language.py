@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from realm.data import Annotations, Task
+from realm.data import Items, Task
 from realm.errors import RealmError
 from realm.scorers.answers import AnswerTokens, require_letters
 from realm.scorers.base import Batch, Scorer
@@ -135,9 +135,9 @@ class LanguageScorer(Scorer):
     def extra_state(self) -> dict[str, Any]:
         return {"cloze_scale": float(self.log_scale.detach().exp())} if self.style.answers == "cloze" else {}
 
-    def check_options(self, annotations: Annotations) -> None:
+    def check_options(self, items: Items) -> None:
         """Refuse items with more options than the scorer was made for."""
-        most = int(annotations.option_counts.max(initial=0))
+        most = int(items.option_counts.max(initial=0))
         if self.style.answers == "letters" and most > self.max_options:
             raise RealmError(f"an item has {most} options, but the model was trained with {self.max_options} at most.")
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from realm.data import Annotations, Task
+from realm.data import Items, Task
 from realm.errors import RealmError
 from realm.scorers.base import Scorer
 from realm.scorers.causal import CausalScorer
@@ -28,7 +28,7 @@ _LANGUAGE: dict[str, type[LanguageScorer]] = {"seq2seq": Seq2SeqScorer, "causal"
 
 def load_scorer(
     model: str,
-    annotations: Annotations,
+    items: Items,
     *,
     scorer: str = "auto",
     answers: str = "auto",
@@ -36,18 +36,18 @@ def load_scorer(
     max_length: int = 512,
     chat_template: bool = False,
 ) -> Scorer:
-    """Load a model to train on a table. `model` is a folder, a named model of the store, or a Hugging Face id."""
+    """Load a model to train on these items. `model` is a folder, a named model of the store, or a Hugging Face id."""
     from realm.models.store import resolve
 
     path = resolve(model)
     config = _load("AutoConfig", path, model)
     kind = scorer_kind(config, scorer)
-    said = _choose_answers(kind, answers, annotations.tasks)
+    said = _choose_answers(kind, answers, items.tasks)
     style = PromptStyle(said, instruction, min(max_length, _positions(config)), chat_template)
-    most = int(annotations.option_counts.max(initial=2))
+    most = int(items.option_counts.max(initial=2))
     if most > len(LETTERS) and kind != "classifier" and style.answers == "letters":
         raise RealmError(f"an item has {most} options; letters can name {len(LETTERS)}. Use --answers cloze.")
-    return build_scorer(path, kind, style, annotations.tasks, most, model=model)
+    return build_scorer(path, kind, style, items.tasks, most, model=model)
 
 
 def build_scorer(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from realm.data import Annotations
+from realm.data import Items
 from realm.errors import RealmError
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, batches_by_tokens
@@ -80,16 +80,16 @@ def score(
     return Scores(log_probs, mass if known else None)
 
 
-def predict_parts(scorer: Scorer, parts: Iterable[Annotations], progress: str | None = None) -> Iterator[pd.DataFrame]:
-    """`predictions_table` of each part in turn, so that only one part is held at a time."""
+def predict_chunks(scorer: Scorer, chunks: Iterable[Items], progress: str | None = None) -> Iterator[pd.DataFrame]:
+    """`predictions_table` of each chunk in turn, so that only one chunk is in memory at a time."""
     done = 0
-    for table in parts:
-        said = None if progress is None else f"{progress} after {done:,} items"
-        yield predictions_table(table, score(scorer, scorer.encode(table), progress=said))
-        done += table.n_items
+    for items in chunks:
+        title = None if progress is None else f"{progress} after {done:,} items"
+        yield predictions_table(items, score(scorer, scorer.encode(items), progress=title))
+        done += len(items)
 
 
-def predictions_table(table: Annotations, scores: Scores) -> pd.DataFrame:
+def predictions_table(items: Items, scores: Scores) -> pd.DataFrame:
     """One row per item: item, task, label, confidence, and the probability of each option as JSON."""
     import json
 
@@ -97,12 +97,12 @@ def predictions_table(table: Annotations, scores: Scores) -> pd.DataFrame:
 
     labels, confidence = scores.labels, scores.confidence
     rows = []
-    for index, (item, _, _, options) in enumerate(table.iter_items()):
+    for index, (item, _, _, options) in enumerate(items):
         shares = np.exp(scores.log_probs[index, : len(options)]).round(6).tolist()
         rows.append(
             {
                 "item": item,
-                "task": table.tasks[table.item_tasks[index]].name,
+                "task": items.tasks[items.item_tasks[index]].name,
                 "label": options[labels[index]],
                 "confidence": round(float(confidence[index]), 6),
                 "probabilities": json.dumps(dict(zip(options, shares, strict=True)), ensure_ascii=False),

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from realm.data import Annotations
+from realm.data import Items
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged, spans
@@ -40,23 +40,21 @@ class Seq2SeqScorer(LanguageScorer):
     def find_tokens(self, answers: Sequence[str], options: Sequence[str]) -> AnswerTokens | None:
         return find_answer_tokens(self._answer_ids, answers)
 
-    def encode(self, annotations: Annotations) -> EncodedItems:
-        self.check_options(annotations)
+    def encode(self, items: Items) -> EncodedItems:
+        self.check_options(items)
         cloze = self.style.answers == "cloze"
-        asked = ((text, context, options, 0) for _, text, context, options in annotations.iter_items())
+        asked = ((text, context, options, 0) for _, text, context, options in items)
         rows = list(encode_prompts(self.tokenizer, self.style, asked))
         targets: list[list[int]] = []
         target_starts = [0]
-        for item in range(annotations.n_items if cloze else 0):
-            targets.extend(
-                self.some_tokens(option, self._answer_ids(option)) for option in annotations.options_of(item)
-            )
+        for item in range(len(items) if cloze else 0):
+            targets.extend(self.some_tokens(option, self._answer_ids(option)) for option in items.options_of(item))
             target_starts.append(len(targets))
         return EncodedItems(
             rows=Ragged.of(rows),
             row_starts=np.arange(len(rows) + 1, dtype=np.int64),
-            tasks=annotations.item_tasks,
-            option_counts=annotations.option_counts,
+            tasks=items.item_tasks,
+            option_counts=items.option_counts,
             targets=Ragged.of(targets) if cloze else None,
             target_starts=np.array(target_starts, dtype=np.int64) if cloze else None,
         )

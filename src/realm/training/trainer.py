@@ -108,11 +108,11 @@ class RealmTrainer(SavingTrainer):
         if config.train_layers:
             scorer.freeze_below(config.train_layers)
         self.scorer = scorer
-        self.encoded = scorer.encode(annotations)
+        self.encoded = scorer.encode(annotations.items)
         if test is not None:
             check_test(annotations, test)
         self.test = test
-        self.encoded_test = None if test is None else scorer.encode(test)
+        self.encoded_test = None if test is None else scorer.encode(test.items)
         self._caches: dict[str, TrunkCache | None] = {}
         self._scores: Scores | None = None
         self.probabilities, self.temperature = "in-sample", 1.0
@@ -390,7 +390,7 @@ class RealmTrainer(SavingTrainer):
 def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:
     return load_scorer(
         model,
-        annotations,
+        annotations.items,
         scorer=config.scorer,
         answers=config.answers,
         instruction=config.instruction,

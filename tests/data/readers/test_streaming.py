@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm.data import Task
-from realm.data.readers import read
-from realm.data.readers.parts import read_parts
+from realm.data.readers import read_items
+from realm.data.readers.streaming import stream_items
 from realm.errors import RealmError
 
 TASKS = (Task("tone", ("bad", "good")), Task("quiz", None))
@@ -42,20 +42,18 @@ def write(table: pd.DataFrame, path) -> None:
 
 def items(tables) -> list:
     return [
-        (table.tasks[task].name, *item)
-        for table in tables
-        for task, item in zip(table.item_tasks, table.iter_items(), strict=True)
+        (table.tasks[task].name, *item) for table in tables for task, item in zip(table.item_tasks, table, strict=True)
     ]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.jsonl", "a.parquet"])
-@pytest.mark.parametrize("part_rows", [1, 7, 1000])
-def test_parts_hold_what_the_whole_table_holds(name, part_rows, tmp_path) -> None:
+@pytest.mark.parametrize("chunk_rows", [1, 7, 1000])
+def test_parts_hold_what_the_whole_table_holds(name, chunk_rows, tmp_path) -> None:
     write(frame(40), tmp_path / name)
-    whole = read(tmp_path / name, need="items", tasks=TASKS)
-    parts = list(read_parts(tmp_path / name, tasks=TASKS, part_rows=part_rows))
+    whole = read_items(tmp_path / name, tasks=TASKS)
+    parts = list(stream_items(tmp_path / name, tasks=TASKS, chunk_rows=chunk_rows))
     assert items(parts) == items([whole])
-    assert max(part.n_items for part in parts) <= part_rows
+    assert max(len(part) for part in parts) <= chunk_rows
     assert len(items(parts)) < 40  # repeated items are answered once
 
 
@@ -63,28 +61,28 @@ CELLS = st.text(st.sampled_from('ab ,;"\n\r\t'), min_size=1, max_size=6).filter(
 
 
 @settings(max_examples=60, deadline=None)
-@given(texts=st.lists(CELLS, min_size=1, max_size=12), part_rows=st.integers(1, 5), quoting=st.sampled_from([0, 1]))
-def test_any_cells_survive_the_cutting(texts, part_rows, quoting, tmp_path_factory) -> None:
+@given(texts=st.lists(CELLS, min_size=1, max_size=12), chunk_rows=st.integers(1, 5), quoting=st.sampled_from([0, 1]))
+def test_any_cells_survive_the_cutting(texts, chunk_rows, quoting, tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("cells") / "a.csv"
     table = pd.DataFrame({"text": [f"{text}{i}" for i, text in enumerate(texts)], "note": texts})
     path.write_bytes(table.to_csv(index=False, quoting=quoting).encode())
     tasks = TASKS[:1]
     try:
-        expected = items([read(path, need="items", tasks=tasks)])
+        expected = items([read_items(path, tasks=tasks)])
     except RealmError as error:
         with pytest.raises(RealmError) as ours:
-            list(read_parts(path, tasks=tasks, part_rows=part_rows))
+            list(stream_items(path, tasks=tasks, chunk_rows=chunk_rows))
         assert str(ours.value) == str(error)
     else:
-        assert items(read_parts(path, tasks=tasks, part_rows=part_rows)) == expected
+        assert items(stream_items(path, tasks=tasks, chunk_rows=chunk_rows)) == expected
 
 
 def test_a_field_that_only_a_late_record_has_is_a_column_throughout(tmp_path) -> None:
     path = tmp_path / "a.jsonl"
     records = [{"text": f"t{i}"} for i in range(9)] + [{"text": "t9", "passage": "here"}]
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    whole = read(path, need="items", tasks=TASKS[:1], context="passage")
-    assert items(read_parts(path, tasks=TASKS[:1], context="passage", part_rows=4)) == items([whole])
+    whole = read_items(path, tasks=TASKS[:1], context="passage")
+    assert items(stream_items(path, tasks=TASKS[:1], context="passage", chunk_rows=4)) == items([whole])
 
 
 @pytest.mark.parametrize(
@@ -101,23 +99,23 @@ def test_what_is_wrong_is_said_as_the_whole_reading_says_it(rows, tmp_path) -> N
     path = tmp_path / "a.csv"
     path.write_bytes("\n".join(["item,text", *rows, ""]).encode("latin-1"))
     with pytest.raises(RealmError) as whole:
-        read(path, need="items", tasks=TASKS[:1])
+        read_items(path, tasks=TASKS[:1])
     with pytest.raises(RealmError) as parts:
-        list(read_parts(path, tasks=TASKS[:1], part_rows=1))
+        list(stream_items(path, tasks=TASKS[:1], chunk_rows=1))
     assert str(parts.value) == str(whole.value)
 
 
 def test_quotes_within_bare_cells_and_exports_are_read_whole(tmp_path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('text\na 5" pipe\nanother 6" one\nlast\n', encoding="utf-8")
-    assert [item[2] for item in items(read_parts(path, tasks=TASKS[:1], part_rows=1))] == [
+    assert [item[2] for item in items(stream_items(path, tasks=TASKS[:1], chunk_rows=1))] == [
         'a 5" pipe',
         'another 6" one',
         "last",
     ]
     export = tmp_path / "b.json"
     export.write_text(json.dumps([{"text": "one"}, {"text": "two"}]), encoding="utf-8")
-    assert len(items(read_parts(export, tasks=TASKS[:1], part_rows=1))) == 2
+    assert len(items(stream_items(export, tasks=TASKS[:1], chunk_rows=1))) == 2
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
@@ -132,8 +130,8 @@ def test_memory_is_that_of_a_part(name, tmp_path) -> None:
     before, most, seen = pa.total_allocated_bytes(), 0, 0
     tracemalloc.start()
     try:
-        for part in read_parts(tmp_path / name, tasks=TASKS[:1], part_rows=100):
-            seen += part.n_items
+        for part in stream_items(tmp_path / name, tasks=TASKS[:1], chunk_rows=100):
+            seen += len(part)
             most = max(most, pa.total_allocated_bytes() - before)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

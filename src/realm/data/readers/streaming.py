@@ -1,8 +1,8 @@
-"""A plain table of items read part by part, so that a file of any length takes the memory of one part.
+"""A plain table of items read in chunks, so that a file of any length takes the memory of one chunk.
 
-Parts hold what the whole table would: an item is yielded once, where it is first met, and its id means one item
-throughout. What was met is remembered on disk. Exports, JSON documents, and tables whose quoting only a whole reading
-can settle are read whole.
+Chunks hold what the whole table would: an item is yielded once, where it first appears, and its id means one item
+throughout. Earlier items are remembered on disk. Exports, JSON documents, and tables whose quoting cannot be settled
+without the whole file are read whole.
 """
 
 from __future__ import annotations
@@ -24,60 +24,63 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from realm.data.annotations import Annotations
-from realm.data.build import build
-from realm.data.items import Task
-from realm.data.readers import read
+from realm.data.build import build_items
+from realm.data.items import Items, Task
+from realm.data.readers import read_items
 from realm.data.readers.bundles import is_bundle
 from realm.data.readers.delimited import first_record, read_delimited, row_ends
 from realm.data.readers.files import BOM, SUFFIXES, Container, Opened, guess, parse_line
 from realm.data.readers.recognise import CONTAINERS, recognise
 from realm.errors import RealmError
 
-PART_ROWS = 16_384
+CHUNK_ROWS = 16_384
+"""Rows of a chunk: enough that the cost of a chunk is that of its rows, few enough that texts of 5 kB take 80 MB."""
 BLOCK = 1 << 20
+"""Bytes read from a file at a time: 1 MB, where larger reads are no faster."""
+QUERY_KEYS = 500
+"""Keys of one SQL query: below the 999 parameters that older SQLite libraries allow."""
 
 
-def read_parts(
+def stream_items(
     path: str | Path,
     *,
     tasks: Sequence[Task],
-    part_rows: int | None = None,
+    chunk_rows: int | None = None,
     format: str | None = None,
-    **asked: Any,
-) -> Iterator[Annotations]:
-    """The items of a file as tables of at most `part_rows` rows (by default 16,384).
+    **arguments: Any,
+) -> Iterator[Items]:
+    """The items of a file in chunks of at most `chunk_rows` rows (by default 16,384).
 
-    `tasks` are those of the run that will answer; `asked` is what `realm.data.readers.read` takes.
+    `tasks` are those of the model that will answer; `arguments` is what `Items.read` takes.
     """
     path = Path(path)
     try:
         kind = _container(path, format)
-        tables = None if kind is None else _plain(_tables(path, kind, part_rows or PART_ROWS), path, format)
+        tables = None if kind is None else _plain(_tables(path, kind, chunk_rows or CHUNK_ROWS), path, format)
         if tables is not None:
-            columns = {name: value for name, value in asked.items() if name not in ("wide", "multi", "rejected")}
-            yield from _parts(tables, str(path), tasks=tasks, **columns)
+            columns = {name: value for name, value in arguments.items() if name not in ("wide", "multi", "rejected")}
+            yield from _chunks(tables, str(path), tasks=tasks, **columns)
             return
     except RealmError:
         # Only a reading of the whole file can name rows and lines as they are in it, and count them.
-        read(path, need="items", tasks=tasks, format=format, **asked)
+        read_items(path, tasks=tasks, format=format, **arguments)
         raise
-    yield read(path, need="items", tasks=tasks, format=format, **asked)
+    yield read_items(path, tasks=tasks, format=format, **arguments)
 
 
-def _parts(tables: Iterable[pa.Table], source: str, **columns: Any) -> Iterator[Annotations]:
-    met = _Met(source)
+def _chunks(tables: Iterable[pa.Table], source: str, **columns: Any) -> Iterator[Items]:
+    earlier = _EarlierItems(source)
     done = 0
     for table in tables:
         rows = np.arange(done + 1, done + len(table) + 1, dtype=np.int64)
-        part = build(table, need="items", source=source, rows=rows, **columns)
+        chunk = build_items(table, source=source, rows=rows, **columns)
         done += len(table)
-        if len(new := met.new(part)):
-            yield part if len(new) == part.n_items else part.take_items(new)
+        if len(new := earlier.new(chunk)):
+            yield chunk if len(new) == len(chunk) else chunk.take(new)
 
 
 def _container(path: Path, format: str | None) -> Container | None:
-    """The container of a file that can be read in parts; None for one that must be read whole."""
+    """The container of a file that can be read in chunks; None for one that must be read whole."""
     if not os.path.isfile(path) or is_bundle(path):  # a pipe can be read once only
         return None
     if format not in (None, "table", *CONTAINERS):
@@ -113,10 +116,10 @@ def _plain(tables: Iterator[pa.Table], path: Path, format: str | None) -> Iterat
     return every()
 
 
-def _tables(path: Path, kind: Container, part_rows: int) -> Iterator[pa.Table]:
+def _tables(path: Path, kind: Container, chunk_rows: int) -> Iterator[pa.Table]:
     if kind == "parquet":
-        return _parquet(path, part_rows)
-    return _json_lines(path, part_rows) if kind == "jsonl" else _delimited(path, kind, part_rows)
+        return _parquet(path, chunk_rows)
+    return _json_lines(path, chunk_rows) if kind == "jsonl" else _delimited(path, kind, chunk_rows)
 
 
 def _bytes(path: Path) -> gzip.GzipFile | BufferedReader:
@@ -129,28 +132,28 @@ def _bytes(path: Path) -> gzip.GzipFile | BufferedReader:
 # ------------------------------------------------------------------------------------------------ containers
 
 
-def _parquet(path: Path, part_rows: int) -> Iterator[pa.Table]:
+def _parquet(path: Path, chunk_rows: int) -> Iterator[pa.Table]:
     try:
         with path.open("rb") as file:
-            for batch in pq.ParquetFile(file).iter_batches(batch_size=part_rows):
+            for batch in pq.ParquetFile(file).iter_batches(batch_size=chunk_rows):
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError) as error:
         raise RealmError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0][:200]}).") from None
 
 
-def _json_lines(path: Path, part_rows: int) -> Iterator[pa.Table]:
-    """Every part has every field that some record has, as the whole table would."""
+def _json_lines(path: Path, chunk_rows: int) -> Iterator[pa.Table]:
+    """Every chunk has every field that some record has, as the whole table would."""
     names: dict[str, None] = {}
     for record in _records(path):
         names.update(dict.fromkeys(record if isinstance(record, dict) else ()))
-    part: list[Any] = []
+    chunk: list[Any] = []
     for record in _records(path):
-        part.append(record)
-        if len(part) == part_rows:
-            yield _table_of(part, names, path)
-            part = []
-    if part:
-        yield _table_of(part, names, path)
+        chunk.append(record)
+        if len(chunk) == chunk_rows:
+            yield _table_of(chunk, names, path)
+            chunk = []
+    if chunk:
+        yield _table_of(chunk, names, path)
 
 
 def _records(path: Path) -> Iterator[Any]:
@@ -171,7 +174,7 @@ def _table_of(records: list[Any], names: dict[str, None], path: Path) -> pa.Tabl
     return table.select(list(names))
 
 
-def _delimited(path: Path, kind: str, part_rows: int) -> Iterator[pa.Table]:
+def _delimited(path: Path, kind: str, chunk_rows: int) -> Iterator[pa.Table]:
     """Whole rows behind the header, cut at line ends that are not within quotes."""
     try:
         with _bytes(path) as file:
@@ -184,7 +187,7 @@ def _delimited(path: Path, kind: str, part_rows: int) -> Iterator[pa.Table]:
                 if ends is None:  # quotes in places that only a whole reading can make sense of
                     yield read_delimited(pa.py_buffer(header + data + block + file.read()), kind, str(path))
                     return
-                cuts = ends[part_rows - 1 :: part_rows].tolist()
+                cuts = ends[chunk_rows - 1 :: chunk_rows].tolist()
                 if not block:
                     cuts.append(len(data))
                 start = 0
@@ -199,41 +202,39 @@ def _delimited(path: Path, kind: str, part_rows: int) -> Iterator[pa.Table]:
         raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
 
 
-# ------------------------------------------------------------------------------------------------ items met before
+# ------------------------------------------------------------------------------------------------ earlier items
 
 
 @dataclass
-class _Met:
-    """The items of earlier parts: digests of each one's task and id and of what it shows, in a nameless file."""
+class _EarlierItems:
+    """The items of earlier chunks: digests of each one's task and id and of what it shows, in a temporary database."""
 
     source: str
 
     def __post_init__(self) -> None:
-        self.disk = sqlite3.connect("", isolation_level=None)
-        self.disk.execute("pragma journal_mode = off")
-        self.disk.execute("create table met (item blob primary key, shown blob) without rowid")
+        self.database = sqlite3.connect("", isolation_level=None)
+        self.database.execute("pragma journal_mode = off")
+        self.database.execute("create table items (item blob primary key, content blob) without rowid")
 
-    def new(self, part: Annotations) -> npt.NDArray[np.int64]:
-        """The indices of the items that no earlier part had; an id that now shows something else is an error."""
-        items: list[bytes] = []
-        shown: list[bytes] = []
-        for task, (item, text, context, options) in zip(part.item_tasks.tolist(), part.iter_items(), strict=True):
-            items.append(_digest([task, item]))
-            shown.append(_digest([text, context, options]))
-        before: dict[bytes, bytes] = {}
-        for start in range(0, len(items), 500):
-            asked = items[start : start + 500]
-            marks = ",".join("?" * len(asked))
-            before.update(self.disk.execute(f"select item, shown from met where item in ({marks})", asked))
-        for index, key in enumerate(items):
-            if before.get(key, shown[index]) != shown[index]:
-                raise RealmError(
-                    f"{self.source}: the item '{part.item_ids[index].as_py()}' shows two different things."
-                )
-        new = [index for index, key in enumerate(items) if key not in before]
-        self.disk.executemany("insert into met values (?, ?)", [(items[index], shown[index]) for index in new])
+    def new(self, chunk: Items) -> npt.NDArray[np.int64]:
+        """The indices of the items that no earlier chunk had; an id that now shows something else is an error."""
+        keys: list[bytes] = []
+        contents: list[bytes] = []
+        for task, (item, text, context, options) in zip(chunk.item_tasks.tolist(), chunk, strict=True):
+            keys.append(_digest([task, item]))
+            contents.append(_digest([text, context, options]))
+        earlier: dict[bytes, bytes] = {}
+        for start in range(0, len(keys), QUERY_KEYS):
+            some = keys[start : start + QUERY_KEYS]
+            marks = ",".join("?" * len(some))
+            earlier.update(self.database.execute(f"select item, content from items where item in ({marks})", some))
+        for index, key in enumerate(keys):
+            if earlier.get(key, contents[index]) != contents[index]:
+                raise RealmError(f"{self.source}: the item '{chunk.ids[index].as_py()}' shows two different things.")
+        new = [index for index, key in enumerate(keys) if key not in earlier]
+        self.database.executemany("insert into items values (?, ?)", [(keys[index], contents[index]) for index in new])
         return np.array(new, dtype=np.int64)
 
 
-def _digest(said: Any) -> bytes:
-    return hashlib.blake2b(json.dumps(said).encode(), digest_size=16).digest()
+def _digest(content: Any) -> bytes:
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()  # 16 bytes: no two items collide
