@@ -12,9 +12,9 @@ import torch
 
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.methods import training_labels
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.collator import Collator
+from realm.training.labels import training_labels
 from realm.training.sampler import ItemGroup
 from realm.training.sharding import check, check_deepspeed
 from tests.tiny import crowd
@@ -34,7 +34,7 @@ def test_aggregation_says_what_share_has_one_label() -> None:
 
 
 def test_oracle_needs_gold() -> None:
-    with pytest.raises(RealmError, match="--gold"):
+    with pytest.raises(RealmError, match="column: `gold`"):
         training_labels(crowd(5, gold=False), "oracle")
 
 
@@ -54,17 +54,17 @@ def test_several_gpus_without_a_launcher_are_refused(tiny_model, tmp_path, monke
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"method": "magic"}, "--method magic"),
-        ({"batch_unit": "word"}, "--batch-unit word"),
-        ({"expertise_optimizer": "sgd"}, "--expertise-optimizer"),
+        ({"method": "magic"}, "`method=magic`"),
+        ({"batch_unit": "word"}, "`batch_unit=word`"),
+        ({"expertise_optimizer": "sgd"}, "`expertise_optimizer=sgd`"),
         ({"lora_rank": 2, "train_layers": 1}, "cannot be combined"),
-        ({"expertise_learning_rate": -1.0}, "--expertise-learning-rate"),
+        ({"expertise_learning_rate": -1.0}, "`expertise_learning_rate` must be 0 or more"),
         ({"use_gold": True, "batch_unit": "annotation"}, "cannot be combined"),
         ({"load_best_model_at_end": True, "eval_strategy": "steps", "save_strategy": "steps"}, "last step"),
-        ({"optim": "adafactor"}, "--optim adafactor"),
-        ({"seed": -1}, "--seed must be 0"),
-        ({"max_length": 0}, "--max-length must be 1"),
-        ({"logging_steps": 0}, "logging"),
+        ({"optim": "adafactor"}, "`optim=adafactor`"),
+        ({"seed": -1}, "`seed` must be 0"),
+        ({"max_length": 0}, "`max_length` must be 1"),
+        ({"logging_steps": 0}, "`logging_steps` must be 1"),
     ],
 )
 def test_settings_that_make_no_sense(settings, said, tmp_path) -> None:

@@ -12,6 +12,7 @@ from realm.cli.screen import note, show_table
 from realm.cli.source import Source
 from realm.cli.training_flags import Training
 from realm.errors import RealmError
+from realm.methods import METHODS
 
 if TYPE_CHECKING:
     from realm.compare.compare import Comparison
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
 TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 
 
-@takes(Source, Training)
+# a comparison varies the method and the seed itself, and writes no run folders
+@takes(Source, Training, without=("method", "seed", "overwrite", "logging_steps", "cross_fit"))
 def compare(
     file: Annotated[Path, typer.Argument(metavar="LABELS", help="Table or export with the annotations.")],
     test: Annotated[Path, typer.Option(help="Table with gold to score on.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     source: Source,
     training: Training,
-    methods: Annotated[str, typer.Option(help="Comma separated.")] = "realm,noisy,majority,dawid-skene,oracle",
+    methods: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(METHODS),
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     regime: Annotated[str, typer.Option(help="`shared` keeps all annotations, `sparse` one per item.")] = "shared",
     contrast: Annotated[int, typer.Option(help="Keep the m best and m worst annotators against gold.")] = 0,
@@ -48,8 +50,8 @@ def compare(
 
     from realm.compare.compare import Comparison, check_comparison_output
     from realm.files import write_json
-    from realm.methods import training_labels
     from realm.report.compare_methods import comparison_page
+    from realm.training.labels import training_labels
 
     wanted = [method.strip() for method in methods.split(",")]
     comparison = Comparison(

@@ -16,42 +16,48 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 import yaml
 
+from realm.cli.messages import Flag, with_flags
 from realm.errors import RealmError
+from realm.training.settings import Settings, described, flag_name, setting
 
 
-def flag(default: Any, help: str, *names: str, panel: str | None = None) -> Any:
-    """A dataclass field that becomes a command-line flag. `names` replaces the flag's own name."""
-    return dataclasses.field(default=default, metadata={"help": help, "names": names, "panel": panel})
+def flag(default: Any, help: str, *, panel: str | None = None) -> Any:
+    """A dataclass field that becomes a command line flag."""
+    return setting(default, help, panel=panel)
 
 
-def takes(*groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Replace each parameter annotated with one of these dataclasses by the flags of its fields, and add --config."""
+def takes(*groups: type, without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Replace each parameter annotated with one of these dataclasses by the flags of its fields, and add --config.
+
+    Fields named in `without` get no flag and keep their default: those that the command has a parameter of its own for.
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(command, include_extras=True)
         parameters: list[inspect.Parameter] = []
-        grouped: dict[str, type] = {}
+        fields_of: dict[str, list[str]] = {}
         for name, parameter in inspect.signature(command).parameters.items():
             if hints[name] in groups:
-                grouped[name] = hints[name]
-                parameters.extend(_parameters_of(hints[name]))
+                flags = [each for each in _parameters_of(hints[name]) if each.name not in without]
+                fields_of[name] = [each.name for each in flags]
+                parameters.extend(flags)
             else:
                 parameters.append(parameter.replace(annotation=hints[name]))
         parameters.append(_config_parameter())
 
         @functools.wraps(command)
-        def run(**given: Any) -> Any:
-            given.pop("config")
-            for name, group in grouped.items():
-                given[name] = group(**{f.name: given.pop(f.name) for f in dataclasses.fields(group)})
-            return command(**given)
+        def run(**values: Any) -> Any:
+            values.pop("config")
+            for name, names in fields_of.items():
+                values[name] = hints[name](**{field: values.pop(field) for field in names})
+            return command(**values)
 
         keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
         run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
@@ -62,18 +68,27 @@ def takes(*groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _parameters_of(group: type) -> list[inspect.Parameter]:
+    """One parameter per field with a flag; the fields of the class itself stand before those it inherits."""
     hints = get_type_hints(group)
     annotated: Any = Annotated  # a type made at run time, which a type checker cannot follow
-    made = []
-    for field in dataclasses.fields(group):
-        option = typer.Option(
-            *field.metadata["names"], help=field.metadata["help"], rich_help_panel=field.metadata["panel"]
+    fields = [each for each in dataclasses.fields(group) if flag_name(each) is not None]
+    flags = {each.name: Flag(f"--{flag_name(each)}", hints[each.name] is bool) for each in fields}
+    of_library = {each.name for each in dataclasses.fields(Settings)} if issubclass(group, Settings) else ()
+    parameters = []
+    for each in sorted(fields, key=lambda each: each.name not in group.__annotations__):
+        name = flags[each.name].name
+        declared = f"{name}/--no-{name[2:]}" if hints[each.name] is bool else name
+        help = described(each) if each.name not in of_library else with_flags(described(each), flags)
+        option = typer.Option(declared, help=help, rich_help_panel=each.metadata["panel"])
+        parameters.append(
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=each.default,
+                annotation=annotated[hints[each.name], option],
+            )
         )
-        annotation = annotated[hints[field.name], option]
-        made.append(
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
-        )
-    return made
+    return parameters
 
 
 def _config_parameter() -> inspect.Parameter:
@@ -109,12 +124,12 @@ def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     known = {_key(name): param for param in ctx.command.params for name in param.opts if param.name != "config"}
     if unknown := sorted(str(key) for key in values if _key(key) not in known):
         raise RealmError(f"--config: {path} has unknown flags: {', '.join(unknown)}.")
-    given = {}
+    defaults = dict(ctx.default_map or {})
     for key, value in values.items():
         if value is not None:
             param = known[_key(key)]
-            given[param.name] = _typed(value, getattr(param, "multiple", False), f"--config: {path}, {key}")
-    ctx.default_map = {**(ctx.default_map or {}), **given}
+            defaults[param.name] = _typed(value, getattr(param, "multiple", False), f"--config: {path}, {key}")
+    ctx.default_map = defaults
     return path
 
 
@@ -123,7 +138,7 @@ def _key(name: Any) -> str:
 
 
 def _typed(value: Any, repeated: bool, where: str) -> str | list[str]:
-    """What a person would have typed: a flag that may be repeated takes a list, any other a comma separated one."""
+    """The value as it would be typed: a flag that may be repeated takes a list, any other a comma separated one."""
     from realm.data.comma_lists import join_list
 
     parts = value if isinstance(value, list) else [value]

@@ -13,11 +13,8 @@ _ARGUMENT = re.compile(r"`([A-Za-z_]\w*)(?:=([^`\n]*))?`")
 
 # Arguments of the library whose command parameter has another name.
 ALIASES = {
-    "experts": "expert",
-    "max_steps": "steps",
-    "num_train_epochs": "epochs",
+    "effective_batch_size": "batch_size",
     "output_dir": "output",
-    "per_device_train_batch_size": "micro_batch_size",
     "resume_from_checkpoint": "resume",
 }
 

@@ -12,6 +12,7 @@ from realm.cli.screen import interactive, note, show_table
 from realm.cli.source import Source
 from realm.cli.training_flags import Training
 from realm.errors import RealmError
+from realm.training.settings import LEARNING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,33 +27,23 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="Run folder to write.")],
     source: Source,
     training: Training,
-    method: Annotated[
-        str, typer.Option(help="`realm`, `noisy`, `majority`, `dawid-skene` or `oracle`.", rich_help_panel="Learning")
-    ] = "realm",
     test: Annotated[Path | None, typer.Option(help="Table with gold to evaluate on.")] = None,
     eval_steps: Annotated[int, typer.Option(help="Evaluate on --test every n steps.")] = 0,
-    logging_steps: Annotated[int, typer.Option(help="Log the loss and the expertise every n steps.")] = 10,
     save_steps: Annotated[int, typer.Option(help="Checkpoint every n steps (default: every epoch).")] = 0,
-    cross_fit: Annotated[
-        int,
-        typer.Option(help="Folds to train again, so that results rest on items not seen.", rich_help_panel="Learning"),
-    ] = 0,
     gold_items: Annotated[
-        Path | None, typer.Option(help="Table of item, [task,] gold, for --use-gold.", rich_help_panel="Learning")
+        Path | None, typer.Option(help="Table of item, [task,] gold, for --use-gold.", rich_help_panel=LEARNING)
     ] = None,
     prior: Annotated[
-        Path | None, typer.Option(help="expertise.csv of an earlier run, carried in.", rich_help_panel="Learning")
+        Path | None, typer.Option(help="expertise.csv of an earlier run, carried in.", rich_help_panel=LEARNING)
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything that is random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --output.")] = False,
 ) -> None:
     """Fine-tune a model on annotations and learn how far each annotator can be trusted."""
     from realm.runs.folder import check_output
 
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
-    check_output(output, overwrite=overwrite, resume=resume)
+    check_output(output, overwrite=training.overwrite, resume=resume)
     annotations = source.read(file)
     if gold_items is not None:
         if not training.use_gold:
@@ -64,17 +55,7 @@ def train(
 
     saving = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
     evaluating = {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
-    config = training.config(
-        output,
-        method=method,
-        seed=seed,
-        overwrite=overwrite,
-        logging_steps=logging_steps,
-        disable_tqdm=not interactive(),
-        cross_fit=cross_fit,
-        **saving,
-        **evaluating,
-    )
+    config = training.config(output, disable_tqdm=not interactive(), **saving, **evaluating)
     trainer = RealmTrainer(training.model, annotations, config, test=test_table)
     if prior is not None:
         trainer.carry_in(read_prior(prior))

@@ -24,11 +24,12 @@ from realm.compare.fitting import AGGREGATED, held_out_split, quiet_trainer, spe
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import read_json, write_json
+from realm.methods import METHODS
 from realm.metrics import check_test, evaluate, gold_items
 from realm.models.fingerprint import model_fingerprint
 from realm.runs.folder import check_output, fingerprint, write_tensors
 from realm.scorers.scoring import Scores
-from realm.training import METHODS, RealmConfig
+from realm.training import RealmConfig
 
 _FOLDERS = ("cells", "trials")
 """What a comparison keeps of what it has trained."""
@@ -52,7 +53,7 @@ class Comparison:
     model: str
     make_config: MakeConfig
     output: Path
-    methods: Sequence[str] = METHODS
+    methods: Sequence[str] = tuple(METHODS)
     seeds: int = 3
     regime: str = "shared"
     trials: dict[str, dict[str, Sequence[float]]] = field(default_factory=dict)

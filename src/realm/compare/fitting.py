@@ -13,9 +13,9 @@ import numpy.typing as npt
 from realm.compare.simulation import realised_accuracies
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.methods import training_labels
 from realm.scorers.scoring import score
 from realm.training import RealmConfig, RealmTrainer
+from realm.training.labels import training_labels
 
 AGGREGATED = ("majority", "dawid-skene")
 """Methods that need an item with two annotations."""

@@ -6,18 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from realm.training.config import METHODS, RealmConfig
+    from realm.training.config import RealmConfig
     from realm.training.model import RealmModel
     from realm.training.trainer import RealmTrainer
 
 _HOME = {
-    "METHODS": "realm.training.config",
     "RealmConfig": "realm.training.config",
     "RealmModel": "realm.training.model",
     "RealmTrainer": "realm.training.trainer",
 }
 
-__all__ = ["METHODS", "RealmConfig", "RealmModel", "RealmTrainer"]
+__all__ = ["RealmConfig", "RealmModel", "RealmTrainer"]
 
 
 def __getattr__(name: str) -> Any:

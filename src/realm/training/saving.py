@@ -18,10 +18,10 @@ from transformers import Trainer
 from realm.channels import MixtureChannel
 from realm.errors import RealmError
 from realm.files import write_manifest, writing
-from realm.methods import TrainingLabels
 from realm.runs import folder as run_folder
 from realm.training import checkpoints, sharding
 from realm.training.em import ExpertiseSolver
+from realm.training.labels import TrainingLabels
 from realm.training.processes import first_writes_all, on_first
 from realm.training.running_loss import LossKeeper
 

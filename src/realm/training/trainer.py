@@ -23,7 +23,6 @@ from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import writing
-from realm.methods import training_labels
 from realm.metrics import check_test, evaluate
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.frozen_cache import TrunkCache
@@ -33,6 +32,7 @@ from realm.training import sharding
 from realm.training.collator import Collator, TrainingItems
 from realm.training.config import RealmConfig
 from realm.training.em import ExpertiseSolver, memorising
+from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import ExpertiseAdamW
 from realm.training.processes import on_first

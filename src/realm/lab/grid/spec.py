@@ -243,9 +243,9 @@ class _Grid:
 def _allowed(name: str) -> tuple[str, ...]:
     """The words an axis may use; none where they are open."""
     if name == "method":
-        from realm.training import METHODS
+        from realm.methods import METHODS
 
-        return METHODS
+        return tuple(METHODS)
     if name == "benchmark":
         from realm.lab.datasets import NAMES
 

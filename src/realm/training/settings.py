@@ -1,0 +1,201 @@
+"""The settings of a training run: each is one dataclass field, with its help, its bounds and its flag beside it.
+
+`RealmConfig` inherits these fields. The flags of the command line, the keys of a configuration file, the checks of
+values, the tables of docs/training.md and the settings that a run records are derived from them. This module imports
+no torch, so that help is quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from realm.errors import RealmError
+from realm.methods import METHODS
+
+RUN, LEARNING, BATCHES, MODEL = "Run", "Learning", "Batches", "Model"
+LARGEST_SEED = 2**32 - 1  # numpy's generators take 32 bits
+NO_FLAG = ""
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    panel: str | None = None,
+    flag: str | None = None,
+    choices: Collection[str] | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    changes_results: bool | Callable[[Any], bool] = True,
+) -> Any:
+    """A dataclass field with all that is known of a setting.
+
+    Args:
+        help: one sentence; other settings are named in backticks.
+        panel: the heading it stands under in `--help` and in the docs.
+        flag: name of the flag without dashes; None for the field's own name, `NO_FLAG` for a setting of Python only.
+        choices: the values allowed. A mapping may grow after this is called.
+        minimum, maximum: bounds of a number, themselves allowed.
+        changes_results: whether a run computes something else under another value, or a function of the value that
+            says so. Such settings are recorded with a run and are part of a result's key.
+    """
+    metadata = {
+        "help": help,
+        "panel": panel,
+        "flag": flag,
+        "choices": choices,
+        "minimum": minimum,
+        "maximum": maximum,
+        "changes_results": changes_results,
+    }
+    return field(default=default, metadata=metadata)
+
+
+def settings_of(settings: Any) -> list[Field[Any]]:
+    """The fields of a dataclass that were made by `setting`; `TrainingArguments` has others."""
+    return [each for each in fields(settings) if "changes_results" in each.metadata]
+
+
+def flag_name(each: Field[Any]) -> str | None:
+    """Name of a setting's flag, without dashes, or None if it has none."""
+    flag = each.metadata["flag"]
+    return None if flag == NO_FLAG else flag or each.name.replace("_", "-")
+
+
+def described(each: Field[Any]) -> str:
+    """The help of a setting, with its choices."""
+    sentence, choices = each.metadata["help"], each.metadata["choices"]
+    if choices is None:
+        return str(sentence)
+    *others, last = (f"`{name}`" for name in choices)
+    return f"{sentence.rstrip('.')} ({', '.join(others)} or {last})."
+
+
+def check_values(settings: Any) -> None:
+    """Refuse a value that its field does not allow."""
+    for each in settings_of(settings):
+        value, allowed = getattr(settings, each.name), each.metadata
+        if (choices := allowed["choices"]) is not None and value not in choices:
+            raise RealmError(f"`{each.name}={value}`: must be one of {', '.join(choices)}.")
+        if (least := allowed["minimum"]) is not None and not value >= least:  # `not`: NaN is below nothing
+            raise RealmError(f"`{each.name}` must be {least:g} or more, but is {value}.")
+        if (most := allowed["maximum"]) is not None and not value <= most:
+            raise RealmError(f"`{each.name}` must be {most:g} or less, but is {value}.")
+
+
+def recorded_values(settings: Any) -> dict[str, Any]:
+    """The settings that change what a run computes, by name, as plain values."""
+    recorded = {}
+    for each in sorted(settings_of(settings), key=lambda each: each.name):
+        value, changes = getattr(settings, each.name), each.metadata["changes_results"]
+        if changes(value) if callable(changes) else changes:
+            recorded[each.name] = getattr(value, "value", value)  # transformers turns some strings into enums
+    return recorded
+
+
+@dataclass
+class Settings:
+    """Every setting of REALM's own, and those of `transformers.TrainingArguments` that it exposes or changes."""
+
+    overwrite: bool = setting(False, "Replace the run that the folder holds.", panel=RUN, changes_results=False)
+    write_run: bool = setting(
+        True, "Write the run folder when training ends.", panel=RUN, flag=NO_FLAG, changes_results=False
+    )
+    seed: int = setting(0, "Seed of everything that is random.", panel=RUN, minimum=0, maximum=LARGEST_SEED)
+    logging_steps: int = setting(
+        10, "Log the loss and the expertise every n steps.", panel=RUN, minimum=1, changes_results=False
+    )
+    cross_fit: int = setting(
+        0,
+        "Folds to train again, so that estimates rest on a model that has not seen the item; k folds take k - 1 times "
+        "as long again.",
+        panel=RUN,
+        minimum=0,
+    )
+
+    method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
+    channel: str = setting("uniform", "How annotators err", panel=LEARNING, choices=("uniform", "habit", "confusion"))
+    objective: str = setting(
+        "paper", "How the annotations of an item become a loss", panel=LEARNING, choices=("paper", "joint")
+    )
+    learning_rate: float = setting(5e-5, "Learning rate of the model.", panel=LEARNING, minimum=0)
+    weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", panel=LEARNING)
+    num_train_epochs: float = setting(3.0, "Passes over the data.", panel=LEARNING, flag="epochs")
+    max_steps: int = setting(-1, "Optimiser steps; overrides `num_train_epochs`.", panel=LEARNING, flag="steps")
+    expertise_learning_rate: float = setting(0.1, "Learning rate of the expertise.", panel=LEARNING, minimum=0)
+    expertise_optimizer: str = setting(
+        "masked",
+        "Whether a step moves only the annotators of its batch or, as in the paper, all",
+        panel=LEARNING,
+        choices=("masked", "adamw"),
+    )
+    expertise_start: float = setting(0.0, "Where omega starts; expertise is its sigmoid.", panel=LEARNING)
+    expertise_update: str = setting(
+        "gradient",
+        "How expertise is learned: as in the paper, or solved for, without a learning rate",
+        panel=LEARNING,
+        choices=("gradient", "em"),
+    )
+    use_gold: bool = setting(
+        False, "Let training read gold where it is known; annotators are judged by it.", panel=LEARNING
+    )
+    experts: list[str] | None = setting(
+        None, "An annotator taken to be right (expertise 0.999); may be repeated.", panel=LEARNING, flag="expert"
+    )
+    lr_scheduler_type: str = setting("cosine", "Schedule of the learning rates.", panel=LEARNING, flag=NO_FLAG)
+    warmup_steps: float = setting(0, "Steps over which the learning rates rise.", panel=LEARNING, flag=NO_FLAG)
+    max_grad_norm: float = setting(1.0, "Norm that the model's gradient is clipped to.", panel=LEARNING, flag=NO_FLAG)
+    adam_beta1: float = setting(0.9, "First moment of AdamW.", panel=LEARNING, flag=NO_FLAG)
+    adam_beta2: float = setting(0.999, "Second moment of AdamW.", panel=LEARNING, flag=NO_FLAG)
+    adam_epsilon: float = setting(1e-8, "Denominator's constant of AdamW.", panel=LEARNING, flag=NO_FLAG)
+
+    per_device_train_batch_size: int = setting(
+        16,
+        "Items (or annotations) that are forwarded at once: changes memory, not the result.",
+        panel=BATCHES,
+        flag="micro-batch-size",
+        minimum=1,
+    )
+    gradient_accumulation_steps: int = setting(
+        4, "Forwards per optimiser step; the batch is their product.", panel=BATCHES, flag=NO_FLAG, minimum=1
+    )
+    batch_unit: str = setting(
+        "item",
+        "What a batch counts: items with all their annotations or, as in the paper, annotations",
+        panel=BATCHES,
+        choices=("item", "annotation"),
+    )
+    length_grouping: bool = setting(True, "Batch items of similar length together.", panel=BATCHES)
+
+    scorer: str = setting("auto", "Kind of model", panel=MODEL, choices=("auto", "seq2seq", "causal", "classifier"))
+    answers: str = setting("auto", "How the model answers", panel=MODEL, choices=("auto", "letters", "names", "cloze"))
+    instruction: str | None = setting(None, "A sentence in front of every prompt.", panel=MODEL)
+    max_length: int = setting(
+        512, "Tokens of a prompt at most; only the text or context is shortened.", panel=MODEL, minimum=1
+    )
+    chat_template: bool = setting(False, "Ask through the tokenizer's chat template.", panel=MODEL)
+    cloze_learning_rate: float = setting(
+        0.01, "Learning rate of the scale of cloze answers.", panel=MODEL, flag=NO_FLAG, minimum=0
+    )
+    lora_rank: int = setting(
+        0, "Train LoRA adapters of this rank instead of all weights; merged at the end.", panel=MODEL, minimum=0
+    )
+    train_layers: int = setting(0, "Train only the top n layers.", panel=MODEL, minimum=0)
+    cache_gb: float = setting(
+        8.0,
+        "Gigabytes for the states below `train_layers`, computed once per item; 0 turns the cache off.",
+        panel=MODEL,
+        minimum=0,
+        changes_results=False,
+    )
+    cache_dtype: str = setting(
+        "float32",
+        "How these states are kept: exactly, or rounded in half the room",
+        panel=MODEL,
+        choices=("float32", "bfloat16"),
+        changes_results=lambda dtype: dtype != "float32",  # float32 computes what no cache would
+    )
+    bf16: bool = setting(False, "Compute in bfloat16.", panel=MODEL)
+    gradient_checkpointing: bool = setting(False, "Trade time for memory.", panel=MODEL)

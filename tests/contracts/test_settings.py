@@ -1,0 +1,160 @@
+"""A setting is one dataclass field: its flag, its key in a configuration file and its row in the docs follow."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from realm.cli.flags import takes
+from realm.cli.main import app as realm_app
+from realm.cli.training_flags import Training, settings_table
+from realm.errors import RealmError
+from realm.training import RealmConfig
+from realm.training.settings import NO_FLAG, Settings, check_values, flag_name, recorded_values, setting
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "training.md"
+GENERATED = re.compile(r"(<!-- settings: [^\n]* -->\n)(.*)(<!-- end of settings -->)", re.DOTALL)
+
+
+@dataclasses.dataclass
+class Extended(Training):
+    """The settings with two more."""
+
+    dropout_rate: float = setting(0.25, "Share of units dropped.", panel="Model", minimum=0, maximum=1)
+    colour: str = setting("red", "Colour of the model", panel="Model", choices=("red", "blue"), flag="paint")
+    hidden: int = setting(1, "Of Python only.", panel="Model", flag=NO_FLAG, changes_results=False)
+
+
+def run(*words: str) -> dict[str, object]:
+    """The extended settings that a command with their flags is handed."""
+    app = typer.Typer()
+
+    @app.command()
+    @takes(Extended)
+    def show(training: Extended) -> None:
+        typer.echo(json.dumps(dataclasses.asdict(training)))
+
+    result = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_new_field_is_a_flag_with_its_default() -> None:
+    values = run()
+    assert (values["dropout_rate"], values["colour"], values["hidden"]) == (0.25, "red", 1)
+    values = run("--dropout-rate", "0.5", "--paint", "blue")
+    assert (values["dropout_rate"], values["colour"]) == (0.5, "blue")
+    with pytest.raises(AssertionError, match="No such option"):
+        run("--hidden", "2")
+
+
+def test_a_new_field_is_a_key_of_a_configuration_file(tmp_path: Path) -> None:
+    (tmp_path / "flags.yaml").write_text("dropout-rate: 0.75\npaint: blue\nsteps: 7\n")
+    values = run("--config", str(tmp_path / "flags.yaml"))
+    assert (values["dropout_rate"], values["colour"], values["max_steps"]) == (0.75, "blue", 7)
+
+
+def test_a_new_field_is_a_row_of_the_docs() -> None:
+    table = settings_table(Extended)
+    assert "| `--dropout-rate` | `dropout_rate` | `0.25` | Share of units dropped. |" in table
+    assert "| `--paint` | `colour` | `red` | Colour of the model (`red` or `blue`). |" in table
+    assert "|  | `hidden` | `1` | Of Python only. |" in table
+    assert "dropout_rate" not in settings_table()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"colour": "green"}, "`colour=green`: must be one of red, blue"),
+        ({"dropout_rate": -0.5}, "`dropout_rate` must be 0 or more, but is -0.5"),
+        ({"dropout_rate": 2.0}, "`dropout_rate` must be 1 or less, but is 2.0"),
+        ({"dropout_rate": float("nan")}, "`dropout_rate` must be 0 or more"),
+    ],
+)
+def test_a_new_field_is_checked(changes: dict[str, object], message: str) -> None:
+    check_values(Extended())
+    with pytest.raises(RealmError, match=re.escape(message)):
+        Extended(**changes)
+
+
+def test_a_new_field_is_recorded_with_a_run_if_it_changes_results() -> None:
+    recorded = recorded_values(Extended())
+    assert recorded["dropout_rate"] == 0.25 and "hidden" not in recorded
+    assert "cache_dtype" not in recorded and recorded_values(Extended(cache_dtype="bfloat16"))["cache_dtype"]
+
+
+def test_every_setting_of_the_class_is_a_flag_of_train_with_its_default() -> None:
+    train = typer.main.get_command(realm_app).commands["train"]  # type: ignore[attr-defined]
+    options = {parameter.name: parameter for parameter in train.params}
+    for each in dataclasses.fields(Settings):
+        if (name := flag_name(each)) is not None:
+            assert f"--{name}" in options[each.name].opts
+            assert options[each.name].default == each.default, each.name
+            assert options[each.name].help and options[each.name].rich_help_panel == each.metadata["panel"]
+
+
+def test_the_configuration_has_the_settings_and_their_defaults(tmp_path: Path) -> None:
+    config = RealmConfig(str(tmp_path), use_cpu=True)
+    for each in dataclasses.fields(Settings):
+        assert getattr(config, each.name) == each.default, each.name
+    assert set(config.settings()) == {*recorded_values(Settings()), "effective_batch_size"}
+    assert {"method", "channel", "objective", "seed", "adam_beta1"} <= set(config.settings())
+    assert not {"overwrite", "write_run", "cache_gb", "logging_steps"} & set(config.settings())
+
+
+def test_a_default_stands_once() -> None:
+    """No module but the one of the settings gives a setting a default again, in a signature or in a class."""
+    names = {each.name for each in dataclasses.fields(Settings)}
+    again = []
+    for path in sorted((ROOT / "src" / "realm" / "cli").glob("*.py")):
+        again += [f"{path.name}: {name}" for name in defaults_in(path.read_text()) if name in names]
+    # commands other than `train` with a parameter of the same name, which is not the setting
+    ours = {
+        "simulate.py: seed",
+        "aggregate.py: seed",
+        "demo.py: seed",
+        "aggregate.py: use_gold",
+        "aggregate.py: method",
+    }
+    overwriting = {f"{name}.py: overwrite" for name in ("compare", "import_", "simulate")}
+    assert set(again) - ours - overwriting == set()
+
+
+def defaults_in(source: str) -> list[str]:
+    """Names that get a default: arguments of functions and annotated names of classes."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            positional = node.args.posonlyargs + node.args.args
+            names += [argument.arg for argument in positional[len(positional) - len(node.args.defaults) :]]
+            names += [a.arg for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+        elif isinstance(node, ast.ClassDef):
+            names += [
+                line.target.id
+                for line in node.body
+                if isinstance(line, ast.AnnAssign) and line.value is not None and isinstance(line.target, ast.Name)
+            ]
+    return names
+
+
+def test_a_repeated_default_would_be_seen() -> None:
+    assert defaults_in("def train(x, seed=0, *, max_steps=3, y): ...") == ["seed", "max_steps"]
+    assert defaults_in("class Training:\n    max_length: int = flag(512, 'x')\n    y: int") == ["max_length"]
+
+
+def test_the_docs_have_the_table_of_settings() -> None:
+    """Written anew by: python -m tests.contracts.test_settings"""
+    match = GENERATED.search(DOCS.read_text())
+    assert match is not None and match.group(2) == settings_table()
+
+
+if __name__ == "__main__":
+    DOCS.write_text(GENERATED.sub(lambda match: match[1] + settings_table() + match[3], DOCS.read_text()))
