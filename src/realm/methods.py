@@ -18,7 +18,7 @@ class Method:
     | field | meaning |
     |---|---|
     | name | as it is typed |
-    | title | as tables and plots show it |
+    | title | as the paper's tables call it |
     | description | a few words for a reader of a report |
     | labels | `raw`: the annotations; `gold`; or the name of an estimator of `realm.crowd.aggregation` |
     | channel | the channel that reads the labels, or None for the one that the configuration names |
@@ -52,9 +52,9 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("realm", "REALM", "model and expertise are learned together", RAW, channel=None, objective=None),
-        Method("noisy", "Noisy labels", "every label taken as it is", RAW),
-        Method("majority", "Majority vote", "trained on majority votes", "majority"),
-        Method("dawid-skene", "Dawid-Skene", "trained on Dawid-Skene labels", "dawid-skene"),
+        Method("noisy", "Noisy", "every label taken as it is", RAW),
+        Method("majority", "MV", "trained on majority votes", "majority"),
+        Method("dawid-skene", "DS", "trained on Dawid-Skene labels", "dawid-skene"),
         Method("oracle", "Oracle", "trained on gold labels", GOLD),
     )
 }

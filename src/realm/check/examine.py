@@ -11,7 +11,7 @@ from realm.check.consensus import fit_consensus
 from realm.check.copies import comparable, find_copies
 from realm.check.graph import Part, parts
 from realm.check.labels import balance, look_alikes
-from realm.check.methods import Method, methods
+from realm.check.methods import Applicability, applicable_methods
 from realm.check.people import FEW, Suspect, find_suspects, too_few
 from realm.check.texts import find_leaks, repeated_texts
 from realm.data.annotations import Annotations
@@ -43,7 +43,7 @@ class Examination:
     parts: list[Part]
     ledger: Ledger
     findings: list[Finding] = field(default_factory=list)
-    methods: list[Method] = field(default_factory=list)
+    methods: list[Applicability] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for --json."""
@@ -97,7 +97,7 @@ def examine(annotations: Annotations, test: Annotations | None = None) -> Examin
         separate,
         annotations.ledger,
         findings,
-        methods(annotations, separate, below),
+        applicable_methods(annotations, separate, below),
     )
 
 

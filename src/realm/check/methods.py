@@ -7,36 +7,41 @@ from typing import Literal
 
 from realm.check.graph import Part
 from realm.data.annotations import UNKNOWN, Annotations
+from realm.methods import METHODS
 
 Verdict = Literal["yes", "with care", "no"]
+SINGLE_SHARE = 0.1  # below a tenth, items with one label are too few for a caution
 
 
 @dataclass(frozen=True)
-class Method:
+class Applicability:
+    """Whether a method can be trained on a table, and why."""
+
     name: str
     applies: Verdict
     why: str
 
 
-def methods(annotations: Annotations, parts: list[Part], below_chance: bool) -> list[Method]:
-    """A verdict for each method, in the order in which people try them."""
-    per_item = annotations.annotations_per_item
-    labelled = int((per_item > 0).sum())
-    single = int((per_item == 1).sum())
-    share = single / max(labelled, 1)
-    several = labelled > single
-    return [
-        _realm(annotations, several, parts, below_chance),
-        Method("noisy", "yes", "trains on every annotation as it is"),
-        _aggregated("majority", several, share, []),
-        _aggregated("dawid-skene", several, share, _dawid_skene_cares(annotations, parts, below_chance)),
-        _oracle(annotations),
-    ]
+def applicable_methods(annotations: Annotations, parts: list[Part], below_chance: bool) -> list[Applicability]:
+    """A verdict for each method of `METHODS`, in its order."""
+    verdicts = []
+    for method in METHODS.values():
+        if method.needs_gold:
+            applies, why = _gold(annotations)
+        elif method.aggregator is not None:
+            applies, why = _aggregated(method.aggregator, annotations, parts, below_chance)
+        elif method.learns_expertise:
+            applies, why = _expertise(annotations, parts, below_chance)
+        else:
+            applies, why = "yes", "trains on every annotation as it is"
+        verdicts.append(Applicability(method.name, applies, why))
+    return verdicts
 
 
-def _realm(annotations: Annotations, several: bool, parts: list[Part], below_chance: bool) -> Method:
+def _expertise(annotations: Annotations, parts: list[Part], below_chance: bool) -> tuple[Verdict, str]:
     if annotations.n_annotators == 1:
-        return Method("realm", "with care", "one annotator: expertise cannot be told from how hard the items are")
+        return "with care", "one annotator: expertise cannot be told from how hard the items are"
+    several = int(annotations.annotations_per_item.max(initial=0)) > 1
     cares = []
     if not several:
         cares.append("one annotation per item: expertise is relative, only its ratios are known")
@@ -44,40 +49,41 @@ def _realm(annotations: Annotations, several: bool, parts: list[Part], below_cha
         cares.append("separate groups of annotators are compared through the model alone")
     if below_chance and _binary(annotations):
         cares.append(FLIPPED)
-    return Method("realm", "with care" if cares else "yes", "; ".join(cares) or "learns whom to trust while it trains")
+    return ("with care", "; ".join(cares)) if cares else ("yes", "learns whom to trust while it trains")
 
 
-def _aggregated(name: str, several: bool, share: float, cares: list[str]) -> Method:
-    if not several:
-        return Method(name, "no", "undefined: no item has two annotations")
-    if share > 0.1:
-        cares = [f"{share:.0%} of the items have one annotation, which is taken as it is", *cares]
-    return Method(name, "with care" if cares else "yes", "; ".join(cares) or "items have several annotations")
-
-
-FLIPPED = (
-    "two labels, and some annotators may be wrong more often than right: the labels swapped explain the data as well, "
-    "and only gold, a prior or the model's own opinion can tell"
-)
-
-
-def _dawid_skene_cares(annotations: Annotations, parts: list[Part], below_chance: bool) -> list[str]:
+def _aggregated(
+    aggregator: str, annotations: Annotations, parts: list[Part], below_chance: bool
+) -> tuple[Verdict, str]:
+    per_item = annotations.annotations_per_item
+    labelled, single = int((per_item > 0).sum()), int((per_item == 1).sum())
+    if labelled == single:
+        return "no", "undefined: no item has two annotations"
     cares = []
-    if len(parts) > 1:
-        cares.append(f"{len(parts)} separate groups of annotators: their accuracies cannot be compared")
-    if below_chance and _binary(annotations):
-        cares.append(FLIPPED)
-    return cares
+    if single > SINGLE_SHARE * labelled:
+        cares.append(f"{single / labelled:.0%} of the items have one annotation, which is taken as it is")
+    if aggregator != "majority":  # a vote compares no accuracies and cannot be flipped as a whole
+        if len(parts) > 1:
+            cares.append(f"{len(parts)} separate groups of annotators: their accuracies cannot be compared")
+        if below_chance and _binary(annotations):
+            cares.append(FLIPPED)
+    return ("with care", "; ".join(cares)) if cares else ("yes", "items have several annotations")
+
+
+def _gold(annotations: Annotations) -> tuple[Verdict, str]:
+    known = 0 if annotations.gold is None else int((annotations.gold != UNKNOWN).sum())
+    if not known:
+        return "no", "there is no gold"
+    if known < annotations.n_items:
+        return "with care", f"gold is known for {known:,} of {annotations.n_items:,} items"
+    return "yes", "gold is known for every item"
 
 
 def _binary(annotations: Annotations) -> bool:
     return bool(annotations.n_items) and int(annotations.option_counts.min()) == 2
 
 
-def _oracle(annotations: Annotations) -> Method:
-    known = 0 if annotations.gold is None else int((annotations.gold != UNKNOWN).sum())
-    if not known:
-        return Method("oracle", "no", "there is no gold")
-    if known < annotations.n_items:
-        return Method("oracle", "with care", f"gold is known for {known:,} of {annotations.n_items:,} items")
-    return Method("oracle", "yes", "gold is known for every item")
+FLIPPED = (
+    "two labels, and some annotators may be wrong more often than right: the labels swapped explain the data as well, "
+    "and only gold, a prior or the model's own opinion can tell"
+)

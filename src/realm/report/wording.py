@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from realm.methods import METHODS
 from realm.report.chart_data import Calibration, verdict_counts
 from realm.report.run_data import RunData
 from realm.report.svg import percent
@@ -227,22 +228,20 @@ def _rates(settings: dict[str, Any]) -> str | None:
     if "learning_rate" not in settings:
         return None
     said = f"model {settings['learning_rate']:g}"
-    if settings.get("method") == "realm" and settings.get("expertise_update") == "em":
+    if _learns_expertise(settings) and settings.get("expertise_update") == "em":
         said += ", expertise solved for (em), no rate"
-    elif settings.get("method") == "realm" and "expertise_learning_rate" in settings:
+    elif _learns_expertise(settings) and "expertise_learning_rate" in settings:
         said += f", expertise {settings['expertise_learning_rate']:g}"
     return said
 
 
+def _learns_expertise(settings: dict[str, Any]) -> bool:
+    method = METHODS.get(settings.get("method", ""))
+    return method is not None and method.learns_expertise
+
+
 def _method(method: str) -> str:
-    meaning = {
-        "realm": "model and expertise are learned together",
-        "noisy": "every label taken as it is",
-        "majority": "trained on majority votes",
-        "dawid-skene": "trained on Dawid-Skene labels",
-        "oracle": "trained on gold labels",
-    }
-    return f"{method} ({meaning[method]})" if method in meaning else method
+    return f"{method} ({METHODS[method].description})" if method in METHODS else method
 
 
 def _gold(data: RunData) -> str:

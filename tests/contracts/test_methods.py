@@ -1,0 +1,93 @@
+"""A method is one row of `realm.methods`: with it, the method trains, and every command knows of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from realm.crowd.aggregation import aggregate
+from realm.data.write import write_table
+from realm.errors import RealmError
+from realm.methods import METHODS, Method
+from realm.training.labels import training_labels
+from realm.training.settings import Settings, check_values
+from tests.tiny import crowd
+
+GLAD = Method("glad", "GLAD", "trained on GLAD labels", "glad")
+
+# The row is added before the command line is imported, as it would be if the table had it.
+WITH_ROW = """
+import contextlib, io, json, sys
+from realm.methods import METHODS, Method
+METHODS["glad"] = Method("glad", "GLAD", "trained on GLAD labels", "glad")
+from realm.cli.main import main
+results = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["realm", *words]
+    out, error, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    results.append([code, out.getvalue(), error.getvalue()])
+print(json.dumps(results))
+"""
+
+
+def with_row(*commands: list[object]) -> list[tuple[int, str, str]]:
+    """What each command does in a process whose table of methods has the row `glad`."""
+    words = json.dumps([[str(word) for word in command] for command in commands])
+    wide = {**os.environ, "COLUMNS": "250"}  # help is not wrapped
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_ROW, words], capture_output=True, text=True, timeout=300, env=wide
+    )
+    assert done.returncode == 0, done.stderr
+    return [tuple(result) for result in json.loads(done.stdout.splitlines()[-1])]
+
+
+def test_one_row_reaches_every_command(tmp_path: Path, tiny_model) -> None:
+    labels, test, run, compared = (tmp_path / name for name in ("labels.csv", "test.csv", "run", "compared"))
+    write_table(crowd(40, (0.9, 0.8, 0.6)), labels)
+    crowd(20, seed=5).to_pandas()[["item", "text", "gold"]].drop_duplicates().to_csv(test, index=False)
+    model = ["--model", tiny_model("bert"), "--steps", 2]
+    results = with_row(
+        ["train", "--help"],
+        ["compare", "--help"],
+        ["check", labels, "--json"],
+        ["train", labels, *model, "--method", "glad", "--output", run],
+        ["compare", labels, "--test", test, *model, "--methods", "noisy,glad", "--seeds", 1, "--output", compared],
+        ["train", labels, *model, "--method", "magic", "--output", tmp_path / "none"],
+    )
+    assert [code for code, _, _ in results] == [0, 0, 0, 0, 0, 2], results
+    train_help, compare_help, check, _, _, refused = results
+    assert "glad" in train_help[1] and "glad" in compare_help[1]
+    verdicts = {verdict["name"]: verdict["applies"] for verdict in json.loads(check[1])["methods"]}
+    assert list(verdicts) == [*METHODS, "glad"] and verdicts["glad"] == "yes"
+    assert "glad (trained on GLAD labels)" in (run / "report.html").read_text()
+    comparison = json.loads((compared / "results.json").read_text())
+    assert [entry["method"] for entry in comparison["methods"]] == ["noisy", "glad"]
+    assert "must be one of realm, noisy, majority, dawid-skene, oracle, glad" in refused[2]
+
+
+def test_a_row_says_which_labels_are_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RealmError, match="`method=glad`: must be one of"):
+        check_values(Settings(method="glad"))
+    monkeypatch.setitem(METHODS, "glad", GLAD)
+    check_values(Settings(method="glad"))
+    table = crowd(60, (0.9, 0.6, 0.4))
+    trained_on = training_labels(table, "glad").annotations
+    assert trained_on.n_annotations == table.n_items and trained_on.annotators == ("aggregate",)
+    assert (trained_on.label == aggregate(table, "glad").labels).all()
+
+
+def test_what_the_rows_need_and_learn() -> None:
+    assert [name for name, method in METHODS.items() if method.learns_expertise] == ["realm"]
+    assert [name for name, method in METHODS.items() if method.needs_gold] == ["oracle"]
+    assert [method.aggregator for method in METHODS.values()] == [None, None, "majority", "dawid-skene", None]
+    assert all(name == method.name for name, method in METHODS.items())
