@@ -132,8 +132,7 @@ def save_gradient(made: RowTrainer, items: int, path: Path) -> None:
 
 def save_our_gradient(made: Any, items: int, path: Path) -> None:
     """The same of a `RealmTrainer`, through its own collator and, where layers are frozen, its cache."""
-    from realm.training.collator import Collator
-    from realm.training.sampler import ItemGroup
+    from realm.training.batches import Collator, ItemGroup
 
     table, model = made.labels.annotations, made.model.eval()
     collate = Collator(made.scorer, made.encoded, table, made._cache("train"))

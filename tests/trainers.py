@@ -35,18 +35,21 @@ def trainer(
     *,
     double: bool = False,
     test: Annotations | None = None,
+    channel=None,
+    prior=None,
     **settings,
 ) -> RealmTrainer:
     """A trainer that prints nothing; `double` computes in float64."""
     chosen = config(folder, **settings)
+    more = {"test": test, "channel": channel, "prior": prior}
     if double:
         torch.manual_seed(chosen.seed)
         wanted = {"answers": chosen.answers, "scorer": chosen.scorer, "max_length": chosen.max_length}
-        made = RealmTrainer(load_scorer(model, annotations.items, **wanted).double(), annotations, chosen, test=test)
+        made = RealmTrainer(load_scorer(model, annotations.items, **wanted).double(), annotations, chosen, **more)
         made.model.double()
         keep_double(made.model)
     else:
-        made = RealmTrainer(model, annotations, chosen, test=test)
+        made = RealmTrainer(model, annotations, chosen, **more)
     made.remove_callback(PrinterCallback)
     return made
 

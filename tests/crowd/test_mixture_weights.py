@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from realm.crowd.mixture_weights import EDGE, ExpertiseRecord, solve
+from realm.crowd.mixture_weights import EDGE, solve
 from realm.errors import RealmError
 
 
@@ -55,18 +55,10 @@ def test_a_prior_below_one_is_refused():
         solve([0.5], 0.5, [0], 1, prior=(0.5, 1.0))
 
 
-def test_the_record_counts_each_annotation_once_with_its_latest_p():
-    options, annotator, task = [2, 2, 3, 2], [0, 0, 1, 1], [0, 0, 0, 1]
-    record = ExpertiseRecord(options, annotator, task, (3, 2), prior=(2.0, 2.0))
-    np.testing.assert_allclose(record.solve(), 0.5)
-    record.update([0, 2], [0.9, 0.2])
-    record.update([1], [0.8])
-    record.update([0], [0.1])
-    found = record.solve()
-    assert found.shape == (3, 2)
-    assert found[0, 0] == pytest.approx(solve([0.1, 0.8], 1 / 2, [0, 0], 1, prior=(2.0, 2.0))[0])
-    assert found[1, 0] == pytest.approx(solve([0.2], 1 / 3, [0], 1, prior=(2.0, 2.0))[0])
-    np.testing.assert_allclose(found[[0, 1, 2, 2], [1, 1, 0, 1]], 0.5, err_msg="nothing recorded, nothing learned")
+def test_a_weight_counts_an_annotation_as_often():
+    weighted = solve([0.9, 0.2, 0.6], 0.5, [0, 0, 0], 1, weight=[2.0, 1.0, 3.0])
+    repeated = solve([0.9, 0.9, 0.2, 0.6, 0.6, 0.6], 0.5, [0] * 6, 1)
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
 
 
 def test_p_recorded_before_training_tells_a_guesser_from_an_expert():
@@ -75,8 +67,6 @@ def test_p_recorded_before_training_tells_a_guesser_from_an_expert():
     truth_p = rng.beta(6, 1, n)
     expert = np.where(rng.random(n) < truth_p, truth_p, 1 - truth_p)
     guesser = np.where(rng.random(n) < 0.5, truth_p, 1 - truth_p)
-    record = ExpertiseRecord(np.full(2 * n, 2), np.repeat([0, 1], n), np.zeros(2 * n), (2, 1))
-    record.update(np.arange(2 * n), np.concatenate([expert, guesser]))
-    beta = record.solve()[:, 0]
+    beta = solve(np.concatenate([expert, guesser]), 0.5, np.repeat([0, 1], n), 2)
     assert beta[0] > 0.9
     assert beta[1] < 0.2

@@ -168,7 +168,7 @@ def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli
     assert {"rng_state_0.pth", "rng_state_1.pth"} <= states, "two processes took part"
     code, _, error = realm_cli(*words, tmp_path / "one")
     assert code == 0, error
-    one, two = (load_file(tmp_path / run / "trajectory.safetensors")["omega"] for run in ("one", "two"))
+    one, two = (load_file(tmp_path / run / "trajectory.safetensors")["expertise_trained"] for run in ("one", "two"))
     assert len(one) == 5
     np.testing.assert_allclose(two, one, atol=1e-5)
     tables = [pd.read_csv(tmp_path / run / "expertise.csv") for run in ("one", "two")]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from realm.training.sampler import EffectiveBatchSampler
+from realm.training.batches import EffectiveBatchSampler
 from tests.tiny import crowd
 from tests.trainers import trainer, trajectory
 
@@ -52,8 +52,7 @@ def test_five_annotators_of_an_item_equal_five_forwards(kind, tiny_model, tmp_pa
     (-model(**batch).sum() / 40).backward()
     shared = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    from realm.training.collator import Collator
-    from realm.training.sampler import ItemGroup
+    from realm.training.batches import Collator, ItemGroup
 
     collate = Collator(made.scorer, made.encoded, made.labels.annotations)
     for index in range(table.n_annotations):
@@ -226,11 +225,11 @@ def test_an_annotator_absent_from_a_batch_does_not_move(tiny_model, tmp_path) ->
 
 
 def test_masked_adam_equals_adamw_where_everyone_is_touched() -> None:
-    from realm.training.optimizer import ExpertiseAdamW
+    from realm.training.optimizer import MaskedAdamW
 
     torch.manual_seed(0)
     one, other = (torch.nn.Parameter(torch.zeros(5, 2, dtype=torch.float64)) for _ in range(2))
-    ours = ExpertiseAdamW(
+    ours = MaskedAdamW(
         [{"params": [one], "masked": True}], lambda: torch.ones(5, 2, dtype=torch.bool), lr=0.1, weight_decay=0.0
     )
     theirs = torch.optim.AdamW([other], lr=0.1, weight_decay=0.0)
@@ -262,13 +261,13 @@ def test_expertise_is_left_out_of_clipping(tiny_model, tmp_path) -> None:
 
 def test_momentum_fades_while_an_entry_is_away() -> None:
     """An entry's gradients, each weighted by 0.9 to the power of the steps since, over the root of the mean square."""
-    from realm.training.optimizer import ExpertiseAdamW
+    from realm.training.optimizer import MaskedAdamW
 
     omega = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
     present = [True, False, False, True, True, *[False] * 200, True]
     said = [1.0, 0.0, 0.0, -0.5, 2.0, *[0.0] * 200, 0.25]
     steps = iter(present)
-    optimizer = ExpertiseAdamW(
+    optimizer = MaskedAdamW(
         [{"params": [omega], "masked": True}], lambda: torch.tensor([next(steps)]), lr=0.1, weight_decay=0.0, eps=0.0,
         betas=(0.9, 0.999),
     )  # fmt: skip

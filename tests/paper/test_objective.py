@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm.channels import IdentityChannel, MixtureChannel
+from realm.channels import IdentityChannel, ItemScores, Observed, UniformChannel
+from realm.objectives import OBJECTIVES
 from realm.scorers.vocabulary import masked_log_softmax
 from tests.tiny import crowd
 from tests.trainers import trainer
@@ -21,14 +22,22 @@ def arrays(*values):
     return tuple(torch.tensor(value) for value in values)
 
 
+def likelihood(channel, log_probs, counts, item, annotator, task, label, objective="paper"):
+    """Terms of the log-likelihood of these annotations."""
+    observed = Observed(item, annotator, task, label, torch.ones(len(item), dtype=log_probs.dtype))
+    return OBJECTIVES[objective].log_likelihood(log_probs, channel(ItemScores(log_probs, counts), observed), observed)
+
+
 def test_the_loss_against_a_table_computed_by_hand() -> None:
     # beta = 0.8 and 0.25; P = (0.7, 0.2, 0.1) at K=3 and (0.6, 0.4) at K=2.
-    channel = MixtureChannel(annotators=2).double()
+    channel = UniformChannel(annotators=2).double()
     with torch.no_grad():
         channel.omega[:, 0] = torch.tensor([math.log(4.0), math.log(1 / 3)], dtype=torch.float64)
     log_probs = torch.tensor([[0.7, 0.2, 0.1], [0.6, 0.4, 0.0]], dtype=torch.float64).log()
     item, annotator, label = arrays([0, 0, 1, 1], [0, 1, 0, 1], [0, 2, 1, 0])
-    found = channel(log_probs, torch.tensor([3, 2]), item, annotator, torch.zeros(4, dtype=torch.long), label).exp()
+    found = likelihood(
+        channel, log_probs, torch.tensor([3, 2]), item, annotator, torch.zeros(4, dtype=torch.long), label
+    ).exp()
     by_hand = [
         0.8 * 0.7 + 0.2 / 3,  # 0.6266667
         0.25 * 0.1 + 0.75 / 3,  # 0.275
@@ -48,10 +57,10 @@ def test_sure_annotators_give_cross_entropy_in_value_and_gradient() -> None:
     counts = torch.tensor([4, 4, 3, 2, 4, 3])
     item, annotator, label = arrays([0, 0, 1, 2, 3, 4, 5], [0, 1, 1, 0, 1, 0, 1], [3, 0, 2, 1, 1, 0, 2])
     task = torch.zeros(7, dtype=torch.long)
-    mixture = MixtureChannel(annotators=2, start=50.0).double()
+    mixture = UniformChannel(annotators=2, start=50.0).double()
     results = []
     for channel in (mixture, IdentityChannel()):
-        loss = -channel(masked_log_softmax(logits, counts), counts, item, annotator, task, label).mean()
+        loss = -likelihood(channel, masked_log_softmax(logits, counts), counts, item, annotator, task, label).mean()
         (gradient,) = torch.autograd.grad(loss, logits)
         results.append((loss.detach(), gradient))
     expected = torch.stack(
@@ -102,22 +111,22 @@ def test_gradients_against_finite_differences(kind: str, tiny_model, tmp_path) -
 def test_labels_of_an_item_sum_to_one_and_stay_finite(omega, k, wide, sharp, seed) -> None:
     generator = torch.Generator().manual_seed(seed)
     logits = sharp * torch.randn(1, k + wide, generator=generator, dtype=torch.float64)
-    channel = MixtureChannel(annotators=1, start=omega).double()
+    channel = UniformChannel(annotators=1, start=omega).double()
     counts = torch.tensor([k])
     log_probs = masked_log_softmax(logits.requires_grad_(), counts)
     zeros = torch.zeros(k, dtype=torch.long)
-    likelihood = channel(log_probs, counts, zeros, zeros, zeros, torch.arange(k))
-    assert torch.isfinite(likelihood).all()
-    assert float(likelihood.exp().sum()) == pytest.approx(1.0, abs=1e-9)
-    likelihood.sum().backward()
+    terms = likelihood(channel, log_probs, counts, zeros, zeros, zeros, torch.arange(k))
+    assert torch.isfinite(terms).all()
+    assert float(terms.detach().exp().sum()) == pytest.approx(1.0, abs=1e-9)
+    terms.sum().backward()
     assert torch.isfinite(logits.grad).all() and torch.isfinite(channel.omega.grad).all()
 
 
 def test_a_probability_of_zero_is_finite() -> None:
-    channel = MixtureChannel(annotators=1, start=1e4)
+    channel = UniformChannel(annotators=1, start=1e4)
     log_probs = torch.tensor([[0.0, float("-inf")]])
     zero = torch.tensor([0])
-    assert torch.isfinite(channel(log_probs, torch.tensor([2]), zero, zero, zero, torch.tensor([1]))).all()
+    assert torch.isfinite(likelihood(channel, log_probs, torch.tensor([2]), zero, zero, zero, torch.tensor([1]))).all()
 
 
 def test_mixed_k_in_one_batch_equals_tasks_run_apart(tiny_model, tmp_path) -> None:
@@ -147,7 +156,7 @@ def test_mixed_k_in_one_batch_equals_tasks_run_apart(tiny_model, tmp_path) -> No
 
 def test_the_matrix_with_one_task_equals_the_scalar() -> None:
     torch.manual_seed(0)
-    scalar, matrix = MixtureChannel(annotators=3), MixtureChannel(annotators=3, tasks=4)
+    scalar, matrix = UniformChannel(annotators=3), UniformChannel(annotators=3, tasks=4)
     with torch.no_grad():
         scalar.omega.copy_(torch.randn(3, 1))
         matrix.omega.copy_(torch.randn(3, 4))
@@ -155,8 +164,8 @@ def test_the_matrix_with_one_task_equals_the_scalar() -> None:
     log_probs = torch.randn(5, 3).log_softmax(1)
     counts = torch.full((5,), 3)
     item, annotator, label = arrays([0, 1, 2, 3, 4], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1])
-    one = scalar(log_probs, counts, item, annotator, torch.zeros(5, dtype=torch.long), label)
-    other = matrix(log_probs, counts, item, annotator, torch.full((5,), 2), label)
+    one = likelihood(scalar, log_probs, counts, item, annotator, torch.zeros(5, dtype=torch.long), label)
+    other = likelihood(matrix, log_probs, counts, item, annotator, torch.full((5,), 2), label)
     torch.testing.assert_close(one, other)
 
 

@@ -78,7 +78,8 @@ def write_run(
         write_tensors(folder / "channel.safetensors", omega=omega[order].astype(np.float32))
         if trajectory is not None:
             steps = 10 * np.arange(len(trajectory))
-            write_tensors(folder / "trajectory.safetensors", steps=steps, omega=trajectory[:, order].astype(np.float32))
+            expertise = 1 / (1 + np.exp(-trajectory[:, order]))
+            write_tensors(folder / "trajectory.safetensors", steps=steps, expertise_trained=expertise)
     write_tensors(folder / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
     write_csv(table(annotations, found, trained=trained), folder / "expertise.csv")
     write_csv(labels_table(annotations, found.posterior), folder / "labels.csv")

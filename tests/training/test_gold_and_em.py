@@ -87,7 +87,7 @@ def test_gold_is_learnt_by_the_model_and_stands_for_p_in_the_channel(tiny_model,
     made = trainer(tiny_model("bert"), replace(table, gold=gold), tmp_path, double=True, use_gold=True)
     model: RealmModel = made.model.eval()
     batch = next(iter(made.get_train_dataloader()))
-    assert int(made._get_num_items_in_batch([batch], torch.device("cpu"))) == table.n_annotations + 3
+    assert made.model.count(batch) == table.n_annotations + 3
     found = model(**batch).exp()
     log_probs = model.scorer(batch)
     beta = model.channel.omega.sigmoid()[:, 0]
@@ -149,13 +149,15 @@ def test_the_em_update_starts_from_an_earlier_estimate_and_weighs_it_by_its_inte
         {"annotator": who, "task": table.tasks[0].name, "expertise": 0.9, "accuracy": 0.925, "low": low, "high": high}
         for who, low, high in (("w0", 0.92, 0.93), ("w1", 0.6, 0.99))
     ]
-    made = trainer(tiny_model("bert"), table, tmp_path, expertise_update="em", max_steps=3)
-    made.carry_in(pd.DataFrame(rows))
+    made = trainer(tiny_model("bert"), table, tmp_path, expertise_update="em", max_steps=3, prior=pd.DataFrame(rows))
     made.train()
     beta = dict(zip(table.annotators, made.channel.expertise()[:, 0].tolist(), strict=True))
     assert beta["w0"] == pytest.approx(0.9, abs=0.01) and beta["w1"] > beta["w2"]
-    made._solver.record.update(np.arange(60), np.full(60, 0.05))  # a model that doubts every label
-    beta = dict(zip(table.annotators, made._solver.record.solve()[:, 0].tolist(), strict=True))
+    doubt = torch.full((60, 4), 0.95 / 3, dtype=torch.float64)  # a model that doubts every label
+    doubt[torch.arange(60), torch.from_numpy(table.label).long()] = 0.05
+    made._closed_form.observe(torch.arange(60), doubt.log())
+    made._closed_form.on_step_end(made.args, None, None)
+    beta = dict(zip(table.annotators, made.channel.expertise()[:, 0].tolist(), strict=True))
     assert beta["w0"] > 0.85 > beta["w1"] > beta["w2"]
 
 
@@ -233,11 +235,12 @@ def test_an_expert_stays_one_whatever_an_earlier_run_said(tiny_model, tmp_path) 
     made = trainer(tiny_model("bert"), crowd(20), tmp_path, max_steps=1, experts=[crowd(20).annotators[0]])
     made.train()
     prior = made.expertise().assign(expertise=0.3, accuracy=0.475, low=0.4, high=0.55)
-    made.carry_in(prior)
+    made = trainer(tiny_model("bert"), crowd(20), tmp_path, max_steps=1, experts=[crowd(20).annotators[0]], prior=prior)
+    made.train()
     assert made.expertise().set_index("annotator").loc[crowd(20).annotators[0], "expertise"] == pytest.approx(0.999)
     assert any("knows 3 of the 3 annotators" in warning for warning in made.warnings)
     with pytest.raises(RealmError, match="lacks expertise"):
-        made.carry_in(prior.drop(columns="expertise"))
+        trainer(tiny_model("bert"), crowd(20), tmp_path, prior=prior.drop(columns="expertise"))
 
 
 def test_em_leaves_those_it_has_not_met_where_they_started(tiny_model, tmp_path) -> None:
@@ -256,8 +259,7 @@ def test_an_earlier_estimate_is_carried_in(tiny_model, tmp_path) -> None:
     made = trainer(tiny_model("bert"), table, tmp_path, max_steps=1)
     made.train()
     prior = made.expertise().assign(expertise=[0.9, 0.1, 0.5], accuracy=[0.92, 0.3, 0.6])
-    again = trainer(tiny_model("bert"), table, tmp_path, max_steps=1)
-    again.carry_in(prior)
+    again = trainer(tiny_model("bert"), table, tmp_path, max_steps=1, prior=prior)
     expected = dict(zip(prior["annotator"], [0.9, 0.1, 0.5], strict=True))
     for row, name in enumerate(table.annotators):
         assert float(again.channel.expertise()[row, 0]) == pytest.approx(expected[name], abs=1e-4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realm.channels import IdentityChannel
+from realm.channels import CHANNELS, IdentityChannel
 from realm.training import RealmTrainer
 from tests.tiny import crowd, save_tiny
 from tests.trainers import trainer
@@ -58,15 +58,17 @@ def test_realm_ranks_the_annotators_and_recovers_the_ratio_of_their_expertise(ru
         assert table["accuracy"].idxmax() == "w0" and (table["scale"] == "relative").all()
 
 
+class Ignorant(IdentityChannel):
+    """What `realm` would be if it took every label for the truth."""
+
+    @classmethod
+    def from_annotations(cls, annotations, start=0.0):
+        return cls()
+
+
 def test_the_margin_is_the_channels_doing(model, tmp_path, monkeypatch) -> None:
     """With the identity channel in place of the mixture, `realm` is no better than noisy: the margins above fail."""
-    import realm.methods as methods
-
-    class Ignorant(IdentityChannel):
-        def __init__(self, *sizes) -> None:
-            super().__init__()
-
-    monkeypatch.setattr(methods, "MixtureChannel", Ignorant)
+    monkeypatch.setitem(CHANNELS, "uniform", Ignorant)
     without, _ = accuracy(model, tmp_path, 0, "realm")
     noisy, _ = accuracy(model, tmp_path, 0, "noisy")
     assert without == noisy

@@ -13,9 +13,8 @@ import torch
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.training import RealmConfig, RealmTrainer
-from realm.training.collator import Collator
+from realm.training.batches import Collator, ItemGroup
 from realm.training.labels import training_labels
-from realm.training.sampler import ItemGroup
 from realm.training.sharding import check, check_deepspeed
 from tests.tiny import crowd
 from tests.trainers import config, trainer
@@ -146,5 +145,5 @@ def test_a_rank_with_nothing_to_do_counts_no_gold(tiny_model, tmp_path) -> None:
     collator = Collator(made.scorer, made.encoded, made.labels.annotations)
     nothing = np.empty(0, dtype=np.int64)
     batch = collator([ItemGroup(0, nothing, idle=True)])
-    assert batch["gold"].tolist() == [-1] and int(made._get_num_items_in_batch([batch], torch.device("cpu"))) == 0
+    assert batch["gold"].tolist() == [-1] and made.model.count(batch) == 0
     assert collator([ItemGroup(0, nothing)])["gold"].tolist() == [int(made.annotations.gold[0])]

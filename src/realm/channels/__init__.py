@@ -1,7 +1,26 @@
-"""How an annotator turns the true label into the label they give. Knows nothing of text."""
+"""How an annotator turns the true label into the label they give, one file per channel. Knows nothing of text."""
 
-from realm.channels.base import Channel
+from realm.channels.base import Channel, ItemScores, Observed
+from realm.channels.confusion import ConfusionChannel
+from realm.channels.habit import HabitChannel
 from realm.channels.identity import IdentityChannel
-from realm.channels.uniform import MixtureChannel
+from realm.channels.uniform import UniformChannel
 
-__all__ = ["Channel", "IdentityChannel", "MixtureChannel"]
+CHANNELS: dict[str, type[Channel]] = {
+    "identity": IdentityChannel,
+    "uniform": UniformChannel,
+    "habit": HabitChannel,
+    "confusion": ConfusionChannel,
+}
+"""The channels that settings can name."""
+
+__all__ = [
+    "CHANNELS",
+    "Channel",
+    "ConfusionChannel",
+    "HabitChannel",
+    "IdentityChannel",
+    "ItemScores",
+    "Observed",
+    "UniformChannel",
+]

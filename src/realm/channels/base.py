@@ -1,25 +1,186 @@
-"""What a channel is: how an annotator turns the true label into the label they give."""
+"""`Channel`: how an annotator turns the true label into the label they give, as evidence for every option."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
+from realm.data import Annotations
+from realm.errors import RealmError
 
-class Channel(nn.Module, ABC):
-    """Log-likelihood of each annotation, given the items' log-probabilities.
 
-    | input | shape | meaning |
+@dataclass(frozen=True)
+class ItemScores:
+    """What the model says of the items of a batch.
+
+    | field | shape | meaning |
     |---|---|---|
     | log_probs | (items, K) | log P(option given prompt), -inf beyond an item's own options |
     | option_counts | (items,) | K of each item |
-    | item | (annotations,) | row of `log_probs` |
-    | annotator, task, label | (annotations,) | who, in which task, said which option |
-    | returns | (annotations,) | log P(label given prompt, annotator, task) |
+    | hidden | (items, width) or None | the state that the answer is read from, for a channel that `needs_hidden` |
     """
 
+    log_probs: Tensor
+    option_counts: Tensor
+    hidden: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The annotations of a batch, one entry each: (annotations,).
+
+    `item` is a row of `ItemScores`, `label` an index into the item's own options, `weight` 1 unless the table says
+    otherwise.
+    """
+
+    item: Tensor
+    annotator: Tensor
+    task: Tensor
+    label: Tensor
+    weight: Tensor
+
+    @classmethod
+    def of(cls, annotations: Annotations, indices: npt.NDArray[np.integer] | None = None) -> Observed:
+        """Annotations of a table (all, or those at `indices`); `item` is then the row of the table's own items."""
+        chosen = np.arange(annotations.n_annotations) if indices is None else indices
+        item = annotations.item[chosen]
+        integers = (item, annotations.annotator[chosen], annotations.item_tasks[item], annotations.label[chosen])
+        weight = np.ones(len(chosen)) if annotations.weight is None else annotations.weight[chosen]
+        columns = [torch.from_numpy(values.astype(np.int64)) for values in integers]
+        return cls(*columns, weight=torch.from_numpy(weight.astype(np.float32)))  # type: ignore[misc]
+
+
+class Channel(nn.Module, ABC):
+    """Evidence for every option of an annotation's item: E[a, k] = log P(label of a | option k is true).
+
+    A channel is one file: a subclass with `evidence`, and whatever of the rest it needs. Its parameters are trained,
+    saved and resumed with the model's. A parameter of shape (annotators, tasks, ...) belongs to annotators: the masked
+    optimiser leaves the entries of annotators alone who are not in the effective batch, and `pin` holds them.
+
+    | member | what it is for | default |
+    |---|---|---|
+    | `evidence(scores, observed)` | the formula, (annotations, K) | to be written |
+    | `needs_hidden` | whether `scores.hidden` is wanted | False |
+    | `log_prior(observed)` | each annotation's share of a log prior on the parameters | none |
+    | `start_from(expertise)` | begin at known expertise | refused |
+    | `update(scores, observed, prior)` | the closed-form update of `expertise_update="em"` | refused |
+    | `summary()` | columns (annotators, tasks) for the expertise table | none |
+    | `parameter_groups(rate)` | groups for the optimiser | every parameter, without weight decay |
+
+    | argument | meaning |
+    |---|---|
+    | annotators, tasks | the size of what is learned per annotator; 0 for a channel that learns nothing of them |
+    | shared_tasks | one value per annotator for all tasks |
+    """
+
+    needs_hidden = False
+
+    def __init__(self, annotators: int = 0, tasks: int = 1, shared_tasks: bool = False) -> None:
+        super().__init__()
+        self.tasks, self.shared_tasks = tasks, shared_tasks
+        self.touched = torch.zeros(annotators, 1 if shared_tasks else tasks, dtype=torch.bool)
+        self.pinned = torch.zeros(annotators, dtype=torch.bool)
+
+    @classmethod
+    def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
+        """The channel for a table: as many annotators and tasks as it has."""
+        return cls(annotations.n_annotators, len(annotations.tasks), **settings)
+
+    # ---------------------------------------------------------------- the formula
+
     @abstractmethod
-    def forward(
-        self, log_probs: Tensor, option_counts: Tensor, item: Tensor, annotator: Tensor, task: Tensor, label: Tensor
-    ) -> Tensor: ...
+    def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
+        """log P(label | option k is true) of every annotation and option. (annotations, K)
+
+        K is the width of `scores.log_probs`. Values beyond an item's own options are of no account but must not be NaN.
+        """
+
+    def forward(self, scores: ItemScores, observed: Observed) -> Tensor:
+        """`evidence`, noting during training whose parameters it used."""
+        if self.training and self.touched.numel():
+            self.touched = self.touched.to(observed.annotator.device)
+            self.touched[observed.annotator, self.column(observed.task)] = True
+        return self.evidence(scores, observed)
+
+    def column(self, task: Tensor) -> Tensor:
+        """The column that holds a task's parameters."""
+        return torch.zeros_like(task) if self.shared_tasks else task
+
+    def log_prior(self, observed: Observed) -> Tensor | None:
+        """A share for each annotation of the log prior on the parameters, (annotations,).
+
+        Shares that add up to the prior over an epoch (1/n of it for each of an annotator's n annotations) make the loss
+        independent of how batches are cut.
+        """
+        return None
+
+    # ---------------------------------------------------------------- parameters
+
+    def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
+        """Groups for the optimiser; `masked` ones move only where `touched` is true."""
+        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        owned = {id(parameter) for parameter in self._of_annotators()}
+        groups = [
+            {"params": [p for p in trained if (id(p) in owned) is masked], "masked": masked, "lr": learning_rate}
+            for masked in (True, False)
+        ]
+        return [{**group, "weight_decay": 0.0} for group in groups if group["params"]]
+
+    def _of_annotators(self) -> Iterator[nn.Parameter]:
+        for parameter in self.parameters():
+            if self.touched.numel() and parameter.shape[:2] == self.touched.shape:
+                yield parameter
+
+    def clear_touched(self) -> None:
+        self.touched.zero_()
+
+    def pin(self, rows: Sequence[int], expertise: float) -> None:
+        """Hold these annotators at this expertise: none of their parameters moves again."""
+        known = torch.full(self.touched.shape, float("nan"), dtype=torch.float64)
+        known[list(rows)] = expertise
+        self.start_from(known)
+        self.pinned[list(rows)] = True
+        for parameter in self._of_annotators():
+            if parameter.requires_grad:
+                parameter.register_hook(self._without_pinned)  # type: ignore[no-untyped-call]
+
+    def _without_pinned(self, gradient: Tensor) -> Tensor:
+        rows = self.pinned.to(gradient.device).view(-1, *[1] * (gradient.dim() - 1))
+        return gradient.masked_fill(rows, 0.0)
+
+    # ---------------------------------------------------------------- estimates in and out
+
+    def start_from(self, expertise: Tensor) -> None:
+        """Begin at these expertises, (annotators, tasks); entries that are NaN and pinned annotators stay."""
+        raise RealmError(f"{type(self).__name__} cannot start from known expertise: it has no `start_from`.")
+
+    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+        """Set the parameters to their most probable values, the items' P given.
+
+        `scores` holds one row per annotation as the model gave it before it was trained on it, and `observed.item`
+        counts these rows. `prior` is the Beta prior on expertise, numbers or (annotators * tasks,) each.
+        """
+        raise RealmError(
+            f"`expertise_update=em`: {type(self).__name__} has no closed-form update. Use `expertise_update=gradient`."
+        )
+
+    @classmethod
+    def can(cls, ability: str) -> bool:
+        """Whether the channel has a `start_from` or an `update` of its own."""
+        return getattr(cls, ability) is not getattr(Channel, ability)
+
+    def summary(self) -> dict[str, npt.NDArray[np.float64]]:
+        """What was learned of each annotator, as columns of the expertise table: name to (annotators, tasks)."""
+        return {}
+
+    def _per_task(self, values: Tensor) -> npt.NDArray[np.float64]:
+        """(annotators, columns) as (annotators, tasks)."""
+        full = values.detach().double().cpu().expand(len(values), self.tasks)
+        return np.asarray(full.numpy().copy())

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
+import torch
 from torch import Tensor
 
-from realm.channels.base import Channel
+from realm.channels.base import Channel, ItemScores, Observed
+from realm.data import Annotations
 
 
 class IdentityChannel(Channel):
-    """log P(label) = log P(y = label given prompt): cross-entropy over the restricted softmax.
+    """P(label = y | truth = k) = [y = k]: cross-entropy over the restricted softmax.
 
-    What `noisy`, `majority`, `dawid-skene` and `oracle` train with. It has no parameters.
+    What aggregated labels and gold are trained with; it has no parameters. Labels of one item that contradict each
+    other are impossible under it taken together, so it goes with the `paper` objective. Use `UniformChannel` instead
+    where annotators differ in quality.
 
     Example:
-        >>> import torch
-        >>> log_probs = torch.tensor([[0.8, 0.2]]).log()
+        >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
         >>> zero = torch.tensor([0])
-        >>> IdentityChannel()(log_probs, torch.tensor([2]), zero, zero, zero, zero).exp()
-        tensor([0.8000])
+        >>> IdentityChannel()(scores, Observed(zero, zero, zero, zero, torch.ones(1))).exp()
+        tensor([[1., 0.]])
     """
 
-    def forward(
-        self, log_probs: Tensor, option_counts: Tensor, item: Tensor, annotator: Tensor, task: Tensor, label: Tensor
-    ) -> Tensor:
-        return log_probs[item, label]
+    @classmethod
+    def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
+        return cls(**settings)
+
+    def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
+        options = torch.arange(scores.log_probs.shape[1], device=observed.label.device)
+        impossible = scores.log_probs.new_full((len(observed.label), len(options)), float("-inf"))
+        return impossible.masked_fill(options == observed.label[:, None], 0.0)

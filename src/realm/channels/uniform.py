@@ -1,79 +1,88 @@
-"""The channel of the paper: a mixture of the model's prediction and a uniform guess."""
+"""The channel of the paper: an annotator knows the answer with probability beta, and else guesses evenly."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from realm.channels.base import Channel
+from realm.channels.base import Channel, ItemScores, Observed
+from realm.crowd.mixture_weights import solve
+
+SURE = 1e-6
+"""Expertise is kept this far from 0 and 1 by the closed-form update, so that omega stays within +-14."""
 
 
-class MixtureChannel(Channel):
-    """P(label = y given Q, i, T) = beta P(y given Q) + (1 - beta) / K_Q, with beta = sigmoid(omega[i, T]).
+class UniformChannel(Channel):
+    """P(label = y | truth = k) = beta [y = k] + (1 - beta) / K_Q, with beta = sigmoid(omega[annotator, task]).
 
-    Equations 1 and 5 of the paper; `omega` is (annotators, tasks), one column where there is one task. In log space
-    `logaddexp(logsigmoid(w) + log p, logsigmoid(-w) - log K)`, finite for |w| up to 1e4 and p down to 0.
+    Equations 1 and 5 of the paper. In log space, finite for |omega| up to 1e4 and P down to 0. omega = +inf is
+    `IdentityChannel`. Use `HabitChannel` instead where annotators favour a label whatever the item says.
 
-    During training `touched` marks the entries of omega that the forwards since the last `clear_touched` used, so
-    that the optimiser leaves absent annotators alone.
-
-    | parameter | shape | meaning |
-    |---|---|---|
-    | annotators, tasks | | size of omega |
-    | start | | where omega starts; the paper does not say, 0 (beta = 0.5) is our assumption |
+    | argument | meaning |
+    |---|---|
+    | annotators, tasks | size of omega |
+    | start | where omega starts; the paper does not say, 0 (beta = 0.5) is our assumption |
+    | shared_tasks | one omega per annotator for all tasks |
 
     Example:
-        >>> channel = MixtureChannel(annotators=2, start=0.0)
-        >>> log_probs = torch.tensor([[0.8, 0.2]]).log()
+        >>> channel = UniformChannel(annotators=1, start=0.0)
+        >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
         >>> zero = torch.tensor([0])
-        >>> channel(log_probs, torch.tensor([2]), zero, zero, zero, zero).exp()  # 0.5 * 0.8 + 0.5 / 2
-        tensor([0.6500], grad_fn=<ExpBackward0>)
+        >>> channel(scores, Observed(zero, zero, zero, zero, torch.ones(1))).exp()  # 0.5 + 0.5 / 2 and 0.5 / 2
+        tensor([[0.7500, 0.2500]], grad_fn=<ExpBackward0>)
     """
 
-    def __init__(self, annotators: int, tasks: int = 1, start: float = 0.0) -> None:
-        super().__init__()
-        self.omega = nn.Parameter(torch.full((annotators, tasks), float(start)))
-        self.touched = torch.zeros(annotators, tasks, dtype=torch.bool)
-        self.pinned = torch.zeros(annotators, 1, dtype=torch.bool)
+    def __init__(self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False) -> None:
+        super().__init__(annotators, tasks, shared_tasks)
+        self.omega = nn.Parameter(torch.full(self.touched.shape, float(start)))
 
-    def forward(
-        self, log_probs: Tensor, option_counts: Tensor, item: Tensor, annotator: Tensor, task: Tensor, label: Tensor
-    ) -> Tensor:
-        if self.training:
-            self.touched = self.touched.to(annotator.device)
-            self.touched[annotator, task] = True
-        omega = self.omega[annotator, task]
-        log_guess = -option_counts[item].to(omega.dtype).log()
-        informed = logsigmoid(omega) + log_probs[item, label]
-        return torch.logaddexp(informed, logsigmoid(-omega) + log_guess)
+    def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
+        omega = self.omega[observed.annotator, self.column(observed.task)]
+        guess = logsigmoid(-omega) + self.log_guess(scores, observed)
+        right = torch.logaddexp(logsigmoid(omega), guess)
+        options = torch.arange(scores.log_probs.shape[1], device=omega.device)
+        return torch.where(options == observed.label[:, None], right[:, None], guess[:, None])
 
-    def pin(self, annotators: Sequence[int], expertise: float) -> None:
-        """Hold these annotators at this expertise: they are never moved."""
-        rows = torch.zeros(len(self.omega), 1, dtype=torch.bool)
-        rows[list(annotators)] = True
-        with torch.no_grad():
-            self.omega[rows[:, 0]] = math.log(expertise / (1 - expertise))
-        self.pinned = rows
-        omega: Any = self.omega
-        omega.register_hook(lambda gradient: gradient.masked_fill(rows.to(gradient.device), 0.0))
+    def log_guess(self, scores: ItemScores, observed: Observed) -> Tensor:
+        """log P(label | the annotator guesses). (annotations,)"""
+        return -scores.option_counts[observed.item].to(self.omega.dtype).log()
 
     @torch.no_grad()
-    def place(self, beta: Tensor) -> None:
-        """Start or go on from these expertises, (annotators, tasks); NaN and pinned annotators stay where they are."""
-        beta = beta.to(self.omega.device, torch.float64)
-        moved = beta.isfinite() & ~self.pinned.to(self.omega.device)
+    def start_from(self, expertise: Tensor) -> None:
+        beta = expertise.to(self.omega.device, torch.float64)
+        if self.shared_tasks:
+            beta = beta.nanmean(dim=1, keepdim=True)
+        moved = beta.isfinite() & ~self.pinned.to(beta.device)[:, None]
         omega = (beta.log() - (-beta).log1p()).to(self.omega.dtype)
         self.omega.copy_(torch.where(moved, omega, self.omega))
 
-    def clear_touched(self) -> None:
-        self.touched.zero_()
-
     @torch.no_grad()
+    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+        """Solve for every beta (the log-likelihood is concave in each); annotators not observed stay."""
+        p = scores.log_probs[observed.item, observed.label].exp().double()
+        guess = self.log_guess(scores, observed).exp().double()
+        pair = (observed.annotator * self.omega.shape[1] + self.column(observed.task)).numpy()
+        beta = solve(
+            p.numpy(),
+            guess.numpy(),
+            pair,
+            self.omega.numel(),
+            weight=observed.weight.double().numpy(),
+            prior=prior,
+            start=self.omega.double().sigmoid().reshape(-1).numpy(),
+        )
+        observed_pairs = np.bincount(pair, minlength=len(beta)) > 0
+        beta = np.where(observed_pairs, np.clip(beta, SURE, 1 - SURE), np.nan)
+        self.start_from(torch.from_numpy(beta).reshape(self.omega.shape))
+
     def expertise(self) -> Tensor:
         """beta = sigmoid(omega). (annotators, tasks)"""
-        return self.omega.detach().sigmoid().cpu()
+        return self.omega.detach().sigmoid().cpu().expand(-1, self.tasks)
+
+    def summary(self) -> dict[str, Any]:
+        return {"expertise_trained": self._per_task(self.omega.detach().sigmoid())}

@@ -56,9 +56,8 @@ def train(
     saving = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
     evaluating = {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
     config = training.config(output, disable_tqdm=not interactive(), **saving, **evaluating)
-    trainer = RealmTrainer(training.model, annotations, config, test=test_table)
-    if prior is not None:
-        trainer.carry_in(read_prior(prior))
+    earlier = None if prior is None else read_prior(prior)
+    trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier)
     for warning in trainer.warnings if trainer.is_world_process_zero() else []:
         note(f"note: {warning}")
     quiet_console(trainer)

@@ -130,8 +130,10 @@ class Comparison:
         figures: dict[str, Any] = {k: v for k, v in evaluate(self.test, scores).items() if isinstance(v, int | float)}
         # Expertise that was estimated on gold agrees with it, which says nothing.
         if trainer.channel is not None and self.annotations.gold is not None and not self.uses_gold:
-            figures["expertise_spearman"] = spearman_with_gold(table, trainer.estimate().beta)[0]
-            figures["expertise_trained_spearman"] = spearman_with_gold(table, trainer.channel.expertise().numpy())[0]
+            figures["expertise_spearman"] = spearman_with_gold(table, trainer.estimate().expertise)[0]
+            figures["expertise_trained_spearman"] = spearman_with_gold(
+                table, trainer.channel.summary()["expertise_trained"]
+            )[0]
         write_tensors(path.with_suffix(".safetensors"), log_probs=scores.log_probs.astype(np.float32))
         write_json(path, {"key": key, "figures": figures})
         self.say(f"{method}, seed {seed}: accuracy {figures['accuracy']:.4f}")

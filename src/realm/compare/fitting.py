@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from realm.channels import Channel, ItemScores, Observed
 from realm.compare.simulation import realised_accuracies
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -24,11 +25,17 @@ ENOUGH = 10
 """Annotations of items with gold that an annotator needs to be ranked."""
 
 
-def quiet_trainer(model: str, table: Annotations, config: RealmConfig, test: Annotations | None = None) -> RealmTrainer:
+def quiet_trainer(
+    model: str,
+    table: Annotations,
+    config: RealmConfig,
+    test: Annotations | None = None,
+    channel: Channel | None = None,
+) -> RealmTrainer:
     """A trainer that leaves the screen to the caller."""
     from transformers.trainer_callback import PrinterCallback
 
-    trainer = RealmTrainer(model, table, config, test=test)
+    trainer = RealmTrainer(model, table, config, test=test, channel=channel)
     trainer.remove_callback(PrinterCallback)
     return trainer
 
@@ -55,15 +62,12 @@ def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: An
         raise RealmError("settings cannot be chosen: the held-out items have no labels. Leave the choosing out.")
     scores = score(trainer.scorer, trainer.scorer.encode(held_out.items))
     with torch.no_grad():
-        channel = trainer.labels.channel.eval().cpu()
-        likelihood = channel(
-            torch.from_numpy(scores.log_probs).float(),
-            torch.from_numpy(held_out.option_counts.astype(np.int64)),
-            torch.from_numpy(labels.item.astype(np.int64)),
-            torch.from_numpy(labels.annotator.astype(np.int64)),
-            torch.from_numpy(held_out.item_tasks[labels.item].astype(np.int64)),
-            torch.from_numpy(labels.label.astype(np.int64)),
-        )
+        channel = trainer.model.channel.eval().cpu()
+        observed = Observed.of(labels)
+        log_probs = torch.from_numpy(scores.log_probs).float()
+        counts = torch.from_numpy(held_out.option_counts.astype(np.int64))
+        evidence = channel(ItemScores(log_probs, counts), observed)
+        likelihood = (log_probs[observed.item] + evidence).logsumexp(dim=1)
     return float(likelihood.mean())
 
 

@@ -257,15 +257,15 @@ def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
 def table(
     annotations: Annotations,
     estimate: Estimate,
-    trained: npt.ArrayLike | None = None,
+    trained: Mapping[str, npt.ArrayLike] | None = None,
     probabilities: str | None = None,
 ) -> pd.DataFrame:
     """One row per annotator and task with annotations, the most accurate first within a task.
 
-    Columns: annotator, task, expertise (re-estimated), expertise_trained (sigma(omega), where `trained` (annotators,
-    tasks) is given), accuracy, low, high, annotations, agreement (share of the labels that are the posterior's),
-    verdict, scale (`absolute`, or `relative` with mostly one label per item), and `probabilities` as given (`in-sample`
-    or `out of fold`: what the model's P was when it judged them).
+    Columns: annotator, task, expertise (re-estimated), what the channel learned (`trained`: name to (annotators,
+    tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement (share of the labels that are the
+    posterior's), verdict, scale (`absolute`, or `relative` with mostly one label per item), and `probabilities` as
+    given (`in-sample` or `out of fold`: what the model's P was when it judged them).
     """
     import pandas as pd
 
@@ -278,8 +278,8 @@ def table(
         "task": np.array([t.name for t in annotations.tasks], dtype=object)[task],
         "expertise": estimate.expertise[person, task],
     }
-    if trained is not None:
-        columns["expertise_trained"] = np.asarray(trained, np.float64).reshape(estimate.annotations.shape)[person, task]
+    for name, values in (trained or {}).items():
+        columns[name] = np.asarray(values, np.float64).reshape(estimate.annotations.shape)[person, task]
     columns |= {
         "accuracy": estimate.accuracy[person, task],
         "low": estimate.low[person, task],

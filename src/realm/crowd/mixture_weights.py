@@ -30,6 +30,7 @@ def solve(
     pair: npt.ArrayLike,
     n_pairs: int,
     *,
+    weight: npt.ArrayLike = 1.0,
     prior: tuple[npt.ArrayLike, npt.ArrayLike] = PRIOR,
     start: npt.ArrayLike | None = None,
     tol: float = 1e-9,
@@ -42,6 +43,7 @@ def solve(
     | p | (annotations,) | P(label|Q) of each annotation, recorded before it was trained on |
     | guess | (annotations,) or scalar | P(label) under the guess: 1/K of its item, or a habit's share of the label |
     | pair | (annotations,) | the (annotator, task) pair that gave it, from 0 |
+    | weight | (annotations,) or scalar | how much each annotation counts |
     | prior | two numbers or (n_pairs,) each | the Beta's a and b, 1 or more |
     | start | (n_pairs,) | betas to start from |
 
@@ -58,13 +60,14 @@ def solve(
     pairs = np.asarray(pair, dtype=np.int64)
     guesses = np.broadcast_to(np.asarray(guess, np.float64), pairs.shape)
     gain = np.asarray(p, np.float64) - guesses
+    weights = np.broadcast_to(np.asarray(weight, np.float64), pairs.shape)
     low, high = np.full(n_pairs, EDGE), np.full(n_pairs, 1 - EDGE)
     beta = np.full(n_pairs, 0.5) if start is None else np.clip(np.asarray(start, np.float64), 2 * EDGE, 1 - 2 * EDGE)
     for _ in range(max_iter):
         slope = gain / np.maximum(guesses + beta[pairs] * gain, 1e-12)
-        first = np.bincount(pairs, slope, minlength=n_pairs) + right / beta - wrong / (1 - beta)
+        first = np.bincount(pairs, weights * slope, minlength=n_pairs) + right / beta - wrong / (1 - beta)
         bend = right / beta**2 + wrong / (1 - beta) ** 2
-        bend += np.bincount(pairs, slope**2, minlength=n_pairs)
+        bend += np.bincount(pairs, weights * slope**2, minlength=n_pairs)
         low, high = np.where(first >= 0, beta, low), np.where(first <= 0, beta, high)
         step = beta + first / np.maximum(bend, 1e-12)
         step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
@@ -73,61 +76,3 @@ def solve(
         if moved < tol:
             break
     return beta
-
-
-class ExpertiseRecord:
-    """The last p of every annotation and the betas that follow from them: what `--expertise-update em` keeps.
-
-    Call `update` with the p of a batch as the forward pass gave them, before the optimiser's step, then `solve`.
-    Annotations not met yet say nothing: a beta starts at the prior's mode and moves as its annotator's labels arrive.
-
-    | argument | shape | meaning |
-    |---|---|---|
-    | options | (annotations,) | K of each annotation's item |
-    | annotator, task | (annotations,) | indices |
-    | shape | | (annotators, tasks) |
-    """
-
-    def __init__(
-        self,
-        options: npt.ArrayLike,
-        annotator: npt.ArrayLike,
-        task: npt.ArrayLike,
-        shape: tuple[int, int],
-        prior: tuple[float, float] = PRIOR,
-    ) -> None:
-        self.shape = shape
-        self.prior: tuple[npt.ArrayLike, npt.ArrayLike] = prior
-        self._cell: Indices = np.asarray(annotator, np.int64) * shape[1] + np.asarray(task, np.int64)
-        self._guess: Floats = 1.0 / np.asarray(options, np.float64)
-        self.p: Floats = np.full(len(self._cell), np.nan)
-        self.beta: Floats = np.full(shape, _mode(prior))
-
-    def update(self, indices: npt.ArrayLike, p: npt.ArrayLike) -> None:
-        """Record p = P(label|Q) of these annotations, replacing what was recorded for them. Shapes (n,)."""
-        self.p[np.asarray(indices, np.int64)] = np.asarray(p, np.float64)
-
-    def met(self) -> npt.NDArray[np.bool_]:
-        """Whose p is recorded. Shape (annotators, tasks)."""
-        recorded = self._cell[np.isfinite(self.p)]
-        found: npt.NDArray[np.bool_] = np.bincount(recorded, minlength=self.beta.size).reshape(self.shape) > 0
-        return found
-
-    def solve(self) -> Floats:
-        """The most probable betas given all that is recorded. Shape (annotators, tasks)."""
-        met = np.flatnonzero(np.isfinite(self.p))
-        beta = solve(
-            self.p[met],
-            self._guess[met],
-            self._cell[met],
-            self.beta.size,
-            prior=self.prior,
-            start=self.beta.reshape(-1),
-        )
-        self.beta = beta.reshape(self.shape)
-        return self.beta
-
-
-def _mode(prior: tuple[float, float]) -> float:
-    weight = prior[0] + prior[1] - 2
-    return (prior[0] - 1) / weight if weight > 0 else 0.5

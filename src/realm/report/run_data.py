@@ -198,8 +198,9 @@ def _trajectory(run: Run) -> Trajectory | None:
     if not path.is_file():
         return None
     stored = load_file(path)
-    expertise = 1 / (1 + np.exp(-stored["omega"].astype(np.float64)))
-    return Trajectory(stored["steps"].astype(np.int64), expertise)
+    if "expertise_trained" not in stored:
+        return None
+    return Trajectory(stored["steps"].astype(np.int64), stored["expertise_trained"].astype(np.float64))
 
 
 def renamed(data: RunData, names: dict[str, str]) -> RunData:

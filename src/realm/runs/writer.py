@@ -29,7 +29,7 @@ _LAYOUT = ("per_device_train_batch_size", "gradient_accumulation_steps")
 
 def describe(trainer: RealmTrainer) -> dict[str, Any]:
     """What `config.yaml` says of a run: it must be the same again for the run to be resumed."""
-    table, gold = trainer.labels_source, trainer.args.reads_gold
+    table, gold = trainer.annotations, trainer.args.reads_gold
     said: dict[str, Any] = {
         "realm": __version__,
         "model": trainer.model_name,
@@ -107,20 +107,20 @@ def write_results(trainer: RealmTrainer) -> None:
     from realm.crowd.estimate import table as expertise_table
     from realm.crowd.posterior import labels_table
     from realm.runs.spreadsheet import write_csv
+    from realm.training.saving import channel_state
 
     run = trainer.run
     run_folder.replace_folder(run / "model", lambda partial: _write_model(trainer, partial))
     write_json(run / run_folder.SCORER, _asked(trainer))
     if trainer.channel is not None:
-        omega = trainer.channel.omega.detach().float().cpu().numpy()
-        run_folder.write_tensors(run / checkpoints.CHANNEL, omega=omega)
+        run_folder.write_tensors(run / checkpoints.CHANNEL, **channel_state(trainer.channel))
         trainer._write_trajectory(run)
     log_probs = trainer.scores().log_probs
     run_folder.write_tensors(run / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
     write_table(trainer.annotations, run / "annotations.csv")
     write_json(run / run_folder.ANNOTATORS, list(trainer.annotations.annotators))
     estimate = trainer.estimate()
-    trained = None if trainer.channel is None else trainer.channel.expertise().double().numpy()
+    trained = {} if trainer.channel is None else trainer.channel.summary()
     said = trainer.probabilities
     write_csv(expertise_table(trainer.annotations, estimate, trained, said), run / "expertise.csv")
     write_csv(labels_table(trainer.annotations, estimate.posterior, said), run / "labels.csv")

@@ -63,6 +63,10 @@ class Scorer(nn.Module, ABC):
         """Log-probabilities over each item's options. (items, K)"""
 
     @abstractmethod
+    def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """`forward`, and the state that each item's answer is read from. (items, K), (items, width)"""
+
+    @abstractmethod
     def run_backbone(self, batch: Batch) -> Tensor:
         """The hidden states that scores are read from. (rows, tokens, width)"""
 

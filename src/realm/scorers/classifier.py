@@ -52,9 +52,19 @@ class ClassifierScorer(Scorer):
         logits: Tensor = self.backbone(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
         return logits
 
+    def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The hidden state is the mean of the last layer's over the item's tokens."""
+        self._use_trunk(batch)
+        mask = batch["attention_mask"]
+        output = self.backbone(input_ids=batch["input_ids"], attention_mask=mask, output_hidden_states=True)
+        states = output.hidden_states[-1] * mask[:, :, None]
+        return self._log_probs(output.logits, batch), states.sum(dim=1) / mask.sum(dim=1, keepdim=True)
+
     def forward(self, batch: Batch) -> Tensor:
         self._use_trunk(batch)
-        logits = self.run_backbone(batch)
+        return self._log_probs(self.run_backbone(batch), batch)
+
+    def _log_probs(self, logits: Tensor, batch: Batch) -> Tensor:
         logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         counts = batch["option_counts"]
         rows = self.row_starts[batch["item_tasks"]][:, None] + torch.arange(int(counts.max()), device=counts.device)

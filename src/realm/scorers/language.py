@@ -100,11 +100,21 @@ class LanguageScorer(Scorer):
         Options are numbered over the batch: item after item, each with its own options.
         """
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        if self.style.answers == "cloze":
+            raise RealmError(
+                "a channel that needs hidden states cannot be used with `answers=cloze`: no one state answers there. "
+                "Use `answers=letters`."
+            )
         self._use_trunk(batch)
+        states = self.answer_states(batch)
+        logits = self.head.rows(states, self._option_tokens(batch))
+        return masked_log_softmax(logits, batch["option_counts"]), states
+
+    def forward(self, batch: Batch) -> Tensor:
         if self.style.answers != "cloze":
-            logits = self.head.rows(self.answer_states(batch), self._option_tokens(batch))
-            return masked_log_softmax(logits, batch["option_counts"])
+            return self.forward_with_hidden(batch)[0]
+        self._use_trunk(batch)
         states, tokens, option = self.option_states(batch)
         counts = batch["option_counts"]
         n_options = int(counts.sum())

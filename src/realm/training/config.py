@@ -41,6 +41,8 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError("`cross_fit=1`: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
         if self.use_gold and self.batch_unit == "annotation":
             raise RealmError("`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
+        if self.objective == "joint" and self.batch_unit == "annotation":
+            raise RealmError("`objective=joint` needs all annotations of an item at once; use `batch_unit=item`.")
         if self.load_best_model_at_end:
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
         if self.lora_rank and self.train_layers:

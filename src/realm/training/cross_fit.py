@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from realm.errors import RealmError
 from realm.scorers.scoring import Scores
@@ -38,7 +38,7 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
 
     from realm.training.trainer import RealmTrainer
 
-    table = trainer.annotations if trainer.args.use_gold else trainer.labels_source
+    table = trainer.annotations
     fold_of_item = table.folds(folds, seed=trainer.args.seed)
     full = trainer.scores()
     log_probs = full.log_probs.copy()
@@ -52,13 +52,11 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
         if kept.gold is None or not (kept.gold >= 0).any():  # all of the gold, if any, lies in this fold
             settings["use_gold"] = False
         config = replace(trainer.args, **settings)
-        part = RealmTrainer(trainer.model_name, kept, config)
+        channel = None if trainer.channel is None else copy.deepcopy(trainer.channel)
+        part = RealmTrainer(trainer.model_name, kept, config, channel=channel, prior=trainer.prior)
         part.remove_callback(PrinterCallback)
-        if trainer.prior is not None:
-            part.carry_in(trainer.prior)
-        if part.channel is not None and trainer.channel is not None:
-            with torch.no_grad():
-                part.channel.omega.copy_(trainer.channel.omega)
+        if trainer.channel is not None:
+            part.model.channel.load_state_dict(trainer.channel.state_dict())
         part.train()
         log_probs[held_out] = part.scores().log_probs[held_out]
         differ = float((log_probs[held_out].argmax(1) != full.labels[held_out]).mean())

@@ -1,4 +1,4 @@
-"""`RealmModel`: a scorer and a channel; everything that trains."""
+"""`RealmModel`: a scorer, a channel and an objective; everything that trains."""
 
 from __future__ import annotations
 
@@ -7,40 +7,53 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from realm.channels import Channel
+from realm.channels import Channel, ItemScores, Observed
+from realm.objectives import Objective
 from realm.scorers import Scorer
 
 
 class RealmModel(nn.Module):
     """Scorer (the language model) and channel (the annotators), side by side; their parameters never mix.
 
-    `forward` takes what `Collator` makes and returns the log-likelihood of each observation: every annotation and,
-    where the batch says so, the gold label of an item. The loss of a batch is minus their sum over the number of
-    observations in the effective batch. For an item with gold the model learns log P(gold given prompt), and the
-    channel sees the gold in place of P.
+    `forward` takes what `Collator` makes and returns the terms of the batch's log-likelihood: the objective's (one per
+    annotation, or one per item), the channel's prior where it has one, and log P(gold) of the items whose gold label
+    is used. The loss is minus their sum over the effective batch's count (`count`). For an item with gold the channel
+    sees certainty in place of P.
     """
 
-    def __init__(self, scorer: Scorer, channel: Channel) -> None:
+    def __init__(self, scorer: Scorer, channel: Channel, objective: Objective) -> None:
         super().__init__()
-        self.scorer = scorer
-        self.channel = channel
-        self.label_log_probs: Tensor | None = None
+        self.scorer, self.channel, self.objective = scorer, channel, objective
+        self.annotation_log_probs: Tensor | None = None
+        """log P over the options of each annotation's item, as the last forward gave it. (annotations, K)"""
 
     def forward(self, **batch: Tensor) -> Tensor:
-        log_probs = self.scorer(batch)
-        item, label = batch["annotation_item"], batch["annotation_labels"]
-        self.label_log_probs = log_probs[item, label].detach()
-        truth, seen = self._with_gold(log_probs, batch["gold"]) if "gold" in batch else (None, log_probs)
-        annotator, task = batch["annotation_annotator"], batch["annotation_task"]
-        likelihood: Tensor = self.channel(seen, batch["option_counts"], item, annotator, task, label)
-        return likelihood if truth is None else torch.cat([likelihood, truth])
+        log_probs, hidden = self.scorer.forward_with_hidden(batch) if self.channel.needs_hidden else (
+            self.scorer(batch), None)  # fmt: skip
+        observed = observed_of(batch)
+        known, gold_terms = log_probs, None
+        if "gold" in batch:
+            known, gold_terms = self._with_gold(log_probs, batch["gold"])
+        self.annotation_log_probs = known[observed.item].detach()
+        evidence = self.channel(ItemScores(known, batch["option_counts"], hidden), observed)
+        terms = [self.objective.log_likelihood(known, evidence, observed)]
+        if (prior := self.channel.log_prior(observed)) is not None:
+            terms.append(prior)
+        if gold_terms is not None:
+            terms.append(gold_terms)
+        return torch.cat(terms)
+
+    def count(self, batch: dict[str, Tensor]) -> float:
+        """What a batch adds to the divisor of the loss: what the objective counts, and the gold labels in use."""
+        count = float(self.objective.count(batch["annotation_item"], batch["annotation_weight"]))
+        return count + (int((batch["gold"] >= 0).sum()) if "gold" in batch else 0)
 
     @staticmethod
     def _with_gold(log_probs: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """log P(gold) of the items that have it (known,), and the log-probabilities with certainty in their place."""
+        """The log-probabilities with certainty where gold is known, and log P(gold) of those items (known,)."""
         known = gold >= 0
         certain = torch.full_like(log_probs, float("-inf")).scatter(1, gold.clamp(min=0)[:, None], 0.0)
-        return log_probs[known, gold[known]], torch.where(known[:, None], certain, log_probs)
+        return torch.where(known[:, None], certain, log_probs), log_probs[known, gold[known]]
 
     @property
     def config(self) -> Any:
@@ -54,3 +67,9 @@ class RealmModel(nn.Module):
 
     def gradient_checkpointing_enable(self, **settings: Any) -> None:
         self.scorer.backbone.gradient_checkpointing_enable(**settings)
+
+
+def observed_of(batch: dict[str, Tensor]) -> Observed:
+    """The annotations of a batch."""
+    fields = ("item", "annotator", "task", "labels", "weight")
+    return Observed(*(batch[f"annotation_{field}"] for field in fields))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 
-class ExpertiseAdamW(torch.optim.AdamW):
+class MaskedAdamW(torch.optim.AdamW):
     """AdamW whose groups with `masked=True` step only where `touched()` is true, entry by entry.
 
     Dense AdamW keeps moving an entry whose gradient is 0, by the momentum of earlier batches: with thousands of
@@ -18,7 +18,8 @@ class ExpertiseAdamW(torch.optim.AdamW):
     away: an annotator met once in a while would otherwise be moved by what was said long ago, and what was said last
     would not be heard before training ends. For an entry that is touched at every step this is AdamW exactly.
 
-    `touched()` returns a boolean mask of the masked parameter's shape for the step at hand.
+    `touched()` returns a boolean mask for the step at hand, of the shape with which every masked parameter's begins:
+    (annotators, tasks).
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]], touched: Callable[[], Tensor], **defaults: Any) -> None:
@@ -37,8 +38,10 @@ class ExpertiseAdamW(torch.optim.AdamW):
         for _, parameter, _ in masked:
             parameter.grad = None
         loss = super().step(closure)
+        touched = self.touched() if masked else None
         for group, parameter, gradient in masked:
-            self._step_masked(group, parameter, gradient, self.touched())
+            assert touched is not None
+            self._step_masked(group, parameter, gradient, touched)
             parameter.grad = gradient
         return loss
 
@@ -54,9 +57,9 @@ class ExpertiseAdamW(torch.optim.AdamW):
         here, moving = gradient[touched], parameter[touched]
         state["step"] = state["step"].to(parameter.device)
         steps = state["step"][touched] + 1
-        for name, said in (("exp_avg", here), ("weight", torch.ones_like(here))):
+        for name, value in (("exp_avg", here), ("weight", torch.ones_like(here))):
             state[name].mul_(first)
-            state[name][touched] += (1 - first) * said
+            state[name][touched] += (1 - first) * value
         square = second * state["exp_avg_sq"][touched] + (1 - second) * here * here
         state["step"][touched], state["exp_avg_sq"][touched] = steps, square
         corrected = (square / (1 - second**steps)).sqrt() + group["eps"]

@@ -15,12 +15,12 @@ from safetensors.numpy import load_file
 from torch import nn
 from transformers import Trainer
 
-from realm.channels import MixtureChannel
+from realm.channels import Channel, IdentityChannel
 from realm.errors import RealmError
 from realm.files import write_manifest, writing
 from realm.runs import folder as run_folder
 from realm.training import checkpoints, sharding
-from realm.training.em import ExpertiseSolver
+from realm.training.closed_form import ClosedFormUpdate
 from realm.training.labels import TrainingLabels
 from realm.training.processes import first_writes_all, on_first
 from realm.training.running_loss import LossKeeper
@@ -29,28 +29,29 @@ from realm.training.running_loss import LossKeeper
 class SavingTrainer(Trainer):
     """`Trainer` with checkpoints of its own: written beside, verified, by the first process alone.
 
-    A checkpoint holds the parameters that train, omega's trajectory, the running loss, and `Trainer`'s own state of
-    optimiser, schedule and random numbers, which is read back with `weights_only=True` after the manifest verifies.
+    A checkpoint holds the parameters that train, the channel's state and trajectory, the running loss, and `Trainer`'s
+    own state of optimiser, schedule and random numbers, which is read back with `weights_only=True` after the manifest
+    verifies.
     """
 
     control: Any
     optimizer: Any
     labels: TrainingLabels
-    _solver: ExpertiseSolver | None
+    _closed_form: ClosedFormUpdate | None
     _losses: LossKeeper
     _saving_to: Path | None = None
     _failure: RealmError | None = None
-    _trajectory: list[tuple[int, npt.NDArray[np.float32]]]
+    _trajectory: list[tuple[int, dict[str, npt.NDArray[np.float64]]]]
 
     @property
     def run(self) -> Path:
         return Path(self.args.output_dir)
 
     @property
-    def channel(self) -> MixtureChannel | None:
-        """The learned channel; None for methods that learn none."""
-        channel = self.labels.channel
-        return channel if isinstance(channel, MixtureChannel) else None
+    def channel(self) -> Channel | None:
+        """The learned channel; None for methods that learn nothing of annotators."""
+        channel: Channel = self.model.channel
+        return None if isinstance(channel, IdentityChannel) else channel
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self._saving_to or self.run / "checkpoints")
@@ -102,7 +103,7 @@ class SavingTrainer(Trainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """What a checkpoint needs: the parameters that train. (`Trainer`'s own would pickle its arguments.)"""
         folder = Path(output_dir or self.run)
-        state = checkpoints.trained_state(self.model)  # every process takes part where the model is sharded
+        state = checkpoints.trained_state(self.model.scorer)  # every process takes part where the model is sharded
         if not self.args.should_save:
             return
         with self._told_later():
@@ -110,22 +111,24 @@ class SavingTrainer(Trainer):
             checkpoints.save_trained(state, folder / checkpoints.TRAINED)
             self._write_trajectory(folder)
             self._losses.save(folder)
-            if self._solver is not None:
-                self._solver.save(folder)
-                run_folder.write_tensors(folder / checkpoints.CHANNEL, omega=self._omega())
+            if channel := channel_state(self.model.channel):
+                run_folder.write_tensors(folder / checkpoints.CHANNEL, **channel)
+            if self._closed_form is not None:
+                self._closed_form.save(folder)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         folder = Path(resume_from_checkpoint)
-        checkpoints.load_trained(self.model, folder / checkpoints.TRAINED)
+        checkpoints.load_trained(self.model.scorer, folder / checkpoints.TRAINED)
+        if (folder / checkpoints.CHANNEL).exists():
+            load_channel(self.model.channel, folder / checkpoints.CHANNEL)
         self._losses.load(folder)
-        if self._solver is not None and self.channel is not None:
-            self._solver.load(folder)
-            with torch.no_grad():
-                self.channel.omega.copy_(torch.from_numpy(load_file(folder / checkpoints.CHANNEL)["omega"]))
+        if self._closed_form is not None:
+            self._closed_form.load(folder)
         self._trajectory = []
         if (folder / checkpoints.TRAJECTORY).exists():
-            stored = load_file(folder / checkpoints.TRAJECTORY)
-            self._trajectory = [(int(s), o) for s, o in zip(stored["steps"], stored["omega"], strict=True)]
+            columns = load_file(folder / checkpoints.TRAJECTORY)
+            for index, step in enumerate(columns.pop("steps").tolist()):
+                self._trajectory.append((step, {name: values[index] for name, values in columns.items()}))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if not self.is_fsdp_enabled:
@@ -164,9 +167,19 @@ class SavingTrainer(Trainer):
 
     def _write_trajectory(self, folder: Path) -> None:
         if self._trajectory:
-            steps, omega = zip(*self._trajectory, strict=True)
-            run_folder.write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), omega=np.stack(omega))
+            steps, summaries = zip(*self._trajectory, strict=True)
+            columns = {name: np.stack([summary[name] for summary in summaries]) for name in summaries[0]}
+            run_folder.write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), **columns)
 
-    def _omega(self) -> npt.NDArray[np.float32]:
-        assert self.channel is not None
-        return np.asarray(self.channel.omega.detach().float().cpu().numpy().copy())
+
+def channel_state(channel: Channel) -> dict[str, npt.NDArray[Any]]:
+    """What the channel learned, by name."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in channel.state_dict().items()}
+
+
+def load_channel(channel: Channel, path: Path) -> None:
+    """Put a saved channel back; another shape or name means another table or channel."""
+    try:
+        channel.load_state_dict({name: torch.from_numpy(value) for name, value in load_file(path).items()})
+    except RuntimeError as error:
+        raise RealmError(f"{path} belongs to another table or channel: {str(error).splitlines()[-1].strip()}") from None

@@ -17,27 +17,29 @@ from torch.utils.data import DataLoader
 from transformers import set_seed
 from transformers.training_args import OptimizerNames
 
+from realm.channels import Channel
 from realm.crowd.calibration import softening, tempered
-from realm.crowd.estimate import EXPERT
 from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import writing
+from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
+from realm.objectives import OBJECTIVES
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.frozen_cache import TrunkCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
 from realm.training import sharding
-from realm.training.collator import Collator, TrainingItems
+from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
+from realm.training.channel_start import closed_form_update, make_channel, start_channel
+from realm.training.closed_form import memorisation_warning
 from realm.training.config import RealmConfig
-from realm.training.em import ExpertiseSolver, memorising
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
-from realm.training.optimizer import ExpertiseAdamW
+from realm.training.optimizer import MaskedAdamW
 from realm.training.processes import on_first
 from realm.training.running_loss import LossKeeper
-from realm.training.sampler import EffectiveBatchSampler
 from realm.training.saving import SavingTrainer
 
 if TYPE_CHECKING:
@@ -46,14 +48,6 @@ if TYPE_CHECKING:
     from realm.crowd.estimate import Estimate
 
 logger = logging.getLogger(__name__)
-
-
-class _Batches(DataLoader[Any]):
-    """A data loader that hands the epoch to its sampler; the sampler has already cut the batches by rank."""
-
-    def set_epoch(self, epoch: int) -> None:
-        sampler: Any = self.batch_sampler
-        sampler.set_epoch(epoch)
 
 
 class RealmTrainer(SavingTrainer):
@@ -65,6 +59,8 @@ class RealmTrainer(SavingTrainer):
     | annotations | the table to train on |
     | config | a `RealmConfig`; its `output_dir` is the run folder |
     | test | a table with gold, evaluated every `eval_steps` and at the end |
+    | channel | how annotators err; by default the one that `config.channel` names |
+    | prior | an earlier run's expertise table: training starts from it, and it stands for the pool in the results |
 
     Example:
         >>> annotations = Annotations.read("labels.csv")  # doctest: +SKIP
@@ -80,6 +76,8 @@ class RealmTrainer(SavingTrainer):
         config: RealmConfig,
         *,
         test: Annotations | None = None,
+        channel: Channel | None = None,
+        prior: pd.DataFrame | None = None,
         callbacks: Sequence[Any] | None = None,
     ) -> None:
         if config.n_gpu > 1:
@@ -87,19 +85,14 @@ class RealmTrainer(SavingTrainer):
                 f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
                 "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
             )
-        labels = training_labels(
-            annotations,
-            config.method,
-            seed=config.seed,
-            start=config.expertise_start,
-            use_gold=config.use_gold,
-        )
+        labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
         experts = expert_rows(annotations, config.experts or ())
+        earlier = None if prior is None else earlier_estimates(annotations, prior)
         if config.cross_fit:
             annotations.folds(config.cross_fit)  # refuses more folds than there are texts before anything is trained
-        self.annotations = annotations if config.use_gold else annotations.without_gold()
-        self.labels_source = annotations
-        self.labels = labels
+        self.annotations = annotations if config.reads_gold else annotations.without_gold()
+        self.labels, self.prior = labels, prior
+        channel = make_channel(labels.annotations, config, channel)
         self.warnings = [*annotations.ledger.warnings, *labels.warnings]
         set_seed(config.seed)
         self.model_name = model if isinstance(model, str) else model.backbone.config._name_or_path
@@ -115,20 +108,20 @@ class RealmTrainer(SavingTrainer):
         self.encoded_test = None if test is None else scorer.encode(test.items)
         self._caches: dict[str, TrunkCache | None] = {}
         self._scores: Scores | None = None
-        self.probabilities, self.temperature = "in-sample", 1.0
-        self._trajectory: list[tuple[int, npt.NDArray[np.float32]]] = []
+        self.folds, self.temperature = 0, 1.0
+        self._trajectory = []
         if config.should_save:
             with writing(Path(config.output_dir)):
                 Path(config.output_dir).mkdir(parents=True, exist_ok=True)
         super().__init__(
-            model=RealmModel(scorer, labels.channel),
+            model=RealmModel(scorer, channel, OBJECTIVES[METHODS[config.method].objective or config.objective]),
             args=config,
             train_dataset=TrainingItems(len(labels.annotations)),
             eval_dataset=None if test is None else TrainingItems(test.n_items),
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
-        # The loss is already divided by the observations of the whole effective batch.
+        # The loss is already divided by the count of the whole effective batch.
         self.loss_is_scaled_for_ga = True
         if self.is_deepspeed_enabled:
             sharding.check_deepspeed(config, int(self.accelerator.state.deepspeed_plugin.zero_stage))
@@ -137,17 +130,17 @@ class RealmTrainer(SavingTrainer):
             sharding.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
         self._losses = LossKeeper(self)
         self.add_callback(self._losses)
-        self._solver: ExpertiseSolver | None = None
-        self.prior: pd.DataFrame | None = None
+        self._closed_form = None
         if self.channel is not None:
-            if experts:
-                self.channel.pin(experts, EXPERT)
+            start_channel(channel, labels.annotations, config, experts, earlier)
             if config.expertise_update == "em":
-                self.channel.omega.requires_grad_(False)
-                self._solver = ExpertiseSolver(self.channel, labels.annotations)
-                self.add_callback(self._solver)
-                if memorised := memorising(labels.annotations, config):
-                    self.warnings.append(memorised)
+                self._closed_form = closed_form_update(channel, labels.annotations, earlier)
+                self.add_callback(self._closed_form)
+                if warning := memorisation_warning(labels.annotations, config):
+                    self.warnings.append(warning)
+        if earlier is not None:
+            known = len({annotator for annotator, _ in earlier})
+            self.warnings.append(f"`prior`: it knows {known:,} of the {annotations.n_annotators:,} annotators.")
         for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
 
@@ -167,7 +160,7 @@ class RealmTrainer(SavingTrainer):
             length_grouping=args.length_grouping,
         )
         collator = Collator(self.scorer, self.encoded, self.labels.annotations, self._cache("train"))
-        return _Batches(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
+        return BatchLoader(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
 
     def _cache(self, table: str) -> TrunkCache | None:
         """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
@@ -181,13 +174,13 @@ class RealmTrainer(SavingTrainer):
                 )
         return self._caches[table]
 
-    def _get_num_items_in_batch(self, batch_samples: list[dict[str, Tensor]], device: torch.device) -> Tensor:
-        """The observations of the effective batch (annotations, and gold labels in use), over all processes."""
-        observed = sum(
-            len(b["annotation_labels"]) + int((b["gold"] >= 0).sum() if "gold" in b else 0) for b in batch_samples
-        )
-        count = torch.tensor(observed, device=device)
-        return self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[dict[str, Tensor]], Tensor | None]:
+        """The micro-batches of an effective batch, and what the loss is divided by, over all processes."""
+        batches, _ = super().get_batch_samples(*args, **kwargs)
+        total = sum(self.model.count(batch) for batch in batches)
+        # float64: counts of large batches of weights must be exact for every way of cutting them
+        count = torch.tensor(total, dtype=torch.float64, device=self.args.device)
+        return batches, self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
 
     def compute_loss(
         self,
@@ -196,13 +189,13 @@ class RealmTrainer(SavingTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
-        likelihood = model(**inputs)
-        if self._solver is not None and model.training:
-            self._solver.observe(inputs["annotation_index"], self.model.label_log_probs)
-        count = len(likelihood) if num_items_in_batch is None else num_items_in_batch
+        terms = model(**inputs)
+        if self._closed_form is not None and model.training:
+            self._closed_form.observe(inputs["annotation_index"], self.model.annotation_log_probs)
+        count = self.model.count(inputs) if num_items_in_batch is None else num_items_in_batch
         # Data parallelism averages gradients over processes; the loss is a sum over them.
-        loss = -likelihood.sum() / count * self.args.world_size
-        return (loss, likelihood) if return_outputs else loss
+        loss = -terms.sum() / count * self.args.world_size
+        return (loss, terms) if return_outputs else loss
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         loss: Tensor = super().training_step(*args, **kwargs)
@@ -222,14 +215,14 @@ class RealmTrainer(SavingTrainer):
             {"params": [p for n, p in theta if n in decayed], "weight_decay": args.weight_decay},
             {"params": [p for n, p in theta if n not in decayed], "weight_decay": 0.0},
         ]
-        if self.channel is not None and self.channel.omega.requires_grad:
-            masked = args.expertise_optimizer == "masked"
-            omega = {"params": [self.channel.omega], "weight_decay": 0.0, "masked": masked}
-            groups.append({**omega, "lr": args.expertise_learning_rate})
+        for group in ours.channel.parameter_groups(args.expertise_learning_rate):
+            groups.append({**group, "masked": group["masked"] and args.expertise_optimizer == "masked"})
         if scale := list(ours.scorer.scale_parameters()):
             groups.append({"params": scale, "weight_decay": 0.0, "lr": args.cloze_learning_rate})
-        self.optimizer = ExpertiseAdamW(
-            [group for group in groups if group["params"]],
+        groups = [group for group in groups if group["params"]]
+        _refuse_forgotten(ours, groups)
+        self.optimizer = MaskedAdamW(
+            groups,
             self._touched,
             lr=args.learning_rate,
             betas=(args.adam_beta1, args.adam_beta2),
@@ -240,16 +233,16 @@ class RealmTrainer(SavingTrainer):
         return self.optimizer
 
     def _touched(self) -> Tensor:
-        """Which entries of omega the effective batch used, over all processes; the record starts anew."""
-        assert self.channel is not None
-        touched = self.channel.touched.clone()
-        self.channel.clear_touched()
+        """Which annotators and tasks the effective batch used, over all processes; the record starts anew."""
+        channel: Channel = self.model.channel
+        touched = channel.touched.clone()
+        channel.clear_touched()
         if self.args.world_size > 1:
             touched = self.accelerator.reduce(touched.to(self.args.device).int(), "sum") > 0
         return touched
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
-        """Clip the model's gradients; the expertise has its own scale and is left out."""
+        """Clip the model's gradients; the channel's have a scale of their own and are left out."""
         trained = self.model.scorer.parameters()
         if self.is_fsdp_enabled:
             return sharding.clip(trained, self.args.max_grad_norm)
@@ -259,7 +252,7 @@ class RealmTrainer(SavingTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self.channel is not None:
-            self._trajectory.append((self.state.global_step, self._omega()))
+            self._trajectory.append((self.state.global_step, self.channel.summary()))
         if "train_loss" in logs:
             logs["train_loss"] = self._losses.mean()
         super().log(logs, start_time)
@@ -325,22 +318,13 @@ class RealmTrainer(SavingTrainer):
             self._cache("train")
             self._cache("test")
 
-    def carry_in(self, prior: pd.DataFrame) -> None:
-        """Start from an earlier expertise table and let it stand for the pool in what is reported."""
-        found = earlier_estimates(self.annotations, prior)
-        self.prior = prior
-        named = len({person for person, _ in found})
-        self.warnings.append(f"--prior: it knows {named:,} of the {self.annotations.n_annotators:,} annotators.")
-        if self.channel is not None:
-            beta = torch.full(self.channel.omega.shape, float("nan"), dtype=torch.float64)
-            for place, (expertise, *_) in found.items():
-                beta[place] = min(max(expertise, 0.01), 0.99)
-            self.channel.place(beta)
-        if self._solver is not None:
-            self._solver.carry_in(found)
+    @property
+    def probabilities(self) -> str:
+        """What the model's P was when it judged the annotators: in-sample, or out of fold."""
+        return f"out of fold ({self.folds} folds)" if self.folds else "in-sample"
 
-    def trajectory(self) -> list[tuple[int, npt.NDArray[np.float32]]]:
-        """(step, omega) at every logging step."""
+    def trajectory(self) -> list[tuple[int, dict[str, npt.NDArray[np.float64]]]]:
+        """(step, what the channel's `summary` said) at every logging step."""
         return list(self._trajectory)
 
     def scores(self) -> Scores:
@@ -360,7 +344,7 @@ class RealmTrainer(SavingTrainer):
         found = cross_fit(self, folds)
         self.temperature = softening(self.annotations, found.log_probs)
         self._scores = Scores(tempered(found.log_probs, self.temperature))
-        self.probabilities = f"out of fold ({folds} folds)"
+        self.folds = folds
         return self._scores
 
     def test_scores(self, answer_mass: bool = False) -> Scores:
@@ -383,7 +367,7 @@ class RealmTrainer(SavingTrainer):
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
         from realm.crowd.estimate import table
 
-        trained = None if self.channel is None else self.channel.expertise().double().numpy()
+        trained = {} if self.channel is None else self.channel.summary()
         return table(self.annotations, self.estimate(), trained, self.probabilities)
 
 
@@ -397,3 +381,14 @@ def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:
         max_length=config.max_length,
         chat_template=config.chat_template,
     )
+
+
+def _refuse_forgotten(model: RealmModel, groups: list[dict[str, Any]]) -> None:
+    """Refuse a model with a parameter that requires a gradient and that no group of the optimiser would move."""
+    grouped = {id(parameter) for group in groups for parameter in group["params"]}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and id(parameter) not in grouped:
+            raise RealmError(
+                f"the parameter {name} requires a gradient but is in no optimiser group: it would never be trained. "
+                "A channel's belong into its `parameter_groups`; freeze what is not to be trained."
+            )

@@ -6,12 +6,10 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
-from realm.channels import MixtureChannel
 from realm.compare.fitting import rank_correlation
 from realm.lab.grid.cell import Cell
-from realm.lab.grid.work import LIKELIHOOD, Job, cell_config, run_job, share_one_column
+from realm.lab.grid.work import LIKELIHOOD, Job, cell_config, run_job
 from tests.lab.grid.scene import write_questions
 
 SETTINGS = {"learning_rate": 1e-3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
@@ -93,24 +91,6 @@ def test_one_number_per_annotator_over_all_tasks(make, folder) -> None:
     assert [r["asked_accuracy"] for r in scalar.expertise] == [0.9, 0.1, 0.1, 0.9]
     ways = np.array([point for _, point in scalar.trajectory["points"]])
     assert (ways[..., 0] == ways[..., 1]).all() and np.ptp(ways[:, 0, 0]) > 0
-
-
-def test_a_shared_column_is_the_channel_of_one_task() -> None:
-    generator = torch.Generator().manual_seed(0)
-    log_probs = torch.rand(6, 3, generator=generator).log_softmax(1)
-    item, annotator = torch.arange(6), torch.tensor([0, 1, 0, 1, 1, 0])
-    label, task = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([0, 1, 1, 0, 1, 0])
-    shared, one = MixtureChannel(2, 2, start=0.3), MixtureChannel(2, 1, start=0.3)
-    share_one_column(shared)
-    counts = torch.full((6,), 3)
-    given = (log_probs, counts, item, annotator)
-    found, wanted = shared(*given, task, label), one(*given, torch.zeros_like(task), label)
-    assert torch.equal(found, wanted)
-    found.sum().backward()
-    wanted.sum().backward()
-    assert shared.omega.grad is not None and one.omega.grad is not None
-    assert torch.equal(shared.omega.grad[:, :1], one.omega.grad) and not shared.omega.grad[:, 1].any()
-    assert shared.touched.tolist() == [[True, False], [True, False]]
 
 
 def test_a_setting_of_the_cell_wins_over_the_benchmark(make, tmp_path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from realm.channels import UniformChannel
 from realm.compare.fitting import (
     ENOUGH,
     gold_counts,
@@ -116,15 +117,10 @@ def cell_config(cell: Cell, folder: Path, instruction: str | None = None) -> Rea
 
 
 def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotations | None = None) -> RealmTrainer:
-    trainer = quiet_trainer(cell.model, table, config, test)
-    if cell.settings.get("expertise") == SCALAR and trainer.channel is not None:
-        share_one_column(trainer.channel)
-    return trainer
-
-
-def share_one_column(channel: torch.nn.Module) -> None:
-    """Let every task read the first column of omega: one number per annotator, while the model tells tasks apart."""
-    channel.register_forward_pre_hook(lambda _, given: (*given[:4], torch.zeros_like(given[4]), *given[5:]))
+    channel = None
+    if cell.settings.get("expertise") == SCALAR and cell.method == "realm":
+        channel = UniformChannel.from_annotations(table, start=config.expertise_start, shared_tasks=True)
+    return quiet_trainer(cell.model, table, config, test, channel)
 
 
 def _described(trainer: RealmTrainer) -> dict[str, Any]:
@@ -180,19 +176,8 @@ def _curve(trainer: RealmTrainer, last: float) -> list[list[float]]:
 
 def _trajectory(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
     tasks = [task.name for task in trainer.annotations.tasks]
-    points = [
-        [step, _per_task(cell, _sigmoid(omega), len(tasks)).round(5).tolist()] for step, omega in trainer.trajectory()
-    ]
+    points = [[step, summary["expertise_trained"].round(5).tolist()] for step, summary in trainer.trajectory()]
     return {"annotators": list(trainer.annotations.annotators), "tasks": tasks, "points": points}
-
-
-def _sigmoid(omega: npt.NDArray[np.float32]) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-omega.astype(np.float64))))
-
-
-def _per_task(cell: Cell, beta: Floats, tasks: int) -> Floats:
-    """Expertise as every task reads it, (annotators, tasks)."""
-    return np.repeat(beta[:, :1], tasks, axis=1) if cell.settings.get("expertise") == SCALAR else beta
 
 
 def _expertise(cell: Cell, found: Material, trainer: RealmTrainer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -200,7 +185,7 @@ def _expertise(cell: Cell, found: Material, trainer: RealmTrainer) -> tuple[list
     table, asked = found.table, found.asked
     assert trainer.channel is not None
     tasks = len(table.tasks)
-    trained = _per_task(cell, trainer.channel.expertise().double().numpy(), tasks)
+    trained = trainer.channel.summary()["expertise_trained"]
     judged = _as_one_task(trainer.annotations) if cell.settings.get("expertise") == SCALAR else trainer.annotations
     again = estimate(judged, trainer.scores().log_probs)
     beta, accuracy = (np.broadcast_to(values, trained.shape) for values in (again.expertise, again.accuracy))

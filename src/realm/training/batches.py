@@ -1,18 +1,25 @@
-"""Effective batches as a function of seed, epoch and effective size only, then cut into micro-batches and ranks."""
+"""Batches: which items and annotations go into each effective batch, and the tensors made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from torch.utils.data import Sampler
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
 
+from realm.channels import Observed
 from realm.data import Annotations
+from realm.scorers.base import Scorer
+from realm.scorers.encoding import EncodedItems
+from realm.scorers.frozen_cache import TrunkCache
 
 Index = npt.NDArray[np.int64]
 GROUPED_BATCHES = 50
+"""Items are sorted by length within stretches of so many batches: enough to save padding, few enough to stay random."""
 
 
 class ItemGroup(NamedTuple):
@@ -107,3 +114,58 @@ class EffectiveBatchSampler(Sampler[list[ItemGroup]]):
             items, starts = np.unique(self.annotations.item[batch], return_index=True)
             groups = [ItemGroup(int(i), part) for i, part in zip(items, np.split(batch, starts[1:]), strict=True)]
         return sorted(groups, key=lambda group: -int(self.lengths[group.item]))
+
+
+class TrainingItems(Dataset[ItemGroup]):
+    """What the data loader indexes: the sampler already names the groups, so they pass through."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, group: ItemGroup) -> ItemGroup:
+        return group
+
+
+class Collator:
+    """One row (or, for `cloze`, one row per option) per distinct item, however many annotations it has.
+
+    Gold goes along only where the table has it, and the methods leave it in the table only under `use_gold`.
+    """
+
+    def __init__(
+        self, scorer: Scorer, encoded: EncodedItems, annotations: Annotations, cache: TrunkCache | None = None
+    ) -> None:
+        self.scorer, self.encoded, self.annotations, self.cache = scorer, encoded, annotations, cache
+
+    def __call__(self, groups: Sequence[ItemGroup]) -> dict[str, Tensor]:
+        items = np.array([group.item for group in groups], dtype=np.int64)
+        batch = self.scorer.collate(self.encoded, items)
+        if self.cache is not None:
+            self.cache.add_to(batch, self.encoded.rows_of(items))
+        indices = np.concatenate([group.annotations for group in groups])
+        rows = np.repeat(np.arange(len(groups)), [len(group.annotations) for group in groups])
+        observed = Observed.of(self.annotations, indices)
+        gold = self.annotations.gold
+        if gold is not None:
+            used = np.where([group.idle for group in groups], -1, gold[items])
+            batch["gold"] = torch.from_numpy(used.astype(np.int64))
+        return {
+            **batch,
+            "annotation_item": torch.from_numpy(rows),
+            "annotation_annotator": observed.annotator,
+            "annotation_task": observed.task,
+            "annotation_labels": observed.label,
+            "annotation_weight": observed.weight,
+            "annotation_index": torch.from_numpy(indices),
+        }
+
+
+class BatchLoader(DataLoader[Any]):
+    """A data loader that hands the epoch to its sampler; the sampler has already cut the batches by rank."""
+
+    def set_epoch(self, epoch: int) -> None:
+        sampler: Any = self.batch_sampler
+        sampler.set_epoch(epoch)

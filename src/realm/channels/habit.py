@@ -1,0 +1,133 @@
+"""The habit channel: an annotator who does not answer from the item answers by habit, not evenly."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from realm.channels.base import ItemScores, Observed
+from realm.channels.uniform import UniformChannel
+from realm.data import Annotations
+
+POOL_ANNOTATIONS = 1.0
+"""The prior on a habit weighs as much as one annotation that follows the pool: enough for those with few labels."""
+NEVER = 1e-6
+"""The least share of an option in a habit: its logarithm must be finite."""
+
+
+class HabitChannel(UniformChannel):
+    """P(label = y | truth = k) = beta [y = k] + (1 - beta) xi(y), xi the annotator's habit in the task.
+
+    MACE's spammer (Hovy et al. 2013) inside the paper's mixture. xi is a distribution over the task's labels, or over
+    positions where items list their own options, renormalised over the options that an item has; it starts at the
+    label shares of all annotators and is drawn to them by a Dirichlet prior. With xi = 1/K it is `UniformChannel`.
+    Use `ConfusionChannel` instead where annotators mistake particular labels for each other.
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | annotators, tasks, start, shared_tasks | | as for `UniformChannel` |
+    | options | | K, the most options of any item |
+    | shares | (tasks, options) | the pool's label shares; None for even ones |
+    | counts | (annotators, tasks) | annotations of each, over which the prior is spread; None for no prior |
+    | learn_habits | | False holds every habit at `shares` |
+    """
+
+    pool: Tensor
+    counts: Tensor | None
+
+    def __init__(
+        self,
+        annotators: int,
+        tasks: int = 1,
+        start: float = 0.0,
+        shared_tasks: bool = False,
+        *,
+        options: int,
+        shares: npt.ArrayLike | None = None,
+        counts: npt.ArrayLike | None = None,
+        learn_habits: bool = True,
+    ) -> None:
+        super().__init__(annotators, tasks, start, shared_tasks)
+        self.learn_habits = learn_habits
+        columns = self.touched.shape[1]
+        pool = np.full((tasks, options), 1 / options) if shares is None else np.asarray(shares, dtype=np.float64)
+        own = None if counts is None else np.asarray(counts, dtype=np.float64).reshape(annotators, tasks)
+        if shared_tasks:
+            pool = pool.mean(axis=0, keepdims=True)
+            own = None if own is None else own.sum(axis=1, keepdims=True)
+        self.register_buffer("pool", torch.tensor(pool, dtype=torch.float32), persistent=False)
+        self.register_buffer("counts", None if own is None else torch.tensor(own).float(), persistent=False)
+        # Even habits have logits of exactly 0, so that the channel is then `UniformChannel` to the last bit.
+        logits = torch.zeros(columns, options) if shares is None else self.pool.clamp(min=NEVER).log()
+        self.habit_logits = nn.Parameter(logits.expand(annotators, columns, options).clone(), learn_habits)
+
+    @classmethod
+    def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
+        tasks, options = len(annotations.tasks), int(annotations.option_counts.max(initial=2))
+        task = annotations.item_tasks[annotations.item].astype(np.int64)
+        labels = np.bincount(task * options + annotations.label, minlength=tasks * options).reshape(tasks, options)
+        # One label of each kind is added, so that a label nobody gave yet is not impossible for a guesser.
+        present = np.arange(options) < _widest(annotations)[:, None]
+        shares = np.where(present, labels + 1.0, 0.0)
+        pair = annotations.annotator.astype(np.int64) * tasks + task
+        defaults = {
+            "options": options,
+            "shares": shares / shares.sum(axis=1, keepdims=True),
+            "counts": np.bincount(pair, minlength=annotations.n_annotators * tasks),
+        }
+        return cls(annotations.n_annotators, tasks, **{**defaults, **settings})
+
+    def log_habits(self, scores: ItemScores, observed: Observed) -> Tensor:
+        """log xi over the options of each annotation's item, -inf beyond them. (annotations, K)"""
+        width = scores.log_probs.shape[1]
+        logits = self.habit_logits[observed.annotator, self.column(observed.task), :width]
+        beyond = torch.arange(width, device=logits.device) >= scores.option_counts[observed.item][:, None]
+        return logits.masked_fill(beyond, float("-inf")).log_softmax(dim=1)
+
+    def log_guess(self, scores: ItemScores, observed: Observed) -> Tensor:
+        return self.log_habits(scores, observed).gather(1, observed.label[:, None])[:, 0]
+
+    def log_prior(self, observed: Observed) -> Tensor | None:
+        """Dirichlet around the pool's label shares, in shares of 1 / n for each of an annotator's n annotations."""
+        if self.counts is None or not self.habit_logits.requires_grad:
+            return None
+        pair = (observed.annotator, self.column(observed.task))
+        fit = (self.pool[pair[1]] * self.habit_logits[pair].log_softmax(dim=1)).sum(dim=1)
+        return POOL_ANNOTATIONS * fit / self.counts[pair].clamp(min=1)
+
+    @torch.no_grad()
+    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+        """Expertise with the habits given, then each habit from the labels that were probably not read off the item."""
+        super().update(scores, observed, prior)
+        if not self.learn_habits:
+            return
+        column = self.column(observed.task)
+        beta = self.omega[observed.annotator, column].double().sigmoid()
+        guess = (1 - beta) * self.log_guess(scores, observed).exp().double()
+        by_habit = guess / (beta * scores.log_probs[observed.item, observed.label].exp().double() + guess)
+        totals = POOL_ANNOTATIONS * self.pool.double().expand(self.habit_logits.shape).clone()
+        place = (observed.annotator, column, observed.label)
+        totals.index_put_(place, by_habit * observed.weight.double(), accumulate=True)
+        moved = (~self.pinned).view(-1, 1, 1)
+        logits = totals.clamp(min=NEVER).log().to(self.habit_logits.dtype)
+        self.habit_logits.copy_(torch.where(moved, logits, self.habit_logits))
+
+    def summary(self) -> dict[str, Any]:
+        habits = self.habit_logits.detach().softmax(dim=2)
+        share, option = habits.max(dim=2)
+        return {
+            **super().summary(),
+            "habit_option": self._per_task(option),
+            "habit_share": self._per_task(share),
+        }
+
+
+def _widest(annotations: Annotations) -> npt.NDArray[np.int64]:
+    """The most options of any item of each task. (tasks,)"""
+    widest = np.zeros(len(annotations.tasks), dtype=np.int64)
+    np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
+    return np.maximum(widest, 1)

@@ -1,0 +1,103 @@
+"""A channel without a learning rate: after each step it is solved for from what the model said before the step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import TrainerCallback
+
+from realm.channels import Channel, ItemScores, Observed
+from realm.crowd.mixture_weights import PRIOR
+from realm.data import Annotations
+from realm.files import write_atomically
+from realm.training.config import RealmConfig
+
+RECORD = "record.safetensors"
+MEMORY_EPOCHS = 3
+"""Epochs after which, with one annotation per item, P says more of the model's memory than of the annotator."""
+
+
+def memorisation_warning(annotations: Annotations, config: RealmConfig) -> str | None:
+    """What to tell a user whose model may know by heart, after an epoch, what a guesser said."""
+    items, batch = annotations.n_items, config.effective_batch_size
+    epochs = config.max_steps * batch / max(items, 1) if config.max_steps > 0 else config.num_train_epochs
+    if int(annotations.annotations_per_item.max(initial=0)) > 1 or epochs <= MEMORY_EPOCHS:
+        return None
+    return (
+        f"`expertise_update=em`: every item has one annotation and is met about {epochs:.0f} times, so the model may "
+        f"come to know a guesser's labels by heart, and the guesser looks expert. Train {MEMORY_EPOCHS} epochs at "
+        "most, or use `expertise_update=gradient`."
+    )
+
+
+class ClosedFormUpdate(TrainerCallback):
+    """Keeps log P of every annotation's item as the last forward gave it, and updates the channel after each step.
+
+    P is recorded in the forward that precedes the optimiser's step, so it never comes from a model that has just been
+    trained on the annotation in the same epoch. From the second epoch on, the model was trained on it an epoch before:
+    harmless while other annotators of the item, or what the model knows, speak against a guess, and measured to be
+    better than keeping the first P for good, but not for many epochs with one annotation per item
+    (`memorisation_warning`). Annotations of gold items are judged by the gold instead, from the first step on.
+
+    `prior` is the Beta prior on expertise: two numbers, or two arrays (annotators * tasks,).
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        annotations: Annotations,
+        prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    ) -> None:
+        self.channel = channel
+        self.prior = PRIOR if prior is None else prior
+        self.observed = Observed.of(annotations)
+        self.option_counts = torch.from_numpy(annotations.option_counts[annotations.item].astype(np.int64))
+        shape = (annotations.n_annotations, int(annotations.option_counts.max(initial=1)))
+        self.log_probs = torch.full(shape, float("nan"), dtype=torch.float64)
+        if annotations.gold is not None:
+            gold = torch.from_numpy(annotations.gold[annotations.item].astype(np.int64))
+            known = gold >= 0
+            self.log_probs[known] = float("-inf")
+            self.log_probs[known, gold[known]] = 0.0
+        self._pending: list[tuple[Tensor, Tensor]] = []
+
+    def observe(self, indices: Tensor, log_probs: Tensor) -> None:
+        """What a forward said of the items of these annotations: (annotations,), (annotations, K)."""
+        self._pending.append((indices.cpu(), log_probs.double().cpu()))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        pending = self._pending
+        if args.world_size > 1:
+            from accelerate.utils import gather_object
+
+            pending = gather_object(pending)
+        self._pending = []
+        for indices, log_probs in pending:
+            self.log_probs[indices, : log_probs.shape[1]] = log_probs
+            self.log_probs[indices, log_probs.shape[1] :] = float("-inf")
+        self.update()
+
+    def update(self) -> None:
+        """Update the channel from all that is recorded; annotations not met yet say nothing."""
+        recorded = torch.nonzero(~self.log_probs[:, 0].isnan())[:, 0]
+        all_of = self.observed
+        observed = Observed(
+            torch.arange(len(recorded)),
+            *(values[recorded] for values in (all_of.annotator, all_of.task, all_of.label, all_of.weight)),
+        )
+        device = next(self.channel.parameters()).device
+        self.channel.cpu()  # the solver is numpy's
+        self.channel.update(ItemScores(self.log_probs[recorded], self.option_counts[recorded]), observed, self.prior)
+        self.channel.to(device)
+
+    def save(self, folder: Path) -> None:
+        write_atomically(folder / RECORD, lambda partial: save_file({"log_probs": self.log_probs}, partial))
+
+    def load(self, folder: Path) -> None:
+        self.log_probs = load_file(folder / RECORD)["log_probs"]
