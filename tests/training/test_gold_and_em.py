@@ -106,7 +106,7 @@ def test_expertise_starts_at_its_estimate_on_gold_items(tiny_model, tmp_path) ->
     made = trainer(tiny_model("bert"), crowd(60, (0.95, 0.3)), tmp_path, use_gold=True)
     beta = made.channel.expertise()[:, 0]
     assert beta[0] > 0.85 and beta[1] < 0.25
-    with pytest.raises(RealmError, match="--use-gold needs gold"):
+    with pytest.raises(RealmError, match="`use_gold` needs gold"):
         trainer(tiny_model("bert"), crowd(5, gold=False), tmp_path, use_gold=True)
 
 
@@ -199,7 +199,7 @@ def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_
     plain = trainer(tiny_model("bert"), table, tmp_path / "plain", max_steps=4)
     plain.train()
     assert not np.allclose(run.log_probs(), plain.scores().log_probs)
-    with pytest.raises(RealmError, match="--cross-fit 1"):
+    with pytest.raises(RealmError, match="`cross_fit=1`"):
         trainer(tiny_model("bert"), table, tmp_path, cross_fit=1)
 
 
@@ -227,7 +227,7 @@ def test_a_fold_that_holds_all_of_the_gold_is_trained_without_it(tiny_model, tmp
 def test_more_folds_than_texts_and_unknown_experts_are_refused_before_training(tiny_model, tmp_path) -> None:
     with pytest.raises(RealmError, match="too few for 5 folds"):
         trainer(tiny_model("bert"), crowd(3), tmp_path, cross_fit=5)
-    with pytest.raises(RealmError, match="--expert: no such annotator: nobody"):
+    with pytest.raises(RealmError, match="no such annotator: nobody"):
         trainer(tiny_model("bert"), crowd(3), tmp_path, method="noisy", experts=["nobody"])
 
 

@@ -75,10 +75,10 @@ def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
             continue
         if (path / SHARDED_OPTIMIZER).exists() != sharded:
             how = "without" if sharded else "with"
-            raise RealmError(f"--resume: {path} was made {how} FSDP; go on with the run {how} it.")
+            raise RealmError(f"`resume`: {path} was made {how} FSDP; go on with the run {how} it.")
         return path
     if found:
-        raise RealmError(f"{folder}: no checkpoint is whole; start again with --overwrite.")
+        raise RealmError(f"{folder}: no checkpoint is whole; start again with `overwrite`.")
     return None
 
 
@@ -109,5 +109,5 @@ def reading(checkpoint: str | None) -> Iterator[None]:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RealmError(
             f"{checkpoint}: its state cannot be read safely ({first}). If the run is your own, remove this checkpoint "
-            "and use --resume again; it goes on from the one before."
+            "and use `resume` again; it goes on from the one before."
         ) from None

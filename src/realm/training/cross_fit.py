@@ -62,8 +62,8 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
         differ = float((log_probs[held_out].argmax(1) != full.labels[held_out]).mean())
         if differ > DISAGREEMENT:
             raise RealmError(
-                f"--cross-fit: the model without fold {fold + 1} contradicts the full one on {differ:.0%} of the "
-                "fold's items, so its probabilities cannot be used. Train longer, or leave --cross-fit out."
+                f"`cross_fit`: the model without fold {fold + 1} contradicts the full one on {differ:.0%} of the "
+                "fold's items, so its probabilities cannot be used. Train longer, or leave `cross_fit` out."
             )
         left = (time.monotonic() - began) / (fold + 1) * (folds - fold - 1)
         if trainer.is_world_process_zero():

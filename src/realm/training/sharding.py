@@ -23,8 +23,8 @@ def check_deepspeed(config: Any, stage: int) -> None:
         raise RealmError("DeepSpeed ZeRO-3 is not supported: use stage 1 or 2, or FSDP.")
     if config.method == "realm" and config.expertise_optimizer == "masked" and config.expertise_update == "gradient":
         raise RealmError(
-            "DeepSpeed lays parameters end to end, so absent annotators cannot be left alone. Use --expertise-optimizer"
-            " adamw or --expertise-update em, or FSDP."
+            "DeepSpeed lays parameters end to end, so absent annotators cannot be left alone. Use "
+            "`expertise_optimizer=adamw` or `expertise_update=em`, or FSDP."
         )
 
 
@@ -33,7 +33,7 @@ def check(config: Any, plugin: Any) -> None:
     if plugin.fsdp_version != 2:
         raise RealmError("FSDP version 1 is not supported; use version 2 (`fsdp_config: {version: 2}`, the default).")
     if config.train_layers:
-        raise RealmError("--train-layers cannot be combined with FSDP: little trains then, so run without FSDP.")
+        raise RealmError("`train_layers` cannot be combined with FSDP: little trains then, so run without FSDP.")
 
 
 def whole_parameters(model: Any) -> list[nn.Parameter]:

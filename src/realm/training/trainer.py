@@ -350,7 +350,7 @@ class RealmTrainer(SavingTrainer):
     def test_scores(self, answer_mass: bool = False) -> Scores:
         """What the model says of the test items."""
         if self.encoded_test is None:
-            raise RealmError("there is no test table to evaluate on: pass `test=` or --test.")
+            raise RealmError("there is no test table to evaluate on: pass `test`.")
         cache = self._cache("test")
         prepare = None if cache is None else cache.add_to
         with sharding.gathered(self.model):
