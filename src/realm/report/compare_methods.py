@@ -10,6 +10,7 @@ import numpy as np
 
 from realm.errors import RealmError
 from realm.files import read_json
+from realm.metrics import METRICS
 from realm.report import wording
 from realm.report.annotator_charts import Row, interval_rows
 from realm.report.html import NAME, Figure, fill, write_page
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
 
 RESULTS, CELLS = "results.json", "results.csv"
 SECTIONS = [("summary", "In short"), ("differences", "Differences"), ("figures", "All figures"), ("limits", "Limits")]
-FIGURES = {
-    "accuracy": ("accuracy", ".1%"),
-    "macro_f1": ("macro F1", ".3f"),
-    "calibration_error": ("calibration error", ".3f"),
-    "log_loss": ("log loss", ".3f"),
+FIGURES = {name: (metric.name_in_text, metric.format) for name, metric in METRICS.items()} | {
     "expertise_spearman": ("expertise, rank correlation", ".2f"),
     "expertise_trained_spearman": ("as trained, rank correlation", ".2f"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from markupsafe import Markup
 
 from realm.crowd.posterior import Floats, OptionNames
 from realm.errors import RealmError
+from realm.metrics import METRICS, Metric
 from realm.report import annotator_charts, chart_data, charts, wording
 from realm.report.escaping import clipped
 from realm.report.html import Figure, fill, write_page
@@ -93,9 +95,9 @@ def _names(runs: Sequence[RunData]) -> list[str]:
 def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
     """What is set side by side: a name and a value for each run."""
 
-    def test(run: RunData, figure: str, shown: str) -> str:
-        value = (run.metrics.get("test") or {}).get(figure)
-        return "–" if value is None else format(value, shown)
+    def test(metric: Metric, run: RunData) -> str:
+        value = (run.metrics.get("test") or {}).get(metric.name)
+        return "–" if value is None else format(value, metric.format)
 
     def reliable(run: RunData) -> str:
         counts, _ = chart_data.verdict_counts(run)
@@ -113,10 +115,7 @@ def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
         ("Found reliable", reliable),
         (f"Labels {percent(wording.SURE)} sure or more", lambda run: percent((run.confidence >= wording.SURE).mean())),
         ("Labels against the majority", lambda run: f"{int(run.overruled.sum()):,}"),
-        ("Test accuracy", lambda run: test(run, "accuracy", ".1%")),
-        ("Test macro F1", lambda run: test(run, "macro_f1", ".3f")),
-        ("Test calibration error", lambda run: test(run, "calibration_error", ".3f")),
-        ("Test log loss", lambda run: test(run, "log_loss", ".3f")),
+        *((f"Test {metric.name_in_text}", partial(test, metric)) for metric in METRICS.values() if not metric.needs),
     ]
     return [(name, [say(run) for run in runs]) for name, say in rows]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from realm.methods import METHODS
+from realm.metrics import METRICS
 from realm.report.chart_data import Calibration, verdict_counts
 from realm.report.run_data import RunData
 from realm.report.svg import percent
@@ -175,20 +176,13 @@ def broken_told(listed: int, total: int) -> str:
 
 
 def test_figures(metrics: dict[str, Any]) -> list[tuple[str, str]]:
-    """What was measured on the test items, by names a person knows."""
-    found = metrics.get("test") or {}
-    known: dict[str, tuple[str, str]] = {
-        "items": ("Items with gold", ",.0f"),
-        "accuracy": ("Accuracy", ".1%"),
-        "macro_f1": ("Macro F1", ".3f"),
-        "calibration_error": ("Calibration error", ".3f"),
-        "log_loss": ("Log loss", ".3f"),
-        "answer_mass": ("Probability given to the options at all", ".1%"),
-    }
+    """What was measured on the test items: title and value of each metric."""
+    values = metrics.get("test") or {}
+    formats = {"items": ("Items with gold", ",.0f")} | {m.name: (m.title, m.format) for m in METRICS.values()}
     return [
-        (name, format(found[key], shown))
-        for key, (name, shown) in known.items()
-        if isinstance(found.get(key), int | float)
+        (title, format(values[name], form))
+        for name, (title, form) in formats.items()
+        if isinstance(values.get(name), int | float)
     ]
 
 
