@@ -1,0 +1,97 @@
+"""Docs, README and examples import what `realm` lists and nothing deeper; the lab also uses the experiment engine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import realm
+from tests.contracts.modules import ROOT, check_known, imports_of, modules
+
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ENGINE = "realm.comparison"  # what the lab runs its grids with
+KNOWN_DOCS: dict[str, str] = {
+    "CONTRIBUTING.md": "lead",
+    "docs/aggregation.md": "lead",
+    "docs/benchmarks.md": "lead",
+    "docs/choosing-a-model.md": "lead",
+    "docs/lab.md": "lead",
+    "docs/python-api.md": "lead",
+    "docs/reading-the-results.md": "lead",
+    "docs/report.md": "lead",
+}
+KNOWN_LAB: dict[str, str] = {
+    "lab/datasets/base.py": "compare",
+    "lab/datasets/cebab.py": "compare",
+    "lab/datasets/detox.py": "compare",
+    "lab/datasets/go_emotions.py": "compare",
+    "lab/datasets/load.py": "compare",
+    "lab/datasets/pubmedqa.py": "compare",
+    "lab/datasets/questions.py": "compare",
+    "lab/datasets/sentpolarity.py": "compare",
+    "lab/grid/data.py": "compare",
+    "lab/grid/engines.py": "compare",
+    "lab/grid/pools.py": "compare",
+    "lab/grid/results.py": "compare",
+    "lab/grid/run.py": "compare",
+    "lab/grid/settings.py": "compare",
+    "lab/grid/spec.py": "compare",
+    "lab/grid/work.py": "compare",
+    "lab/paper/figures.py": "compare",
+    "lab/plots/panels.py": "compare",
+    "lab/plots/write.py": "compare",
+    "lab/tables/expertise.py": "compare",
+    "lab/tables/gather.py": "compare",
+    "lab/tables/make.py": "compare",
+    "lab/tables/statistics.py": "compare",
+}
+
+
+def hidden_names(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
+    """What is imported that is neither a public name nor in a package allowed."""
+    return [
+        name
+        for name in sorted(imports_of(source))
+        if name != "realm"
+        and not (name.count(".") == 1 and name.split(".")[1] in realm.__all__)
+        and not any(name == package or name.startswith(f"{package}.") for package in allowed)
+    ]
+
+
+def examples() -> dict[str, str]:
+    """The Python of the docs, by file."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    sources = {name(page): "\n".join(PYTHON.findall(page.read_text())) for page in pages}
+    folder = ROOT / "examples"
+    return sources | {name(path): path.read_text() for path in sorted(folder.rglob("*.py"))}
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_every_public_name_is_there() -> None:
+    assert len(set(realm.__all__)) == len(realm.__all__)
+    for public in realm.__all__:
+        assert getattr(realm, public) is not None
+
+
+def test_the_docs_use_public_names() -> None:
+    sources = examples()
+    assert sum("from realm import" in source for source in sources.values()) > 2
+    check_known({path: hidden for path, source in sources.items() if (hidden := hidden_names(source))}, KNOWN_DOCS)
+
+
+def test_the_lab_uses_public_names_and_the_engine() -> None:
+    lab = {path: source for path, source in modules().items() if path.startswith("lab/")}
+    assert len(lab) > 10
+    allowed = ("realm.lab", ENGINE)
+    check_known({path: hidden for path, source in lab.items() if (hidden := hidden_names(source, allowed))}, KNOWN_LAB)
+
+
+def test_a_hidden_name_is_seen() -> None:
+    assert hidden_names("from realm import Annotations, RealmConfig\nimport realm") == []
+    for source in ("from realm.data import Annotations", "from realm import data", "import realm.crowd.estimate"):
+        assert hidden_names(source), source
+    assert hidden_names("from realm.comparison.results import Results", (ENGINE,)) == []
+    assert hidden_names("from realm.comparisons import Results", (ENGINE,))
