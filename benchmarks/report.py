@@ -37,12 +37,11 @@ def main() -> int:
 
     table, log_probs, accuracy = large(chosen.items, chosen.annotators, chosen.per_item)
     found = crowded_estimate(table, log_probs, accuracy)
-    share = np.clip(found.expertise, 0.02, 0.98)
-    omega = np.log(share / (1 - share))
-    path = np.linspace(0, 1, chosen.steps)[:, None, None] * omega
+    trained = np.clip(found.expertise, 0.02, 0.98)
+    path = 0.5 + np.linspace(0, 1, chosen.steps)[:, None, None] * (trained - 0.5)
     print(f"{table.n_annotators:,} annotators, {table.n_items:,} items, {table.n_annotations:,} annotations")
     with tempfile.TemporaryDirectory() as folder:
-        run = write_run(Path(folder) / "run", table, log_probs, found=found, omega=omega, trajectory=path)
+        run = write_run(Path(folder) / "run", table, log_probs, found=found, trained=trained, trajectory=path)
         print(f"{'':>34} {'seconds':>8} {'CPU s':>8} {'MB':>6}")
         sizes = []
         for flags in ([], ["--pseudonymise"]):

@@ -13,24 +13,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import yaml
 from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
 from realm.errors import RealmError
 
 MANIFEST = "manifest.json"
-_LEFT_BEHIND = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
+_PARTIAL = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
+"""The names that `tempfile` makes of the prefixes below: eight characters between the name and its suffix."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let `write` make the file beside its place, then put it there in one step."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to be written, which takes its place in one step when the block ends without an error."""
     path = replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=path.suffix)
     os.close(handle)
     partial = Path(name)
     try:
-        write(partial)
+        yield partial
         _make_durable(partial)
         partial.chmod(0o644)
         partial.replace(path)
@@ -39,8 +44,22 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 @contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` to be filled, which takes its place when the block ends without an error."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        yield partial
+        partial.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with a disk into an error that says what to do; nothing half-written stays behind."""
+    """Turn the errors of a full or read-only disk into a `RealmError` that says how to go on."""
     try:
         yield
     except OSError as error:
@@ -54,22 +73,22 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def _unwritable(path: Path, reason: str) -> str:
-    return f"{path}: cannot be written: {reason}. Mend that, then go on with the same command and --resume."
+    return f"{path}: cannot be written: {reason}. Mend that, then go on with the same command and `resume`."
 
 
-def left_behind(folder: Path) -> list[Path]:
-    """What a process that was killed left beside the files it was writing."""
-    return [path for path in folder.glob(".*") if _LEFT_BEHIND.fullmatch(path.name)]
+def partial_files(folder: Path) -> list[Path]:
+    """The half-written files and folders of a process that was killed."""
+    return [path for path in folder.glob(".*") if _PARTIAL.fullmatch(path.name)]
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a process that was killed left beside the files it was writing."""
-    for path in left_behind(folder):
+def remove_partial_files(folder: Path) -> None:
+    """Remove the half-written files and folders of a process that was killed."""
+    for path in partial_files(folder):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def replaceable(path: Path) -> Path:
-    """Where a file is to be put: what a link points to. A device or a folder is refused, which would be replaced."""
+    """The path with links resolved, so that a link's target is written. A device or a folder is refused."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
@@ -82,7 +101,8 @@ def _make_durable(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -91,6 +111,22 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_yaml(path: Path, value: Any) -> None:
     write_text(path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+
+
+def write_tensors(path: Path, **arrays: npt.NDArray[Any]) -> None:
+    """Write named arrays as safetensors."""
+    with replacing(path) as partial:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial)
+
+
+def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a safetensors file by name."""
+    try:
+        return dict(load_file(path))
+    except FileNotFoundError:
+        raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
+    except (SafetensorError, OSError) as error:
+        raise RealmError(f"{path}: not readable as safetensors: {error}") from None
 
 
 def read_json(path: Path) -> Any:
@@ -125,18 +161,20 @@ def write_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
     write_json(folder / MANIFEST, {"sha256": files})
 
 
-def recorded(folder: Path) -> dict[str, str]:
+def manifest_hashes(folder: Path) -> dict[str, str]:
     """The SHA-256 of each file as the folder's manifest has it."""
     content = read_json(folder / MANIFEST)
-    found = content.get("sha256") if isinstance(content, dict) else None
-    if not isinstance(found, dict):
+    hashes = content.get("sha256") if isinstance(content, dict) else None
+    if not isinstance(hashes, dict):
         raise RealmError(f"{folder / MANIFEST} lists no files: it is damaged, or not the manifest of a run.")
-    return found
+    return hashes
 
 
-def verify_manifest(folder: Path) -> None:
-    """Refuse a folder whose files are not those its manifest names."""
-    for name, expected in recorded(folder).items():
+def verify_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
+    """Refuse a folder whose files are not those its manifest names. Files and subfolders in `skip` are not read."""
+    for name, expected in manifest_hashes(folder).items():
+        if name.split("/")[0] in skip:
+            continue
         path = folder / name
         if not path.is_file():
             raise RealmError(f"{path} is missing: {folder} is not whole.")

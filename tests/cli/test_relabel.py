@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import save_file
 
 from realm.cli.main import main
-from realm.crowd import estimate as expertise
 from realm.data import Annotations, Task
-from realm.files import write_json, write_manifest, write_yaml
-from realm.runs.spreadsheet import write_csv
+from realm.runs import Run as Opened
+from tests.report.folders import write_run
 
 Run = Callable[..., tuple[int, str, str]]
 TASKS = (Task("mood", ("bad", "good")),)
@@ -50,22 +48,12 @@ def folder(tmp_path: Path) -> Path:
             said = truth[item] if right else 1 - truth[item]
             rows.append((f"i{item}", "mood", f"=text {item}", PEOPLE[person], TASKS[0].labels[said]))
     frame = pd.DataFrame(rows, columns=["item", "task", "text", "annotator", "label"])
-    frame.to_csv(path / "annotations.csv", index=False)
-    annotations = Annotations.read(path / "annotations.csv", tasks=TASKS, missing="drop")
+    annotations = Annotations.from_pandas(frame, tasks=TASKS)
     sure = np.where(rng.random(120) < 0.7, truth, 1 - truth)
     shares = np.where(np.arange(2) == sure[:, None], 0.7, 0.3)
     shares[0] = [0.999, 0.001] if truth[0] == 1 else [0.001, 0.999]
     order = [int(name[1:]) for name in annotations.item_ids.to_pylist()]
-    log_probs = np.log(shares[order]).astype(np.float32)
-    save_file({"log_probs": log_probs}, path / "predictions.safetensors")
-    found = expertise.estimate(annotations, log_probs)
-    write_csv(expertise.table(annotations, found), path / "expertise.csv")
-    write_json(path / "annotators.json", list(annotations.annotators))
-    write_yaml(path / "config.yaml", {"gold": "not read"})
-    write_json(path / "metrics.json", {"probabilities": "in-sample"})
-    write_json(path / "scorer.json", {"tasks": [{"name": "mood", "labels": ["bad", "good"]}]})
-    write_manifest(path)
-    return path
+    return write_run(path, annotations, np.log(shares[order]))
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -80,7 +68,8 @@ def test_the_queue_goes_to_a_pipe_as_csv(run: Run, folder: Path) -> None:
     assert "in-sample" in err
     gains = [float(row["gain_bits"]) for row in found]
     assert gains == sorted(gains, reverse=True) and gains[0] > 0.3
-    labelled = {(row["item"], row["annotator"]) for row in rows((folder / "annotations.csv").read_text())}
+    table = Opened.open(folder).annotations.to_pandas()
+    labelled = set(zip(table["item"], table["annotator"], strict=True))
     for row in found:
         assert row["text"].startswith("'=text")
         assert (row["item"], row["ask"].removeprefix("'")) not in labelled

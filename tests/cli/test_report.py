@@ -32,7 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table, log_probs = crowd(n_items=40)
-    return write_run(tmp_path_factory.mktemp("runs") / "run", table, log_probs, omega=np.zeros((5, 1)))
+    return write_run(tmp_path_factory.mktemp("runs") / "run", table, log_probs, trained=np.full((5, 1), 0.5))
 
 
 def test_a_run_gets_its_report_beside_it(run: Run, folder: Path) -> None:

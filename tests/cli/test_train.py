@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from realm.errors import RealmError
 from realm.runs import Run
 from tests.tiny import crowd
 
@@ -52,7 +53,7 @@ def test_a_run_holds_what_the_charter_lists(run) -> None:
     metrics = json.loads((run / "metrics.json").read_text())
     assert next(entry["step"] for entry in metrics["history"] if "eval_accuracy" in entry) == 2
     assert 0 <= metrics["test"]["accuracy"] <= 1
-    assert yaml.safe_load((run / "config.yaml").read_text())["gold"] == "not read"
+    assert yaml.safe_load((run / "config.yaml").read_text())["gold_used"] is False
     expertise = pd.read_csv(run / "expertise.csv")
     assert {"annotator", "task", "expertise", "expertise_trained", "accuracy", "low", "high", "annotations"} <= set(
         expertise
@@ -135,8 +136,8 @@ def test_a_label_given_twice_keeps_the_last(tiny_model, realm_cli, tmp_path) -> 
         "train", tmp_path / "labels.csv", "--output", tmp_path / "run", "--model", tiny_model("bert"), "--steps", "1"
     )
     assert code == 0, error
-    kept = pd.read_csv(tmp_path / "run" / "annotations.csv")
-    assert list(kept[kept["item"] == 3]["label"]) == ["red"]
+    kept = Run.open(tmp_path / "run").annotations.to_pandas()
+    assert list(kept[kept["item"] == "3"]["label"]) == ["red"]
 
 
 def test_an_output_folder_with_another_run_or_other_things(run, files, tiny_model, realm_cli, tmp_path) -> None:
@@ -158,11 +159,15 @@ def test_an_output_folder_with_another_run_or_other_things(run, files, tiny_mode
 
 def test_names_of_digits_and_guarded_names_are_found_in_an_earlier_estimate(tmp_path) -> None:
     from realm.cli.train import read_prior
-    from realm.runs.spreadsheet import write_csv
+    from tests.report.folders import crowd as table_of
+    from tests.report.folders import write_run
 
-    frame = pd.DataFrame({"annotator": ["007", "NA", "=x"], "task": "default", "expertise": 0.5})
-    write_csv(frame, tmp_path / "expertise.csv")
-    assert read_prior(tmp_path / "expertise.csv")["annotator"].tolist() == ["007", "NA", "=x"]
+    table, log_probs = table_of(names=["007", "NA", "=x"], accuracies=(0.9, 0.8, 0.7))
+    write_run(tmp_path / "run", table, log_probs)
+    assert sorted(read_prior(tmp_path / "run")["annotator"]) == ["007", "=x", "NA"]
+    for path, words in ((tmp_path / "run" / "expertise.csv", "folder of an earlier run"), (tmp_path, "not a run")):
+        with pytest.raises(RealmError, match=rf"--prior.*{words}"):
+            read_prior(path)
 
 
 def test_a_new_run_takes_only_the_old_ones_files(files, tiny_model, realm_cli, tmp_path) -> None:
@@ -210,7 +215,7 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
 
     code, _, error = realm_cli(*common, tmp_path / "gold", "--use-gold", "--gold-items", tmp_path / "gold.csv")
     assert code == 0, error
-    assert Run.open(tmp_path / "gold").config["gold"] == "used in training"
+    assert Run.open(tmp_path / "gold").gold_used
     labels = pd.read_csv(tmp_path / "gold" / "labels.csv").set_index("item")["label"]
     assert (labels[known["item"]].to_numpy() == known["gold"].to_numpy()).all(), "gold is the label where it is known"
     trained = pd.read_csv(tmp_path / "gold" / "expertise.csv").set_index("annotator")["expertise_trained"]
@@ -220,7 +225,7 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
     assert code == 2 and "--use-gold" in error
 
     code, _, error = realm_cli(
-        *common, tmp_path / "second", "--prior", tmp_path / "gold" / "expertise.csv", "--expert", "w1", "--cross-fit", 2
+        *common, tmp_path / "second", "--prior", tmp_path / "gold", "--expert", "w1", "--cross-fit", 2
     )
     assert code == 0, error
     assert "it knows 3 of the 3 annotators" in error and "cross-fit: 2 folds to train, about" in caplog.text

@@ -81,7 +81,7 @@ def test_each_task_has_a_pool_of_its_own_and_empty_cells_are_left_out():
     found = estimate(made, guided(truth, np.full(400, 3), rng))
     assert np.isnan(found.accuracy[3, 1])
     assert np.isnan(found.low[4, 0])
-    frame = expertise.table(made, found, trained=np.full((5, 2), 0.5))
+    frame = expertise.table(made, found, trained={"expertise_trained": np.full((5, 2), 0.5)})
     assert len(frame) == 8
     assert frame["annotations"].tolist() == [200] * 8
     assert (frame["expertise_trained"] == 0.5).all()
@@ -322,15 +322,6 @@ def test_a_table_without_annotations_gives_an_empty_table_and_the_models_word():
     found = estimate(made, np.log([[0.3, 0.7], [0.5, 0.5]]))
     assert len(expertise.table(made, found)) == 0
     np.testing.assert_allclose(found.posterior, [[0.3, 0.7], [0.5, 0.5]])
-
-
-def test_an_estimate_is_read_back_from_its_table():
-    crowd = simulate(2, annotators=8, labels_each=60, per_item=2)
-    found = estimate(crowd.annotations, crowd.log_probs)
-    back = expertise.from_table(crowd.annotations, crowd.log_probs, expertise.table(crowd.annotations, found))
-    for name in ("expertise", "accuracy", "low", "high", "chance", "annotations", "posterior"):
-        np.testing.assert_allclose(getattr(back, name), getattr(found, name), err_msg=name)
-    assert back.relative == found.relative
 
 
 def test_an_estimate_survives_its_arrays():

@@ -97,7 +97,7 @@ def test_another_table_or_other_settings_are_not_resumed(tiny_model, tmp_path) -
 def test_a_folder_that_holds_a_run_is_not_written_over(tiny_model, tmp_path) -> None:
     settings = {**SETTINGS, "max_steps": 1}
     trainer(tiny_model("bert"), crowd(20), tmp_path / "run", **settings).train()
-    with pytest.raises(RealmError, match="--resume to go on with it or --overwrite"):
+    with pytest.raises(RealmError, match="`resume` to go on with it or `overwrite`"):
         trainer(tiny_model("bert"), crowd(20), tmp_path / "run", **settings).train()
     trainer(tiny_model("bert"), crowd(20), tmp_path / "run", **settings, overwrite=True).train()
     Run.open(tmp_path / "run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,17 @@ HOSTILE_TEXTS = [
 def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five annotators, one task of three labels, three labels per item, expertise learned."""
     table, log_probs = crowd(n_items=150)
-    omega = np.linspace(-2, 2, 5)[:, None]
-    path = np.linspace(0, 1, 12)[:, None, None] * omega
+    order = np.array([3, 1, 4, 0, 2])  # not the order in which the table meets them: arrays follow the names' order
+    table = replace(
+        table, annotators=tuple(table.annotators[i] for i in order),
+        annotator=np.argsort(order)[table.annotator].astype(np.int32),
+    )  # fmt: skip
+    trained = np.linspace(0.1, 0.9, 5)[:, None]
+    path = 0.5 + np.linspace(0, 1, 12)[:, None, None] * (trained - 0.5)
     test = {"items": 40, "accuracy": 0.875, "macro_f1": 0.861, "calibration_error": 0.04, "log_loss": 0.31}
     return write_run(
-        tmp_path_factory.mktemp("runs") / "sentiment", table, log_probs, omega=omega, trajectory=path,
-        order=[3, 1, 4, 0, 2], metrics={"test": test, "warnings": ["3 rows without a label were left out."]},
+        tmp_path_factory.mktemp("runs") / "sentiment", table, log_probs, trained=trained, trajectory=path,
+        metrics={"test": test, "warnings": ["3 rows without a label were left out."]},
     )  # fmt: skip
 
 
@@ -41,11 +47,16 @@ def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Names and texts that would run, break out or turn the page around, in three tasks."""
     table, log_probs = crowd(n_items=240, names=HOSTILE_NAMES, texts=HOSTILE_TEXTS * 60, tasks=3)
-    omega = np.random.default_rng(0).normal(size=(5, 3))
-    path = np.linspace(0, 1, 6)[:, None, None] * omega
+    trained = np.random.default_rng(0).uniform(0.05, 0.95, size=(5, 3))
+    path = 0.5 + np.linspace(0, 1, 6)[:, None, None] * (trained - 0.5)
     settings = {"instruction": "<b>Judge</b> \u202e"}
     return write_run(
-        tmp_path_factory.mktemp("runs") / "hostile", table, log_probs, omega=omega, trajectory=path, settings=settings
+        tmp_path_factory.mktemp("runs") / "hostile",
+        table,
+        log_probs,
+        trained=trained,
+        trajectory=path,
+        settings=settings,
     )
 
 

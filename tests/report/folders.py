@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import yaml
 
-from realm.crowd.estimate import Estimate, estimate, table
-from realm.crowd.posterior import labels_table, posterior
+from realm.crowd.estimate import Estimate, estimate
+from realm.crowd.posterior import posterior
 from realm.data import Annotations, Items, Task
-from realm.files import write_json, write_manifest
-from realm.runs.folder import fingerprint, write_tensors
-from realm.runs.spreadsheet import write_csv
+from realm.files import write_manifest
+from realm.runs.folder import fingerprint
+from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables
+from realm.scorers.prompts import PromptStyle
 
 SETTINGS = {
     "method": "realm", "seed": 7, "use_gold": False, "learning_rate": 5e-5, "expertise_learning_rate": 0.1,
@@ -60,45 +60,39 @@ def write_run(
     log_probs: np.ndarray,
     *,
     found: Estimate | None = None,
-    omega: np.ndarray | None = None,
+    trained: np.ndarray | None = None,
     trajectory: np.ndarray | None = None,
-    order: list[int] | None = None,
     metrics: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
-    gold: str = "not read",
+    folds: int = 0,
+    temperature: float = 1.0,
+    gold_used: bool = False,
 ) -> Path:
-    """Write a run folder. omega (annotators, tasks) and its trajectory (steps, annotators, tasks) go in `order`."""
+    """Write a run folder as training does, without a model.
+
+    `trained` is the expertise that training learned, (annotators, tasks); `trajectory` the same over the steps.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    found = found or estimate(annotations, log_probs)
-    trained = None
-    order = order or list(range(annotations.n_annotators))
-    write_json(folder / "annotators.json", [annotations.annotators[row] for row in order])
-    if omega is not None:
-        trained = 1 / (1 + np.exp(-omega))
-        write_tensors(folder / "channel.safetensors", omega=omega[order].astype(np.float32))
-        if trajectory is not None:
-            steps = 10 * np.arange(len(trajectory))
-            expertise = 1 / (1 + np.exp(-trajectory[:, order]))
-            write_tensors(folder / "trajectory.safetensors", steps=steps, expertise_trained=expertise)
-    write_tensors(folder / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
-    write_csv(table(annotations, found, trained=trained), folder / "expertise.csv")
-    write_csv(labels_table(annotations, found.posterior), folder / "labels.csv")
-    frame = annotations.to_pandas()
-    if "options" in frame:
-        frame["options"] = [json.dumps(options, ensure_ascii=False) for options in frame["options"]]
-    frame.to_csv(folder / "annotations.csv", index=False)
-    tasks = [{"name": task.name, "labels": task.labels} for task in annotations.tasks]
-    style = {"answers": "letters", "instruction": None, "max_length": 512, "chat_template": False}
-    asked = {"kind": "seq2seq", "style": style, "tasks": tasks, "max_options": int(annotations.option_counts.max())}
-    write_json(folder / "scorer.json", asked)
+    versions = {"torch": "2.13.0", "transformers": "5.0.0"}
+    data = {"fingerprint": fingerprint(annotations, gold_used), "items": annotations.n_items}
+    write_start(
+        folder, RunDescription("tiny/model", {**SETTINGS, **(settings or {})}, gold_used, data, versions=versions)
+    )
     history = [{"loss": 1.2 * 0.9**step + 0.3, "step": 10 * step, "epoch": step / 10} for step in range(20)]
-    usual = {"history": history, "steps": 200, "warnings": [], "probabilities": "in-sample"}
-    write_json(folder / "metrics.json", {**usual, **(metrics or {})})
-    config = {
-        "realm": "0.1.0", "model": "tiny/model", "settings": {**SETTINGS, **(settings or {})}, "gold": gold,
-        "data": {"fingerprint": fingerprint(annotations)}, "versions": {"torch": "2.13.0", "transformers": "5.0.0"},
-    }  # fmt: skip
-    (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    usual: dict[str, Any] = {"history": history, "steps": 200, "warnings": [], "test": None, **(metrics or {})}
+    style = PromptStyle()
+    scorer: Any = SimpleNamespace(kind="seq2seq", style=style, tasks=annotations.tasks, extra_state=dict)
+    channel = None
+    if trained is not None:
+        path = np.zeros((0, *trained.shape)) if trajectory is None else trajectory
+        state = {"omega": np.log(trained / (1 - trained)).astype(np.float32)}
+        steps = 10 * np.arange(len(path))
+        channel = ChannelResults("uniform", state, {"expertise_trained": trained}, steps, {"expertise_trained": path})
+    results = RunResults(
+        scorer, "tiny/model", "realm", annotations, log_probs, found or estimate(annotations, log_probs), channel,
+        folds=folds, temperature=temperature, **usual,
+    )  # fmt: skip
+    write_tables(folder, results)
     write_manifest(folder)
     return folder
 

@@ -19,7 +19,7 @@ from realm.report import annotator_table
 from realm.report.escaping import visible
 from realm.report.page import render, write_report
 from realm.report.run_data import RunData, Trajectory, read_run
-from realm.runs.folder import Run
+from realm.runs import Run
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, crowded_estimate, large, write_run
 from tests.report.reader import Page, check_closed_in
@@ -98,7 +98,7 @@ def test_pseudonyms_leave_no_name_anywhere(tmp_path: Path) -> None:
     names = ["Ada Lovelace", "grace", "Karen <Jones>", "emmy", "7"]
     table, log_probs = crowd(names=names)
     run = write_run(
-        tmp_path / "run-of-grace", table, log_probs, omega=np.zeros((5, 1)), trajectory=np.zeros((3, 5, 1)),
+        tmp_path / "run-of-grace", table, log_probs, trained=np.full((5, 1), 0.5), trajectory=np.full((3, 5, 1), 0.5),
         settings={"experts": ["Ada Lovelace"], "scorer": "emmy's own", "seed": 7},
         metrics={"warnings": ["Karen <Jones> labelled item i3 twice.", "2 rows were left out."]},
     )  # fmt: skip
@@ -131,15 +131,15 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
     gold = np.where(np.arange(80) < 20, table.label[table.offsets[:-1]], -1).astype(np.int32)
     with_gold = replace(table, gold=gold)
     run = write_run(
-        tmp_path / "gold", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold="used in training",
-        metrics={"probabilities": "out of fold (5 folds)", "temperature": 1.43},
+        tmp_path / "gold", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold_used=True,
+        folds=5, temperature=1.43,
     )  # fmt: skip
     page = page_of(run).text
     assert "Each item was judged by a model that was trained without it." in page and "In-sample" not in page
     assert "used in training: where it is known it decides" in page and "Judged against gold" in page
     assert "1.43: the model's probabilities were brought" in page
     in_sample = write_run(
-        tmp_path / "seen", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold="used in training"
+        tmp_path / "seen", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold_used=True
     )
     assert "Judged against gold" not in page_of(in_sample).text, "the model was trained on that gold"
 
@@ -165,7 +165,7 @@ def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> Non
     table, log_probs = crowd()
     gold = np.where(np.arange(80) < 40, (table.label[table.offsets[:-1]] + 1) % 3, -1).astype(np.int32)
     found = estimate(table, log_probs, gold=gold)
-    run = write_run(tmp_path / "run", replace(table, gold=gold), log_probs, found=found, gold="used in training")
+    run = write_run(tmp_path / "run", replace(table, gold=gold), log_probs, found=found, gold_used=True)
     for folder in (plain_run, run):
         data = read_run(folder)
         labels = pd.read_csv(folder / "labels.csv")
@@ -189,7 +189,7 @@ def test_disagreements_show_texts_votes_and_whom_the_label_follows(plain_run: Pa
 
 
 def test_expertise_during_training_is_drawn_for_the_right_annotators(plain_run: Path) -> None:
-    """omega is stored in another order than the run's table has; names and verdicts must not be mixed up."""
+    """The annotators are not in the order in which the table meets them; names and verdicts must not be mixed up."""
     data = read_run(plain_run)
     assert data.trajectory is not None and data.trained is not None
     np.testing.assert_allclose(data.trajectory.expertise[-1], data.trained, atol=1e-6)
@@ -245,12 +245,12 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", table, log_probs)
     with pytest.raises(RealmError, match="name a file"):
         write_report(run, output=tmp_path)
-    text = (run / "expertise.csv").read_text()
-    (run / "expertise.csv").write_text(text.replace("worker-0", "worker-9"))
-    with pytest.raises(RealmError, match=r"expertise\.csv was changed or damaged"):
+    names = (run / "annotators.json").read_text()
+    (run / "annotators.json").write_text(names.replace("worker-0", "worker-9"))
+    with pytest.raises(RealmError, match=r"annotators\.json was changed or damaged"):
         write_report(run)
-    (run / "expertise.csv").unlink()
-    with pytest.raises(RealmError, match=r"expertise\.csv is missing"):
+    (run / "annotators.json").unlink()
+    with pytest.raises(RealmError, match=r"annotators\.json is missing"):
         write_report(run)
     (run / "manifest.json").unlink()
     with pytest.raises(RealmError, match="did not finish"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm.errors import RealmError
-from realm.runs.spreadsheet import guarded, unguarded, write_csv
+from realm.runs.spreadsheet import guarded, write_csv
 
 HOSTILE = ["=1+1", "+SUM(A1)", "-2+3", "@cmd", "\tx", "\r=x", "\n=x", "'=x", "=cmd|' /C calc'!A0", "-x"]
 TAME = ["plain", "", "a=b", "x-1", "-1", "+1.5", "-2e-3", "日本", "'quoted'", 'a "b", c', "two\nlines"]
@@ -51,8 +52,9 @@ def test_missing_values_are_empty_and_the_table_given_is_not_changed(tmp_path: P
 def test_taking_the_mark_off_gives_back_what_was_there(texts: list[str]) -> None:
     frame = pd.DataFrame({"a": texts})
     marked = guarded(frame)["a"].tolist()
-    assert unguarded(pd.DataFrame({"a": marked}))["a"].tolist() == texts
-    for text in marked:
+    for before, text in zip(texts, marked, strict=True):
+        # A ' before a sign was put there, or stands before one that was: either way one ' less is what there was.
+        assert (text[1:] if re.match(r"'+[=+\-@\t\r\n]", text) else text) == before
         assert not text.startswith(("=", "@", "\t", "\r", "\n"))
 
 

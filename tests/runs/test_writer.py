@@ -8,7 +8,7 @@ import pytest
 
 from realm import RealmConfig, RealmTrainer
 from realm.files import read_json
-from realm.runs.writer import write_results
+from realm.training.run_output import end
 from tests.tiny import crowd, save_tiny
 
 
@@ -22,7 +22,7 @@ def test_frozen_layers_are_not_run_again_for_the_figures_on_the_test_table(
     trainer.train()
     runs: list[object] = []
     trainer.scorer.backbone.model.layers[0].self_attn.register_forward_hook(lambda *call: runs.append(call))
-    write_results(trainer)
+    end(trainer)
     assert not runs
     figures = read_json(tmp_path / "run" / "metrics.json")["test"]
     assert 0 <= figures["answer_mass"] <= 1 and figures["items"] == 12

@@ -195,10 +195,10 @@ def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_
     made = trainer(tiny_model("bert"), table, tmp_path / "run", cross_fit=3, write_run=True, max_steps=4)
     made.train()
     run = Run.open(tmp_path / "run")
-    assert run.metrics["probabilities"] == "out of fold (3 folds)" and run.metrics["temperature"] > 0
+    assert run.out_of_fold and run.metrics["folds"] == 3 and run.metrics["temperature"] > 0
     plain = trainer(tiny_model("bert"), table, tmp_path / "plain", max_steps=4)
     plain.train()
-    assert not np.allclose(run.log_probs(), plain.scores().log_probs)
+    assert not np.allclose(run.log_probs, plain.scores().log_probs)
     with pytest.raises(RealmError, match="`cross_fit=1`"):
         trainer(tiny_model("bert"), table, tmp_path, cross_fit=1)
 
@@ -212,7 +212,7 @@ def test_a_fold_that_learnt_something_else_is_refused_and_the_run_is_kept(tiny_m
     with pytest.raises(RealmError, match="contradicts the full one"):
         made.cross_fit(2)
     metrics = Run.open(tmp_path / "run").metrics
-    assert metrics["probabilities"] == "in-sample"
+    assert metrics["out_of_fold"] is False
     assert any("contradicts the full one" in warning for warning in metrics["warnings"])
 
 

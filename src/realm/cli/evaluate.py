@@ -22,7 +22,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a script.")] = False,
 ) -> None:
     """Accuracy, macro-F1, calibration error and answer mass, in all and per task."""
-    from realm.runs.folder import Run
+    from realm.runs import Run
 
     opened = Run.open(run)
     table = source.read(test, need="gold", tasks=opened.tasks)

@@ -27,12 +27,12 @@ def export(
     """Write the most probable label of every item, with its confidence."""
     from realm.data.label_studio_export import label_studio_tasks
     from realm.files import write_json
-    from realm.runs.folder import Run
-    from realm.runs.spreadsheet import read_csv, write_csv
+    from realm.runs import Run
+    from realm.runs.spreadsheet import write_csv
 
     refuse_run_file(output, run)
     opened = Run.open(run)
-    labels = read_csv(run / "labels.csv", text=("item", "task", "text", "label", "runner_up", "votes"))
+    labels = opened.labels
     if format == "csv":
         write_csv(labels, output, raw=raw)
     else:
@@ -40,4 +40,4 @@ def export(
         tasks = label_studio_tasks(rows, control=control, text=text, to_name=to_name)
         with writing(output):
             write_json(output, tasks)
-    note(f"{len(labels):,} labels in {output}; confidences are {opened.metrics['probabilities']}")
+    note(f"{len(labels):,} labels in {output}; confidences are {opened.probabilities}")

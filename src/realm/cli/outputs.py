@@ -34,12 +34,12 @@ def refuse_input(output: Path, *read: Path | None) -> None:
 
 def refuse_run_file(output: Path, run: Path) -> None:
     """Refuse an output that is one of a run's own files; others may lie in its folder."""
-    from realm.runs.folder import WRITTEN
+    from realm.runs.folder import RUN_FILES
 
     if not (place := output.resolve()).is_relative_to(run.resolve()):
         return
     inside = place.relative_to(run.resolve()).parts
-    if inside and (inside[0] in ("model", "checkpoints") or inside in [(name,) for name in WRITTEN]):
+    if inside and (inside[0] in ("model", "checkpoints") or inside in [(name,) for name in RUN_FILES]):
         raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
 
 

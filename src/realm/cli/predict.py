@@ -27,7 +27,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
 ) -> None:
     """The most probable option of each item, with its probability. Files of any length are answered in chunks."""
-    from realm.runs.folder import Run
+    from realm.runs import Run
 
     if output is not None:
         if as_json:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from realm.data import Annotations
+    from realm.runs import Run
 
 SHOWN = 15
 TEXT_WIDTH = 40
@@ -44,9 +45,8 @@ def relabel(
     as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
 ) -> None:
     """The items that one more annotation would tell most about, whom to ask, and items that look broken."""
-    from realm.crowd.relabel import contradictions, relabel_queue
     from realm.files import write_text
-    from realm.runs.folder import Run
+    from realm.runs import Run
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
@@ -55,15 +55,9 @@ def relabel(
             refuse_input(path, costs)
             refuse_run_file(path, run)
     opened = Run.open(run)
-    annotations, log_probs = opened.annotations(), opened.log_probs()
-    estimate = _estimate(opened, annotations, log_probs)
     prices = _costs(costs)
-    queue = relabel_queue(annotations, log_probs, estimate, budget, prices)
-    broken = contradictions(annotations, log_probs, estimate)
-    probabilities = str(opened.metrics.get("probabilities", "in-sample"))
-    strangers = [name for name in prices or () if name not in annotations.annotators]
-    price = min((prices or {"": 1.0}).values())
-    for remark in _remarks(queue, probabilities, estimate.relative, strangers, price if price > budget else None):
+    queue, broken = opened.relabel(budget, prices), opened.contradictions()
+    for remark in _remarks(opened, queue, budget, prices):
         note(f"note: {remark}")
 
     if output is not None and beside is not None:
@@ -71,28 +65,18 @@ def relabel(
             write_csv(queue, output, raw=raw)
         else:
             with writing(output):
-                write_text(output, _label_studio(annotations, queue))
+                write_text(output, _label_studio(opened.annotations, queue))
         write_csv(broken, beside, raw=raw)
         note(f"{len(queue):,} items to label again in {output}, {len(broken):,} that look broken in {beside}")
     if as_json:
-        found = {"probabilities": probabilities, "queue": _records(queue), "contradictions": _records(broken)}
-        typer.echo(json.dumps(found, ensure_ascii=False, default=str))
+        tables = {"queue": _records(queue), "contradictions": _records(broken)}
+        typer.echo(json.dumps({"probabilities": opened.probabilities, **tables}, ensure_ascii=False, default=str))
     elif sys.stdout.isatty() or output is not None:
         _show(queue, broken)
     elif format == "label-studio":
-        typer.echo(_label_studio(annotations, queue))
+        typer.echo(_label_studio(opened.annotations, queue))
     else:
         typer.echo((queue if raw else guarded(queue)).to_csv(index=False), nl=False)
-
-
-def _estimate(opened: Any, annotations: Annotations, log_probs: Any) -> Any:
-    """The run's own estimate of expertise, as its expertise.csv has it."""
-    from realm.crowd.estimate import from_table
-    from realm.runs.spreadsheet import read_csv
-
-    frame = read_csv(opened.folder / "expertise.csv", text=("annotator", "task"))
-    gold = annotations.gold if opened.config.get("gold") != "not read" else None
-    return from_table(annotations, log_probs, frame, gold=gold)
 
 
 def _costs(path: Path | None) -> dict[str, float] | None:
@@ -114,24 +98,23 @@ def _costs(path: Path | None) -> dict[str, float] | None:
     return dict(zip(frame["annotator"], prices.astype(float).tolist(), strict=True))
 
 
-def _remarks(
-    queue: pd.DataFrame, probabilities: str, relative: bool, strangers: list[str], too_dear: float | None
-) -> list[str]:
+def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, float] | None) -> list[str]:
     remarks = []
-    if strangers:
-        names = ", ".join(strangers[:10]) + (", ..." if len(strangers) > 10 else "")
-        remarks.append(f"--costs: {len(strangers):,} of its annotators are not in the run: {names}.")
-    if probabilities == "in-sample":
+    if unknown := [name for name in prices or () if name not in run.annotations.annotators]:
+        names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+        remarks.append(f"--costs: {len(unknown):,} of its annotators are not in the run: {names}.")
+    if not run.out_of_fold:
         remarks.append(
             "the model's probabilities are in-sample: it was trained on these labels and may know them by heart. "
             "`realm train --cross-fit` gives a better queue."
         )
-    if relative:
+    if run.estimate.relative:
         remarks.append(
             "mostly one label per item: accuracies are relative, they hang on how sure the model is of itself."
         )
-    if queue.empty and too_dear is not None:
-        remarks.append(f"nothing to ask: the cheapest annotation costs {too_dear:g}. Raise --budget.")
+    cheapest = min((prices or {"": 1.0}).values())
+    if queue.empty and cheapest > budget:
+        remarks.append(f"nothing to ask: the cheapest annotation costs {cheapest:g}. Raise --budget.")
     elif queue.empty:
         remarks.append("nothing to ask: no affordable annotator who is better than chance has an item left to label.")
     return remarks

@@ -34,7 +34,8 @@ def train(
         Path | None, typer.Option(help="Table of item, [task,] gold, for --use-gold.", rich_help_panel=LEARNING)
     ] = None,
     prior: Annotated[
-        Path | None, typer.Option(help="expertise.csv of an earlier run, carried in.", rich_help_panel=LEARNING)
+        Path | None,
+        typer.Option(help="Folder of an earlier run whose estimate is carried in.", rich_help_panel=LEARNING),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output.")] = False,
 ) -> None:
@@ -70,7 +71,7 @@ def train(
         from realm.report.page import write_report
 
         write_report(output)
-        _show(trainer, output)
+        _show(output)
 
 
 def with_gold_items(annotations: Annotations, path: Path) -> Annotations:
@@ -81,15 +82,15 @@ def with_gold_items(annotations: Annotations, path: Path) -> Annotations:
 
 
 def read_prior(path: Path) -> pd.DataFrame:
-    """An expertise table that an earlier run wrote."""
-    from realm.runs.spreadsheet import read_csv
+    """The expertise table of an earlier run."""
+    from realm.runs import Run
 
-    if not path.is_file():
-        raise RealmError(f"--prior: no such file: {path}")
+    if path.is_file():
+        raise RealmError(f"--prior {path}: a file. Give the folder of an earlier run: its CSV files are for people.")
     try:
-        return read_csv(path, text=("annotator", "task"))
-    except ValueError as error:
-        raise RealmError(f"--prior: {path} cannot be read: {error}. Give a run's expertise.csv.") from None
+        return Run.open(path, verify_model=False).expertise
+    except RealmError as error:
+        raise RealmError(f"--prior: {error}") from None
 
 
 def quiet_console(trainer: RealmTrainer) -> None:
@@ -99,11 +100,15 @@ def quiet_console(trainer: RealmTrainer) -> None:
     trainer.remove_callback(PrinterCallback)
 
 
-def _show(trainer: RealmTrainer, output: Path) -> None:
-    table = trainer.expertise().sort_values("accuracy", ascending=False)
+def _show(output: Path) -> None:
+    """The expertise table of the run, as it was written."""
+    from realm.runs import Run
+
+    run = Run.open(output, verify_model=False)
+    table = run.expertise.sort_values("accuracy", ascending=False)
     shown = ["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict", "scale"]
     rows = list(table[shown].itertuples(index=False, name=None))
-    show_table(f"How far each annotator can be trusted ({trainer.probabilities})", shown, rows[:15])
+    show_table(f"How far each annotator can be trusted ({run.probabilities})", shown, rows[:15])
     if len(rows) > 15:
         note(f"{len(rows) - 15} more in {output / 'expertise.csv'}")
     note(f"The run is in {output}: model/, expertise.csv, labels.csv. Open {output / 'report.html'} in a browser.")

@@ -23,11 +23,11 @@ from safetensors.numpy import load_file
 from realm.compare.fitting import AGGREGATED, held_out_split, quiet_trainer, spearman_with_gold, trial_score
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.files import read_json, write_json
+from realm.files import read_json, write_json, write_tensors
 from realm.methods import METHODS
 from realm.metrics import check_test, evaluate, gold_items
 from realm.models.fingerprint import model_fingerprint
-from realm.runs.folder import check_output, fingerprint, write_tensors
+from realm.runs.folder import check_output, fingerprint
 from realm.scorers.scoring import Scores
 from realm.training import RealmConfig
 

@@ -23,7 +23,6 @@ from realm.crowd.priors import (
     Carried,
     anchored_annotations,
     from_anchors,
-    named_cells,
     pinned_cells,
     relative_tasks,
     with_gold,
@@ -293,37 +292,3 @@ def table(
         columns["probabilities"] = np.full(len(person), probabilities, dtype=object)
     order = np.lexsort((person, -estimate.accuracy[person, task], task))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
-
-
-def from_table(
-    annotations: Annotations,
-    log_probs: npt.ArrayLike,
-    frame: pd.DataFrame,
-    gold: npt.NDArray[np.integer] | None = None,
-) -> Estimate:
-    """The estimate that an expertise table was written from, with the posterior that follows from it.
-
-    `frame` has the columns of `table`; annotators and tasks are found by name. Cells it does not name have n = 0.
-    """
-    joint = Joint(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold))
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    cells = named_cells(annotations, frame)
-    rows = np.flatnonzero(cells != UNKNOWN)
-    where = cells[rows]
-
-    def column(name: str) -> Floats:
-        values = np.full(joint.n_cells, np.nan)
-        values[where] = frame[name].to_numpy(np.float64)[rows]
-        return values.reshape(shape)
-
-    beta = column("expertise")
-    return Estimate(
-        expertise=beta,
-        accuracy=column("accuracy"),
-        low=column("low"),
-        high=column("high"),
-        chance=joint.chance.reshape(shape),
-        annotations=np.nan_to_num(column("annotations")).astype(np.int64),
-        posterior=posterior(annotations, joint.log_probs, np.nan_to_num(beta)),
-        relative_tasks=relative_tasks(annotations, gold),
-    )

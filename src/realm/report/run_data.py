@@ -5,32 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load_file
 
-from realm.crowd.estimate import Estimate, from_table, verdicts
+from realm.crowd.estimate import Estimate, verdicts
 from realm.crowd.posterior import Floats, cells_of, check_log_probs
-from realm.crowd.priors import named_cells
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
-from realm.files import MANIFEST, read_json, sha256
-from realm.runs.folder import Run
-from realm.runs.spreadsheet import read_csv
-
-if TYPE_CHECKING:
-    import pandas as pd
+from realm.runs import Run
+from realm.runs.folder import probabilities_in_words
 
 VERDICTS = ("reliable", "uncertain", "no better than chance", "worse than chance")
-NEEDED = ("annotator", "task", "expertise", "accuracy", "low", "high", "annotations")
+TRAINED = "expertise_trained"
+"""The column of a channel's summary that the report shows and draws, where the channel has it."""
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Expertise while it was learned. `steps` is (steps,), `expertise` sigma(omega), (steps, annotators, tasks)."""
+    """Expertise while it was learned. `steps` is (steps,), `expertise` (steps, annotators, tasks)."""
 
     steps: npt.NDArray[np.int64]
     expertise: Floats
@@ -43,14 +38,14 @@ class RunData:
     | field | shape | meaning |
     |---|---|---|
     | annotations, log_probs | (items, Kmax) | the table that was trained on, and the model's log P of its items |
-    | estimate | | expertise, accuracy and intervals as `expertise.csv` has them; the posterior they give |
-    | trained | (annotators, tasks) | sigma(omega); None where the method learns none |
+    | estimate | | expertise, accuracy, intervals and the posterior, as the run stored them |
+    | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
     """
 
     name: str
     config: dict[str, Any]
     metrics: dict[str, Any]
-    asked: dict[str, Any]
+    scorer_settings: dict[str, Any]
     annotations: Annotations
     log_probs: Floats
     estimate: Estimate
@@ -120,11 +115,15 @@ class RunData:
 
     @property
     def out_of_fold(self) -> bool:
-        return "fold" in str(self.metrics.get("probabilities", ""))
+        return bool(self.metrics.get("out_of_fold", False))
 
     @property
-    def used_gold(self) -> bool:
-        return str(self.config.get("gold", "")).startswith("used")
+    def probabilities(self) -> str:
+        return probabilities_in_words(int(self.metrics.get("folds", 0)))
+
+    @property
+    def gold_used(self) -> bool:
+        return bool(self.config.get("gold_used", False))
 
     @property
     def method(self) -> str:
@@ -140,67 +139,27 @@ class RunData:
 
 def read_run(folder: Path) -> RunData:
     """Read a run folder. What is read is checked against the run's manifest first; the model is not read."""
-    run = Run.open(folder, verify=False)
-    _verify_read(folder)
-    annotations, log_probs = run.annotations(), run.log_probs()
-    frame = _expertise(folder / "expertise.csv")
-    gold = annotations.gold if run.config.get("gold") != "not read" else None
-    estimate = from_table(annotations, log_probs, frame, gold=gold)
+    run = Run.open(folder, verify_model=False)
+    estimate, annotations = run.estimate, run.annotations
     if int(estimate.annotations.sum()) != annotations.n_annotations:
-        raise RealmError(f"{folder / 'expertise.csv'} is not about the annotators of annotations.csv beside it.")
+        raise RealmError(f"{folder}: the estimate is not about the annotations beside it.")
     return RunData(
         name=folder.resolve().name,
         config=run.config,
         metrics=run.metrics,
-        asked=run.asked,
+        scorer_settings=run.scorer_settings,
         annotations=annotations,
-        log_probs=log_probs,
+        log_probs=run.log_probs,
         estimate=estimate,
-        trained=_cells(frame, "expertise_trained", annotations),
+        trained=run.channel_summary.get(TRAINED),
         trajectory=_trajectory(run),
     )
 
 
-def _verify_read(folder: Path) -> None:
-    """Refuse files that are not those of the manifest. The model, which may be large, is left alone."""
-    for name, expected in read_json(folder / MANIFEST).get("sha256", {}).items():
-        path = folder / name
-        if "/" in name or path.suffix not in (".csv", ".json", ".yaml", ".safetensors"):
-            continue
-        if not path.is_file():
-            raise RealmError(f"{path} is missing: {folder} is not whole.")
-        if sha256(path) != expected:
-            raise RealmError(f"{path} was changed or damaged: its SHA-256 is not the one in {folder / MANIFEST}.")
-
-
-def _expertise(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?")
-    frame = read_csv(path, text=("annotator", "task"))
-    if missing := [name for name in NEEDED if name not in frame.columns]:
-        raise RealmError(f"{path} lacks the columns {', '.join(missing)}: it is not the table of a run.")
-    return frame
-
-
-def _cells(frame: pd.DataFrame, column: str, annotations: Annotations) -> Floats | None:
-    """A column of the expertise table as (annotators, tasks), NaN where it has no row."""
-    if column not in frame.columns:
-        return None
-    cells = named_cells(annotations, frame)
-    here = cells != UNKNOWN
-    values = np.full(annotations.n_annotators * len(annotations.tasks), np.nan)
-    values[cells[here]] = frame[column].to_numpy(np.float64)[here]
-    return values.reshape(annotations.n_annotators, -1)
-
-
 def _trajectory(run: Run) -> Trajectory | None:
-    path = run.folder / "trajectory.safetensors"
-    if not path.is_file():
+    if run.trajectory is None or TRAINED not in run.trajectory.columns:
         return None
-    stored = load_file(path)
-    if "expertise_trained" not in stored:
-        return None
-    return Trajectory(stored["steps"].astype(np.int64), stored["expertise_trained"].astype(np.float64))
+    return Trajectory(run.trajectory.steps, run.trajectory.columns[TRAINED])
 
 
 def renamed(data: RunData, names: dict[str, str]) -> RunData:

@@ -188,7 +188,7 @@ def test_figures(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
 def making(data: RunData) -> list[tuple[str, str]]:
     """How the run was made: terms and values, the essential ones."""
-    settings, config = data.config.get("settings", {}), data.config
+    settings, config, scorer = data.config.get("settings", {}), data.config, data.scorer_settings
     batch = int(settings.get("effective_batch_size", 0)) or (
         int(settings.get("per_device_train_batch_size", 0)) * int(settings.get("gradient_accumulation_steps", 1))
     )
@@ -197,12 +197,12 @@ def making(data: RunData) -> list[tuple[str, str]]:
     rows: list[tuple[str, Any]] = [
         ("Method", _method(data.method)),
         ("Model", config.get("model")),
-        ("Asked as", f"{data.asked.get('kind', '')}, {data.asked.get('style', {}).get('answers', '')}"),
+        ("Asked as", f"{scorer.get('kind', '')}, {scorer.get('style', {}).get('answers', '')}"),
         ("Training", f"{steps} steps, {epochs:g} epochs, {batch} per step" if epochs and steps else None),
         ("Learning rates", _rates(settings)),
         ("Seed", settings.get("seed")),
         ("Gold labels", _gold(data)),
-        ("Probabilities", data.metrics.get("probabilities", "in-sample")),
+        ("Probabilities", data.probabilities),
         ("Temperature", _temperature(data.metrics.get("temperature"))),
         ("Taken as experts", ", ".join(map(str, settings.get("experts") or [])) or None),
         ("Carried in", "an earlier estimate of expertise" if config.get("prior") else None),
@@ -239,7 +239,7 @@ def _method(method: str) -> str:
 
 
 def _gold(data: RunData) -> str:
-    if data.used_gold:
+    if data.gold_used:
         return "used in training: where it is known it decides"
     return "not read: nothing in training or in these estimates has seen a true label"
 
@@ -323,9 +323,9 @@ def limits(data: RunData) -> list[Limit]:
         )
     found.append(
         Limit(
-            "Gold was used" if data.used_gold else "No gold",
+            "Gold was used" if data.gold_used else "No gold",
             "Items with gold were held to it; figures on those very items say nothing of how the method does without."
-            if data.used_gold
+            if data.gold_used
             else "No figure about annotators or their items has been checked against true labels. If many annotators "
             "are wrong together, nothing in the data can tell; a few items with gold can.",
         )

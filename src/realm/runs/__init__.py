@@ -1,5 +1,5 @@
 """The run folder: one training with everything it produced, written atomically and read back."""
 
-from realm.runs.folder import Run
+from realm.runs.run import Run
 
 __all__ = ["Run"]

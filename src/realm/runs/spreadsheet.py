@@ -1,24 +1,22 @@
-"""CSV files meant for people: whole or absent, and with no cell that a spreadsheet would run."""
+"""CSV files for people: whole or absent, and with no cell that a spreadsheet would run. We never read them back."""
 
 from __future__ import annotations
 
 import csv
-import os
 import re
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from realm.errors import RealmError
-from realm.files import replaceable
+from realm.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# A cell that has marks already gets one more, so that taking one off always gives back what was there.
 _RUNS = re.compile(r"'*[=+\-@\t\r\n]")
+"""Text that begins with marks already gets one more, so that taking one off always gives back what was there."""
 _NUMBER = re.compile(r"[+-]\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -35,52 +33,30 @@ def write_csv(frame: pd.DataFrame, path: str | Path, raw: bool = False) -> None:
 @contextmanager
 def csv_in_parts(path: str | Path, raw: bool = False) -> Iterator[Callable[[pd.DataFrame], None]]:
     """A function that appends frames of the same columns to a CSV file, which takes its place when all are written."""
-    path = replaceable(Path(path))
-    name = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".csv")
-        with open(handle, "w", encoding="utf-8", newline="") as file:
+        with replacing(Path(path)) as partial, partial.open("w", encoding="utf-8", newline="") as file:
 
             def write(frame: pd.DataFrame) -> None:
                 part = frame if raw else guarded(frame)
                 part.to_csv(file, index=False, header=not file.tell(), lineterminator="\n", quoting=_quoting(part))
 
             yield write
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
     except OSError as error:
         raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
-    finally:
-        if name:
-            Path(name).unlink(missing_ok=True)
 
 
 def guarded(frame: pd.DataFrame) -> pd.DataFrame:
     """The same table with a ' before every text, names of columns included, that a spreadsheet would run."""
-    return _mapped(frame, lambda text: f"'{text}" if _RUNS.match(text) and not _NUMBER.fullmatch(text) else text)
-
-
-def read_csv(path: str | Path, text: Sequence[str]) -> pd.DataFrame:
-    """The table that `write_csv` was given; the columns of `text` are text, whatever they look like."""
-    import pandas as pd
-
-    return unguarded(pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False))
-
-
-def unguarded(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table that `guarded` was given, for who reads such a file back."""
-    return _mapped(frame, lambda text: text[1:] if text.startswith("'") and _RUNS.match(text) else text)
-
-
-def _mapped(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     changed = frame.copy(deep=False)
     for position in _text_columns(frame):
-        cells = [change(cell) if isinstance(cell, str) else cell for cell in frame.iloc[:, position]]
-        changed.isetitem(position, cells)
-    return changed.set_axis([change(name) if isinstance(name, str) else name for name in frame.columns], axis=1)
+        values = [_guarded(value) for value in frame.iloc[:, position]]
+        changed.isetitem(position, values)
+    return changed.set_axis([_guarded(name) for name in frame.columns], axis=1)
+
+
+def _guarded(value: Any) -> Any:
+    runs = isinstance(value, str) and _RUNS.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if runs else value
 
 
 def _text_columns(frame: pd.DataFrame) -> list[int]:
@@ -90,6 +66,8 @@ def _text_columns(frame: pd.DataFrame) -> list[int]:
 def _quoting(frame: pd.DataFrame) -> Literal[0, 2]:
     """Quote all text where any has a carriage return: it is not quoted otherwise, and would begin a row of its own."""
     returns = any(
-        isinstance(cell, str) and "\r" in cell for position in _text_columns(frame) for cell in frame.iloc[:, position]
+        isinstance(value, str) and "\r" in value
+        for position in _text_columns(frame)
+        for value in frame.iloc[:, position]
     )
     return csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL

@@ -1,159 +1,258 @@
-"""Writing a run: what is known when it starts, and everything it produced when it ends."""
+"""Writing a run: its description when it starts, its results when it ends. Both are plain data."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from realm import __version__
-from realm.data.write import write_table
+from realm.crowd.estimate import Estimate
+from realm.crowd.estimate import table as expertise_table
+from realm.crowd.posterior import labels_table
+from realm.data import Annotations
 from realm.errors import RealmError
-from realm.files import MANIFEST, read_yaml, sweep, write_json, write_manifest, write_text, write_yaml, writing
-from realm.metrics import evaluate
+from realm.files import (
+    MANIFEST,
+    read_yaml,
+    remove_partial_files,
+    replacing_folder,
+    write_json,
+    write_manifest,
+    write_tensors,
+    write_text,
+    write_yaml,
+    writing,
+)
 from realm.models.fingerprint import model_fingerprint
-from realm.runs import folder as run_folder
-from realm.runs.model_card import model_card
-from realm.training import checkpoints
+from realm.runs import folder as layout
+from realm.runs.annotations_file import write_annotations
+from realm.runs.spreadsheet import write_csv
 
 if TYPE_CHECKING:
-    from realm.training.trainer import RealmTrainer
+    import pandas as pd
+
+    from realm.scorers.base import Scorer
+
+Floats = npt.NDArray[np.float64]
 
 _TIMED = ("runtime", "per_second", "flos")
-# How the effective batch is cut changes no result, so a run may go on with another number of processes.
+"""Entries of `Trainer`'s log that differ from one run to the next, so that equal runs have equal files."""
 _LAYOUT = ("per_device_train_batch_size", "gradient_accumulation_steps")
+"""How the effective batch is cut changes no result, so a run may go on with another number of processes."""
 
 
-def describe(trainer: RealmTrainer) -> dict[str, Any]:
-    """What `config.yaml` says of a run: it must be the same again for the run to be resumed."""
-    table, gold = trainer.annotations, trainer.args.reads_gold
-    said: dict[str, Any] = {
-        "realm": __version__,
-        "model": trainer.model_name,
-        "settings": trainer.args.settings(),
-        "gold": "used in training" if gold else "not read",
-        "data": {
-            "fingerprint": run_folder.fingerprint(table, gold),
-            "items": table.n_items,
-            "annotators": table.n_annotators,
-            "annotations": table.n_annotations,
+@dataclass(frozen=True)
+class RunDescription:
+    """What `config.yaml` holds. It must be the same again for the run to be resumed.
+
+    `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
+    for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate.
+    """
+
+    model: str
+    settings: dict[str, Any]
+    gold_used: bool
+    data: dict[str, Any]
+    weights: str | None = None
+    test: str | None = None
+    prior: str | None = None
+    versions: dict[str, str] = field(
+        default_factory=lambda: {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")}
+    )
+
+    def as_dict(self) -> dict[str, Any]:
+        described = {"realm": __version__, "format": layout.FORMAT, **asdict(self)}
+        return {name: value for name, value in described.items() if value is not None}
+
+
+def describe(
+    model: str,
+    annotations: Annotations,
+    settings: dict[str, Any],
+    *,
+    gold_used: bool,
+    test: Annotations | None = None,
+    prior: pd.DataFrame | None = None,
+) -> RunDescription:
+    """The description of a run that trains `model` on `annotations` with these settings."""
+    weights = model_fingerprint(model)
+    return RunDescription(
+        model=model,
+        settings=settings,
+        gold_used=gold_used,
+        data={
+            "fingerprint": layout.fingerprint(annotations, gold=gold_used),
+            "items": annotations.n_items,
+            "annotators": annotations.n_annotators,
+            "annotations": annotations.n_annotations,
         },
-        "versions": {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")},
-    }
-    if (weights := model_fingerprint(trainer.model_name)) != trainer.model_name:
-        said["weights"] = weights
-    if trainer.test is not None:
-        said["test"] = run_folder.fingerprint(trainer.test, gold=True)
-    if trainer.prior is not None:
-        said["prior"] = hashlib.sha256(trainer.prior.to_csv().encode()).hexdigest()[:32]
-    return said
+        weights=None if weights == model else weights,
+        test=None if test is None else layout.fingerprint(test, gold=True),
+        prior=None if prior is None else hashlib.sha256(prior.to_csv().encode()).hexdigest()[:32],
+    )
 
 
-def begin(trainer: RealmTrainer, resume: bool) -> Path | None:
-    """Make the run folder ready, and find the checkpoint to go on from."""
-    args = trainer.args
-    if args.write_run:
-        run_folder.check_output(trainer.run, overwrite=args.overwrite, resume=resume)
-        if resume:
-            check_same(trainer)
-    # A finished run stays as it is if there is nothing whole to go on from.
-    found = checkpoints.newest_whole(trainer.run / "checkpoints", trainer.is_fsdp_enabled) if resume else None
-    if args.write_run:
-        with writing(trainer.run):
-            if args.overwrite and not resume:
-                run_folder.clear(trainer.run)
-            write_start(trainer)
-    return found
+@dataclass(frozen=True, eq=False)
+class ChannelResults:
+    """What a learned channel leaves behind.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | name | | the channel's name |
+    | state | | its parameters and buffers by name |
+    | summary | (annotators, tasks) each | the columns it adds to the expertise table |
+    | steps | (steps,) | the logging steps |
+    | trajectory | (steps, annotators, tasks) each | the columns of `summary` at those steps |
+    """
+
+    name: str
+    state: Mapping[str, npt.NDArray[Any]]
+    summary: Mapping[str, Floats]
+    steps: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    trajectory: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
-def end(trainer: RealmTrainer) -> None:
-    """Write everything the run produced."""
-    with writing(trainer.run):
-        write_results(trainer)
+@dataclass(frozen=True, eq=False)
+class RunResults:
+    """What a training produced.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | scorer | | backbone and tokenizer, trained |
+    | model, method | | the base model's name and the method's, for the model card |
+    | annotations | | the table that was trained on; without gold unless the run used it |
+    | log_probs | (items, Kmax) | the model's log P, in-sample or out of fold |
+    | estimate | | expertise, intervals and posterior labels |
+    | channel | | None for methods that learn no channel |
+    | history, steps, warnings | | `Trainer`'s log, the steps taken, what the user should know |
+    | folds | | how many folds `log_probs` come from; 0 for in-sample |
+    | temperature | | what out-of-fold log-probabilities were divided by |
+    | test | | metrics on the test table, None without one |
+    """
+
+    scorer: Scorer
+    model: str
+    method: str
+    annotations: Annotations
+    log_probs: Floats
+    estimate: Estimate
+    channel: ChannelResults | None
+    history: list[dict[str, Any]]
+    steps: int
+    warnings: list[str]
+    folds: int = 0
+    temperature: float = 1.0
+    test: dict[str, Any] | None = None
+
+    @property
+    def out_of_fold(self) -> bool:
+        return self.folds > 0
 
 
-def check_same(trainer: RealmTrainer) -> None:
+def write_start(folder: Path, description: RunDescription, *, overwrite: bool = False) -> None:
+    """Write `config.yaml`; until its manifest is written again, the run counts as unfinished."""
+    with writing(folder):
+        if overwrite:
+            layout.clear(folder)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        remove_partial_files(folder)
+        write_yaml(folder / layout.CONFIG, description.as_dict())
+
+
+def check_same(folder: Path, description: RunDescription) -> None:
     """Refuse to resume a run other than the one that the folder holds."""
-    path = trainer.run / run_folder.CONFIG
+    path = folder / layout.CONFIG
     if not path.exists():
         return
-    before, now = read_yaml(path), describe(trainer)
+    before, now = read_yaml(path), description.as_dict()
     if not isinstance(before, dict):
         raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
+    layout.check_format(folder, before)
     for part in ("model", "weights", "settings", "prior", "data", "test"):
         if difference := _difference(part, before.get(part), now.get(part)):
-            raise RealmError(f"--resume: {trainer.run} holds a run with {difference}.")
+            raise RealmError(f"`resume`: {folder} holds a run with {difference}.")
 
 
-def write_start(trainer: RealmTrainer) -> None:
-    """Write `config.yaml`; until its manifest is written again, the run counts as unfinished."""
-    (trainer.run / MANIFEST).unlink(missing_ok=True)
-    sweep(trainer.run)
-    write_yaml(trainer.run / run_folder.CONFIG, describe(trainer))
+def _difference(part: str, before: Any, now: Any) -> str | None:
+    if isinstance(before, dict) and isinstance(now, dict):
+        changed = [name for name in now if name not in _LAYOUT and before.get(name) != now[name]]
+        return f"{part} {changed[0]} = {before.get(changed[0])}, not {now[changed[0]]}" if changed else None
+    return None if before == now else f"another {part} ({before}, not {now})"
 
 
-def _difference(part: str, was: Any, now: Any) -> str | None:
-    if isinstance(was, dict) and isinstance(now, dict):
-        other = [name for name in now if name not in _LAYOUT and was.get(name) != now[name]]
-        return f"{part} {other[0]} = {was.get(other[0])}, not {now[other[0]]}" if other else None
-    return None if was == now else f"another {part} ({was}, not {now})"
+def write_results(folder: Path, results: RunResults) -> None:
+    """Write everything the run produced; the manifest last, so that a run with a manifest is whole."""
+    with writing(folder):
+        _write_model(folder / layout.MODEL, results)
+        write_tables(folder, results)
+        write_manifest(folder, skip=(layout.CHECKPOINTS, layout.REPORT))
 
 
-def write_results(trainer: RealmTrainer) -> None:
-    """Everything the run produced; the manifest last, so that a run with a manifest is whole."""
-    from realm.crowd.estimate import table as expertise_table
-    from realm.crowd.posterior import labels_table
-    from realm.runs.spreadsheet import write_csv
-    from realm.training.saving import channel_state
-
-    run = trainer.run
-    run_folder.replace_folder(run / "model", lambda partial: _write_model(trainer, partial))
-    write_json(run / run_folder.SCORER, _asked(trainer))
-    if trainer.channel is not None:
-        run_folder.write_tensors(run / checkpoints.CHANNEL, **channel_state(trainer.channel))
-        trainer._write_trajectory(run)
-    log_probs = trainer.scores().log_probs
-    run_folder.write_tensors(run / "predictions.safetensors", log_probs=log_probs.astype(np.float32))
-    write_table(trainer.annotations, run / "annotations.csv")
-    write_json(run / run_folder.ANNOTATORS, list(trainer.annotations.annotators))
-    estimate = trainer.estimate()
-    trained = {} if trainer.channel is None else trainer.channel.summary()
-    said = trainer.probabilities
-    write_csv(expertise_table(trainer.annotations, estimate, trained, said), run / "expertise.csv")
-    write_csv(labels_table(trainer.annotations, estimate.posterior, said), run / "labels.csv")
-    metrics: dict[str, Any] = {
-        "history": [
-            {k: entry[k] for k in sorted(entry) if not any(part in k for part in _TIMED)}
-            for entry in trainer.state.log_history
-        ],
-        "steps": trainer.state.global_step,
-        "warnings": trainer.warnings,
-        "probabilities": trainer.probabilities,
-        "temperature": trainer.temperature,
-    }
-    if trainer.test is not None:
-        metrics["test"] = evaluate(trainer.test, trainer.test_scores(answer_mass=True))
-    write_json(run / "metrics.json", metrics)
-    write_manifest(run, skip=("checkpoints", run_folder.REPORT))
+def write_tables(folder: Path, results: RunResults) -> None:
+    """Write everything but the model and the manifest: typed files for machines, CSV files for people."""
+    annotations, estimate = results.annotations, results.estimate
+    write_json(folder / layout.SCORER, _scorer_settings(results))
+    write_annotations(annotations, folder / layout.ANNOTATIONS)
+    write_json(folder / layout.ANNOTATORS, list(annotations.annotators))
+    write_tensors(folder / layout.PREDICTIONS, log_probs=results.log_probs.astype(np.float32))
+    write_tensors(folder / layout.ESTIMATE, **estimate.to_arrays())
+    if results.channel is not None:
+        _write_channel(folder, results.channel)
+    summary = {} if results.channel is None else results.channel.summary
+    probabilities = layout.probabilities_in_words(results.folds)
+    write_csv(expertise_table(annotations, estimate, summary, probabilities), folder / layout.EXPERTISE_CSV)
+    write_csv(labels_table(annotations, estimate.posterior, probabilities), folder / layout.LABELS_CSV)
+    write_json(folder / layout.METRICS, _metrics(results))
 
 
-def _write_model(trainer: RealmTrainer, folder: Path) -> None:
-    scorer = trainer.scorer
-    scorer.backbone.config.use_cache = True
-    scorer.backbone.save_pretrained(folder)
-    scorer.tokenizer.save_pretrained(folder)
-    write_text(folder / "README.md", model_card(scorer, trainer.model_name, trainer.args.method))
+def _write_model(folder: Path, results: RunResults) -> None:
+    from realm.runs.model_card import model_card  # imports torch, which reading a run does not
+
+    scorer = results.scorer
+    with replacing_folder(folder) as partial:
+        scorer.backbone.config.use_cache = True
+        scorer.backbone.save_pretrained(partial)
+        scorer.tokenizer.save_pretrained(partial)
+        write_text(partial / "README.md", model_card(scorer, results.model, results.method))
 
 
-def _asked(trainer: RealmTrainer) -> dict[str, Any]:
-    scorer = trainer.scorer
+def _scorer_settings(results: RunResults) -> dict[str, Any]:
+    scorer = results.scorer
     return {
         "kind": scorer.kind,
         "style": scorer.style.as_dict(),
         "tasks": [{"name": task.name, "labels": task.labels} for task in scorer.tasks],
-        "max_options": int(trainer.annotations.option_counts.max()),
+        "max_options": int(results.annotations.option_counts.max()),
         **scorer.extra_state(),
     }
+
+
+def _write_channel(folder: Path, channel: ChannelResults) -> None:
+    if channel.state:
+        write_tensors(folder / layout.CHANNEL, **channel.state)
+    write_tensors(folder / layout.SUMMARY, **{name: np.asarray(column) for name, column in channel.summary.items()})
+    if len(channel.steps):
+        write_tensors(folder / layout.TRAJECTORY, steps=channel.steps, **channel.trajectory)
+
+
+def _metrics(results: RunResults) -> dict[str, Any]:
+    metrics: dict[str, Any] = {
+        "history": [
+            {name: entry[name] for name in sorted(entry) if not any(part in name for part in _TIMED)}
+            for entry in results.history
+        ],
+        "steps": results.steps,
+        "warnings": results.warnings,
+        "channel": None if results.channel is None else results.channel.name,
+        "out_of_fold": results.out_of_fold,
+        "folds": results.folds,
+        "temperature": results.temperature,
+    }
+    return metrics if results.test is None else {**metrics, "test": results.test}

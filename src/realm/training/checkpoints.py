@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from realm.errors import RealmError
-from realm.files import MANIFEST, recorded, verify_manifest
+from realm.files import MANIFEST, manifest_hashes, verify_manifest
 from realm.training.sharding import full, like
 
 logger = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
 
 def verify(checkpoint: Path) -> None:
     """Refuse a checkpoint that is damaged, or that holds anything besides what a checkpoint consists of."""
-    listed = recorded(checkpoint)
+    listed = manifest_hashes(checkpoint)
     for path in sorted(checkpoint.rglob("*")):
         name = path.relative_to(checkpoint).as_posix()
         if path.is_file() and not (KNOWN.fullmatch(name) and (name in listed or name == MANIFEST)):

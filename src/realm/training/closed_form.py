@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from realm.channels import Channel, ItemScores, Observed
 from realm.crowd.mixture_weights import PRIOR
 from realm.data import Annotations
-from realm.files import write_atomically
+from realm.files import write_tensors
 from realm.training.config import RealmConfig
 
 RECORD = "record.safetensors"
@@ -97,7 +97,7 @@ class ClosedFormUpdate(TrainerCallback):
         self.channel.to(device)
 
     def save(self, folder: Path) -> None:
-        write_atomically(folder / RECORD, lambda partial: save_file({"log_probs": self.log_probs}, partial))
+        write_tensors(folder / RECORD, log_probs=self.log_probs)
 
     def load(self, folder: Path) -> None:
         self.log_probs = load_file(folder / RECORD)["log_probs"]

@@ -17,8 +17,7 @@ from transformers import Trainer
 
 from realm.channels import Channel, IdentityChannel
 from realm.errors import RealmError
-from realm.files import write_manifest, writing
-from realm.runs import folder as run_folder
+from realm.files import write_manifest, write_tensors, writing
 from realm.training import checkpoints, sharding
 from realm.training.closed_form import ClosedFormUpdate
 from realm.training.labels import TrainingLabels
@@ -112,7 +111,7 @@ class SavingTrainer(Trainer):
             self._write_trajectory(folder)
             self._losses.save(folder)
             if channel := channel_state(self.model.channel):
-                run_folder.write_tensors(folder / checkpoints.CHANNEL, **channel)
+                write_tensors(folder / checkpoints.CHANNEL, **channel)
             if self._closed_form is not None:
                 self._closed_form.save(folder)
 
@@ -169,7 +168,7 @@ class SavingTrainer(Trainer):
         if self._trajectory:
             steps, summaries = zip(*self._trajectory, strict=True)
             columns = {name: np.stack([summary[name] for summary in summaries]) for name in summaries[0]}
-            run_folder.write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), **columns)
+            write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), **columns)
 
 
 def channel_state(channel: Channel) -> dict[str, npt.NDArray[Any]]:

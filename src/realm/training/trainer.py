@@ -277,9 +277,9 @@ class RealmTrainer(SavingTrainer):
         """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
         if not isinstance(resume_from_checkpoint, bool | None):
             raise RealmError("resume_from_checkpoint: give True; the newest whole checkpoint of the run is taken.")
-        from realm.runs import writer as run_writer
+        from realm.training import run_output
 
-        found = on_first(self.args, lambda: run_writer.begin(self, bool(resume_from_checkpoint)))
+        found = on_first(self.args, lambda: run_output.begin(self, bool(resume_from_checkpoint)))
         self._fill_caches()
         self._scores = None
         if self.args.world_size > 1:
@@ -300,7 +300,7 @@ class RealmTrainer(SavingTrainer):
                 logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
             self._cross_fit_or_say()
         if self.args.write_run:
-            on_first(self.args, lambda: run_writer.end(self))
+            on_first(self.args, lambda: run_output.end(self))
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def _cross_fit_or_say(self) -> None:
@@ -321,7 +321,9 @@ class RealmTrainer(SavingTrainer):
     @property
     def probabilities(self) -> str:
         """What the model's P was when it judged the annotators: in-sample, or out of fold."""
-        return f"out of fold ({self.folds} folds)" if self.folds else "in-sample"
+        from realm.runs.folder import probabilities_in_words
+
+        return probabilities_in_words(self.folds)
 
     def trajectory(self) -> list[tuple[int, dict[str, npt.NDArray[np.float64]]]]:
         """(step, what the channel's `summary` said) at every logging step."""

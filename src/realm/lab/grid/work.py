@@ -32,8 +32,8 @@ from realm.lab.grid.data import Material, data_fingerprint, instruction, materia
 from realm.lab.grid.settings import SCALAR
 from realm.metrics import evaluate
 from realm.models.fingerprint import model_fingerprint
-from realm.runs.writer import describe
 from realm.training import RealmConfig, RealmTrainer
+from realm.training.run_output import describe
 
 LIKELIHOOD = "held_out_likelihood"
 LOGGED = 50
@@ -125,7 +125,7 @@ def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotati
 
 def _described(trainer: RealmTrainer) -> dict[str, Any]:
     """Every setting, the size of the data, versions, and what there was to warn of."""
-    return {**describe(trainer), "warnings": trainer.warnings}
+    return {**describe(trainer).as_dict(), "warnings": trainer.warnings}
 
 
 # -------------------------------------------------------------------- a trial

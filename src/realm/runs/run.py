@@ -1,0 +1,241 @@
+"""`Run`: a finished run read back from its folder, to predict, evaluate and ask about its annotators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.crowd.estimate import Estimate
+from realm.crowd.estimate import table as expertise_table
+from realm.crowd.posterior import labels_table
+from realm.crowd.relabel import contradictions, relabel_queue
+from realm.data import Annotations, Items, Task
+from realm.errors import RealmError
+from realm.files import MANIFEST, read_json, read_tensors, read_yaml, verify_manifest
+from realm.progress import Progress
+from realm.runs import folder as layout
+from realm.runs.annotations_file import read_annotations
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from realm.scorers.base import Scorer
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The channel's summary while it was learned: `steps` is (steps,), each column (steps, annotators, tasks)."""
+
+    steps: npt.NDArray[np.int64]
+    columns: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    | attribute | what it is |
+    |---|---|
+    | expertise | DataFrame: how reliable each annotator is, with an interval |
+    | labels | DataFrame: the most probable label of every item, with its confidence |
+    | estimate, log_probs, annotations | the arrays and the table behind the two |
+    | config, metrics | settings and fingerprints; losses, test metrics, warnings |
+
+    Reading a run imports no torch; `predict`, `evaluate` and `scorer` do. Only parquet, safetensors, JSON and YAML
+    (safely) are read, never the CSV files, so editing those changes nothing here.
+
+    Example:
+        >>> run = Run.open("runs/sentiment")  # doctest: +SKIP
+        >>> run.predict(["what a film", "what a bore"])  # doctest: +SKIP
+    """
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: str | Path, *, verify_model: bool = True) -> Run:
+        """Open a run folder. What will be read is checked against the manifest; `model/` only if `verify_model`."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise RealmError(f"{folder}: no such run folder.")
+        if not (folder / MANIFEST).exists():
+            raise RealmError(
+                f"{folder}: the run did not finish; train again with the same `output` and `resume`."
+                if layout.holds_run(folder)
+                else f"{folder} is not a run folder (it has no {MANIFEST})."
+            )
+        layout.refuse_code(folder)
+        unread = (layout.EXPERTISE_CSV, layout.LABELS_CSV)  # somebody may have opened and saved them in a spreadsheet
+        verify_manifest(folder, skip=unread if verify_model else (*unread, layout.MODEL))
+        run = cls(folder)
+        layout.check_format(folder, run.config)
+        return run
+
+    # ---------------------------------------------------------------- what the run recorded
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """Model, settings, fingerprints of the data, versions."""
+        return dict(read_yaml(self.folder / layout.CONFIG))
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The training log, metrics on the test table, warnings."""
+        return dict(read_json(self.folder / layout.METRICS))
+
+    @cached_property
+    def scorer_settings(self) -> dict[str, Any]:
+        """How items are asked: kind of scorer, prompt style, tasks."""
+        return dict(read_json(self.folder / layout.SCORER))
+
+    @property
+    def gold_used(self) -> bool:
+        return bool(self.config["gold_used"])
+
+    @property
+    def out_of_fold(self) -> bool:
+        """Whether `log_probs` come from models that had not seen the item."""
+        return bool(self.metrics["out_of_fold"])
+
+    @property
+    def probabilities(self) -> str:
+        """What the model's probabilities rest on, in words."""
+        return layout.probabilities_in_words(int(self.metrics["folds"]))
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        listed = self.scorer_settings["tasks"]
+        return tuple(Task(task["name"], None if task["labels"] is None else tuple(task["labels"])) for task in listed)
+
+    @cached_property
+    def annotations(self) -> Annotations:
+        """The table the run was trained on; gold is in it only if the run used it."""
+        names = [str(name) for name in read_json(self.folder / layout.ANNOTATORS)]
+        return read_annotations(self.folder / layout.ANNOTATIONS, self.tasks, names)
+
+    @cached_property
+    def log_probs(self) -> Floats:
+        """The model's log P of every item's options, in-sample or out of fold. (items, Kmax)"""
+        return read_tensors(self.folder / layout.PREDICTIONS)["log_probs"].astype(np.float64)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Expertise, accuracy, intervals and the posterior of every item."""
+        return Estimate.from_arrays(read_tensors(self.folder / layout.ESTIMATE))
+
+    @cached_property
+    def channel_summary(self) -> dict[str, Floats]:
+        """What the channel learned of each annotator and task, by column: (annotators, tasks). Empty without one."""
+        path = self.folder / layout.SUMMARY
+        return {} if not path.exists() else {k: v.astype(np.float64) for k, v in read_tensors(path).items()}
+
+    @cached_property
+    def trajectory(self) -> Trajectory | None:
+        """`channel_summary` at every logging step; None where nothing was logged or learned."""
+        path = self.folder / layout.TRAJECTORY
+        if not path.exists():
+            return None
+        arrays = read_tensors(path)
+        columns = {name: array.astype(np.float64) for name, array in arrays.items() if name != "steps"}
+        return Trajectory(arrays["steps"].astype(np.int64), columns)
+
+    # ---------------------------------------------------------------- tables
+
+    @property
+    def expertise(self) -> pd.DataFrame:
+        """One row per annotator and task: expertise, accuracy with its interval, annotations, verdict."""
+        return expertise_table(self.annotations, self.estimate, self.channel_summary, self.probabilities)
+
+    @property
+    def labels(self) -> pd.DataFrame:
+        """One row per item: the most probable label, its confidence, the runner-up, the votes."""
+        return labels_table(self.annotations, self.estimate.posterior, self.probabilities)
+
+    def relabel(self, budget: float = 100, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
+        """The items that one more annotation would tell most about, and whom to ask.
+
+        `budget` counts annotations, or with `costs` (the price of one annotation by annotator) what they may cost.
+        """
+        return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs)
+
+    def contradictions(self) -> pd.DataFrame:
+        """The items on which the model and reliable annotators contradict each other: probably broken."""
+        return contradictions(self.annotations, self.log_probs, self.estimate)
+
+    # ---------------------------------------------------------------- the model
+
+    def scorer(self) -> Scorer:
+        """The trained scorer; loaded once."""
+        return self._scorer
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        from realm.scorers import build_scorer
+        from realm.scorers.prompts import PromptStyle
+
+        settings = self.scorer_settings
+        return build_scorer(
+            str(self.folder / layout.MODEL),
+            settings["kind"],
+            PromptStyle(**settings["style"]),
+            self.tasks,
+            int(settings["max_options"]),
+            cloze_scale=float(settings.get("cloze_scale", 10.0)),
+            use_safetensors=True,
+        )
+
+    def predict(
+        self,
+        items: Sequence[str] | Items | pd.DataFrame,
+        *,
+        task: str | None = None,
+        progress: Progress | None = None,
+    ) -> pd.DataFrame:
+        """The most probable option of each item: item, task, label, confidence, and the probability of each option.
+
+        Args:
+            items: texts, `Items`, or a DataFrame with the columns that `Items.from_pandas` reads.
+            task: the task of the texts, where the run has several.
+        """
+        [table] = self.predict_chunks([self._items(items, task)], progress=progress)
+        return table
+
+    def predict_chunks(self, chunks: Iterable[Items], progress: Progress | None = None) -> Iterator[pd.DataFrame]:
+        """`predict` of each chunk in turn, so that only one chunk is in memory at a time."""
+        from realm.scorers.scoring import predict_chunks
+
+        return predict_chunks(self.scorer(), chunks)
+
+    def _items(self, items: Sequence[str] | Items | pd.DataFrame, task: str | None) -> Items:
+        if isinstance(items, Items):
+            return items
+        if isinstance(items, Sequence):
+            return Items.from_texts(items, self.tasks, task=task)
+        return Items.from_pandas(items, tasks=self.tasks)
+
+    def evaluate(
+        self, test: Annotations | str | Path, *, generation: bool = False, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Metrics on a table with gold, in all and per task.
+
+        Args:
+            test: a table with gold, or a file that `Annotations.read_test` reads.
+            generation: also let the model answer freely, and score that.
+        """
+        from realm.metrics import evaluate
+        from realm.scorers.generate import generated_labels
+        from realm.scorers.scoring import score
+
+        table = test if isinstance(test, Annotations) else Annotations.read(test, need="gold", tasks=self.tasks)
+        scorer = self.scorer()
+        encoded = scorer.encode(table.items)
+        scores = score(scorer, encoded, answer_mass=True)
+        labels = generated_labels(scorer, encoded, table.items) if generation else None
+        return evaluate(table, scores, labels)

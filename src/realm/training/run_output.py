@@ -1,0 +1,80 @@
+"""What a trainer hands to `realm.runs`: its description when it starts, its results when it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from realm.metrics import evaluate
+from realm.runs import folder as layout
+from realm.runs import writer
+from realm.training import checkpoints
+from realm.training.saving import channel_state
+
+if TYPE_CHECKING:
+    from realm.training.trainer import RealmTrainer
+
+
+def describe(trainer: RealmTrainer) -> writer.RunDescription:
+    return writer.describe(
+        trainer.model_name,
+        trainer.annotations,
+        trainer.args.settings(),
+        gold_used=trainer.args.reads_gold,
+        test=trainer.test,
+        prior=trainer.prior,
+    )
+
+
+def begin(trainer: RealmTrainer, resume: bool) -> Path | None:
+    """Make the run folder ready, and find the checkpoint to go on from."""
+    args, folder = trainer.args, trainer.run
+    description = describe(trainer) if args.write_run else None
+    if description is not None:
+        layout.check_output(folder, overwrite=args.overwrite, resume=resume)
+        if resume:
+            writer.check_same(folder, description)
+    # A finished run stays as it is if there is nothing whole to go on from.
+    checkpoint = checkpoints.newest_whole(folder / "checkpoints", trainer.is_fsdp_enabled) if resume else None
+    if description is not None:
+        writer.write_start(folder, description, overwrite=args.overwrite and not resume)
+    return checkpoint
+
+
+def end(trainer: RealmTrainer) -> None:
+    """Write everything the run produced."""
+    test = None if trainer.test is None else evaluate(trainer.test, trainer.test_scores(answer_mass=True))
+    writer.write_results(
+        trainer.run,
+        writer.RunResults(
+            scorer=trainer.scorer,
+            model=trainer.model_name,
+            method=trainer.args.method,
+            annotations=trainer.annotations,
+            log_probs=trainer.scores().log_probs,
+            estimate=trainer.estimate(),
+            channel=channel_results(trainer),
+            history=trainer.state.log_history,
+            steps=trainer.state.global_step,
+            warnings=trainer.warnings,
+            folds=trainer.folds,
+            temperature=trainer.temperature,
+            test=test,
+        ),
+    )
+
+
+def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
+    channel, trajectory = trainer.channel, trainer.trajectory()
+    if channel is None:
+        return None
+    names = list(trajectory[0][1]) if trajectory else []
+    return writer.ChannelResults(
+        name=type(channel).__name__,
+        state=channel_state(channel),
+        summary=channel.summary(),
+        steps=np.array([step for step, _ in trajectory], dtype=np.int64),
+        trajectory={name: np.stack([summary[name] for _, summary in trajectory]) for name in names},
+    )
