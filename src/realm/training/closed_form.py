@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from transformers import TrainerCallback
 
@@ -97,7 +97,7 @@ class ClosedFormUpdate(TrainerCallback):
         self.channel.to(device)
 
     def save(self, folder: Path) -> None:
-        write_tensors(folder / RECORD, log_probs=self.log_probs)
+        write_tensors(folder / RECORD, log_probs=self.log_probs.numpy())
 
     def load(self, folder: Path) -> None:
         self.log_probs = load_file(folder / RECORD)["log_probs"]
