@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from realm.crowd import estimate as expertise
+from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate, verdicts
 from realm.crowd.posterior import labels_table, posterior
 from realm.data import Annotations
@@ -29,7 +30,10 @@ def test_accuracies_are_recovered_and_beta_is_accuracy_above_chance():
     assert ((found.low[:, 0] < accuracy) & (accuracy < found.high[:, 0])).sum() >= 6
     np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) / 4)
     assert found.expertise[6, 0] < 0, "below chance is said, not cut off at 0"
-    np.testing.assert_allclose(found.posterior, posterior(crowd.annotations, crowd.log_probs, found.expertise))
+    np.testing.assert_allclose(
+        found.posterior,
+        posterior(crowd.annotations, crowd.log_probs, expertise_evidence(crowd.annotations, found.expertise)),
+    )
 
 
 def test_estimating_twice_gives_the_same_numbers():
@@ -248,7 +252,7 @@ def test_one_pinned_expert_on_a_fifth_of_the_items_exposes_colluders():
     more = table(item, annotator, label, n_items=n, n_annotators=9, options=2)
     unpinned = estimate(more, log_probs)
     assert np.mean(unpinned.posterior.argmax(axis=1) == truth) < 0.75
-    found = estimate(more, log_probs, fixed=["a8"])
+    found = estimate(more, log_probs, experts=["a8"])
     assert np.mean(found.posterior.argmax(axis=1) == truth) > 0.9
     assert found.expertise[8, 0] == pytest.approx(0.999)
     assert found.low[8, 0] == found.high[8, 0]
@@ -294,14 +298,14 @@ def test_a_prior_weighs_as_much_as_its_interval_says():
 
 def test_what_cannot_be_used_is_refused_in_words():
     crowd = simulate(0)
-    with pytest.raises(RealmError, match="--expert: no such annotator: nobody"):
-        estimate(crowd.annotations, crowd.log_probs, fixed=["nobody"])
-    with pytest.raises(RealmError, match="--prior: the table lacks expertise"):
+    with pytest.raises(RealmError, match="`experts`: no such annotator: nobody"):
+        estimate(crowd.annotations, crowd.log_probs, experts=["nobody"])
+    with pytest.raises(RealmError, match="`prior`: the table lacks expertise"):
         estimate(crowd.annotations, crowd.log_probs, prior=pd.DataFrame({"annotator": [], "task": []}))
     with pytest.raises(RealmError, match="must be numbers"):
         row = {"annotator": "a0", "task": "t0", "expertise": "high", "accuracy": 1, "low": 0, "high": 1}
         estimate(crowd.annotations, crowd.log_probs, prior=pd.DataFrame([row]))
-    with pytest.raises(RealmError, match="gold must hold one label"):
+    with pytest.raises(RealmError, match="`gold` must hold one label"):
         estimate(crowd.annotations, crowd.log_probs, gold=np.zeros(3, np.int64))
 
 

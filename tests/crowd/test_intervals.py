@@ -10,15 +10,15 @@ from scipy.integrate import quad
 from realm.crowd import estimate as expertise
 from realm.crowd import intervals
 from realm.crowd.intervals import Grid
-from realm.crowd.joint import Evidence, Joint
+from realm.crowd.joint import JointLikelihood, SkillLikelihood
 
 from .crowds import simulate
 
 
-def counted(right: int, wrong: int) -> Evidence:
+def counted(right: int, wrong: int) -> SkillLikelihood:
     """Annotations of items whose truth is known: K = 2."""
     agrees = np.array([1.0] * right + [0.0] * wrong)
-    return Evidence(at_worst=1 - agrees, at_best=agrees)
+    return SkillLikelihood(at_zero=1 - agrees, at_one=agrees)
 
 
 @given(st.integers(0, 3000), st.floats(0, 1), st.floats(1, 6), st.floats(1, 6))
@@ -36,24 +36,24 @@ def test_with_the_truth_known_the_posterior_is_the_beta_distribution(n, share, a
 
 def test_likelihood_is_the_same_however_it_is_cut_into_chunks(monkeypatch):
     rng = np.random.default_rng(0)
-    evidence = Evidence(at_worst=rng.random(500), at_best=rng.random(500))
-    cell = np.sort(rng.integers(0, 20, 500))
+    likelihood = SkillLikelihood(at_zero=rng.random(500), at_one=rng.random(500))
+    pair = np.sort(rng.integers(0, 20, 500))
     grid = Grid(64)
-    whole = intervals.log_likelihood(grid, evidence, cell, 22)
-    monkeypatch.setattr(intervals, "CHUNK", 64 * 7)
-    np.testing.assert_allclose(intervals.log_likelihood(grid, evidence, cell, 22), whole)
-    lines = np.log(np.outer(evidence.at_worst, 1 - grid.points) + np.outer(evidence.at_best, grid.points))
-    np.testing.assert_allclose(whole[3], lines[cell == 3].sum(axis=0))
+    whole = intervals.log_likelihood(grid, likelihood, pair, 22)
+    monkeypatch.setattr(intervals, "CHUNK_SIZE", 64 * 7)
+    np.testing.assert_allclose(intervals.log_likelihood(grid, likelihood, pair, 22), whole)
+    lines = np.log(np.outer(likelihood.at_zero, 1 - grid.points) + np.outer(likelihood.at_one, grid.points))
+    np.testing.assert_allclose(whole[3], lines[pair == 3].sum(axis=0))
     assert (whole[20:] == 0).all()
 
 
 def test_without_own_divides_the_annotation_out_of_its_annotators_posterior():
-    evidence = counted(7, 3)
+    likelihood = counted(7, 3)
     grid = Grid(400)
-    cell = np.zeros(10, np.int64)
-    logs = intervals.log_likelihood(grid, evidence, cell, 1)
+    pair = np.zeros(10, np.int64)
+    logs = intervals.log_likelihood(grid, likelihood, pair, 1)
     mass = intervals.with_prior(grid, logs, np.array([2.0]), np.array([2.0]))
-    found = intervals.without_own(grid, evidence, cell, mass)
+    found = intervals.mean_without_own(grid, likelihood, pair, mass)
     assert found[0] == pytest.approx(8 / 13, abs=1e-3)
     assert found[-1] == pytest.approx(9 / 13, abs=1e-3)
 
@@ -62,10 +62,12 @@ def test_the_pooled_posterior_averages_over_pools():
     """Against the hierarchical model integrated by scipy, for two annotators with known truth."""
     counts = [(9, 1), (3, 3)]
     grid = Grid(200)
-    evidence = Evidence(*(np.concatenate([getattr(counted(*c), f) for c in counts]) for f in ("at_worst", "at_best")))
-    logs = intervals.log_likelihood(grid, evidence, np.array([0] * 10 + [1] * 6), 2)
+    likelihood = SkillLikelihood(
+        *(np.concatenate([getattr(counted(*c), f) for c in counts]) for f in ("at_zero", "at_one"))
+    )
+    logs = intervals.log_likelihood(grid, likelihood, np.array([0] * 10 + [1] * 6), 2)
     mass = intervals.pooled(grid, logs, 0.25)
-    weight = np.linspace(2**-0.5, 64**-0.5, intervals.POOL_STEPS) ** -2
+    weight = np.linspace(2**-0.5, 64**-0.5, intervals.POOL_WEIGHT_STEPS) ** -2
     mean = 0.25 + 0.75 * (np.arange(intervals.POOL_MEANS) + 0.5) / intervals.POOL_MEANS
     expected, total = np.zeros(2), 0.0
     for w in weight:
@@ -82,11 +84,11 @@ def test_a_wide_and_a_narrow_pool_pull_differently():
 
     def third_of_three(others: list[tuple[int, int]]) -> float:
         counts = [*others, (2, 2)]
-        evidence = Evidence(
-            *(np.concatenate([getattr(counted(*c), f) for c in counts]) for f in ("at_worst", "at_best"))
+        likelihood = SkillLikelihood(
+            *(np.concatenate([getattr(counted(*c), f) for c in counts]) for f in ("at_zero", "at_one"))
         )
-        cell = np.repeat(np.arange(len(counts)), [r + w for r, w in counts])
-        mass = intervals.pooled(grid, intervals.log_likelihood(grid, evidence, cell, len(counts)), 0.5)
+        pair = np.repeat(np.arange(len(counts)), [r + w for r, w in counts])
+        mass = intervals.pooled(grid, intervals.log_likelihood(grid, likelihood, pair, len(counts)), 0.5)
         return float((mass @ grid.points)[-1])
 
     assert third_of_three([(90, 10)] * 20) > 0.8, "twenty alike annotators say what the next is like"
@@ -120,8 +122,8 @@ def test_intervals_cover_and_pooling_beats_the_raw_estimate():
             inside = (crowd.accuracy >= found.low[:, 0]) & (crowd.accuracy <= found.high[:, 0])
             covered.append(np.mean(inside[seen]))
             few = seen & (found.annotations[:, 0] < 20)
-            joint = Joint(crowd.annotations, crowd.log_probs)
-            plain = joint.climb(np.full(joint.n_cells, 0.7))
+            joint = JointLikelihood(crowd.annotations, crowd.log_probs)
+            plain = joint.fit(np.full(joint.coin.n_pairs, 0.7))
             pooled.extend((found.accuracy[few, 0] - crowd.accuracy[few]) ** 2)
             raw.extend((plain[few] - crowd.accuracy[few]) ** 2)
     error = np.std(covered) / len(covered) ** 0.5

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from realm.crowd.coin import expertise_evidence
 from realm.crowd.posterior import labels_table, posterior
 from realm.errors import RealmError
 
@@ -50,41 +51,43 @@ def test_posterior_is_that_of_brute_force_enumeration_with_mixed_options(small):
     log_probs = np.full((len(counts), max(counts)), 7.0)  # what lies beyond an item's options must not matter
     for i, p in enumerate(probs):
         log_probs[i, : counts[i]] = np.log(p)
-    found = posterior(made, log_probs, np.array(beta)[:, None])
+    found = posterior(made, log_probs, expertise_evidence(made, np.array(beta)[:, None]))
     np.testing.assert_allclose(found, by_enumeration(counts, probs, annotations, beta), rtol=1e-9, atol=1e-12)
 
 
 def test_an_item_nobody_labelled_keeps_the_models_word():
     made = table([0], [0], [1], n_items=2, n_annotators=1, options=2)
-    found = posterior(made, np.log([[0.5, 0.5], [0.3, 0.7]]), [[0.6]])
+    found = posterior(made, np.log([[0.5, 0.5], [0.3, 0.7]]), expertise_evidence(made, [[0.6]]))
     np.testing.assert_allclose(found, [[0.2, 0.8], [0.3, 0.7]])
 
 
 @pytest.mark.parametrize("beta", [1.0, -1.0])
 def test_two_infallible_annotators_who_contradict_each_other_leave_the_models_word(beta):
     made = table([0, 0], [0, 1], [0, 1], n_items=1, n_annotators=2, options=2)
-    np.testing.assert_allclose(posterior(made, np.log([[0.3, 0.7]]), [[beta], [beta]]), [[0.3, 0.7]])
+    np.testing.assert_allclose(
+        posterior(made, np.log([[0.3, 0.7]]), expertise_evidence(made, [[beta], [beta]])), [[0.3, 0.7]]
+    )
 
 
 def test_a_thousand_labels_on_one_item_do_not_underflow():
     n = 1000
     made = table(np.zeros(n), np.arange(n), [0] * 520 + [1] * 480, n_items=1, n_annotators=n, options=2)
-    found = posterior(made, [[0.0, 0.0]], np.full((n, 1), 0.1))
+    found = posterior(made, [[0.0, 0.0]], expertise_evidence(made, np.full((n, 1), 0.1)))
     expected = 1 / (1 + (0.45 / 0.55) ** 40)
     np.testing.assert_allclose(found, [[expected, 1 - expected]])
 
 
 def test_betas_of_another_task_play_no_part():
     made = table([0, 1], [0, 0], [0, 0], n_items=2, n_annotators=1, options=2, item_tasks=[0, 1])
-    found = posterior(made, np.zeros((2, 2)), [[0.8, 0.0]])
+    found = posterior(made, np.zeros((2, 2)), expertise_evidence(made, [[0.8, 0.0]]))
     np.testing.assert_allclose(found, [[0.9, 0.1], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
     ("log_probs", "says"),
     [
-        (np.zeros((2, 2)), "log_probs must have shape"),
-        (np.zeros((3, 1)), "log_probs must have shape"),
+        (np.zeros((2, 2)), "`log_probs` must have shape"),
+        (np.zeros((3, 1)), "`log_probs` must have shape"),
         (np.full((3, 2), np.nan), "no NaN"),
         (np.full((3, 2), -np.inf), "finite"),
     ],
@@ -92,7 +95,7 @@ def test_betas_of_another_task_play_no_part():
 def test_unusable_log_probs_are_refused(log_probs, says):
     made = table([0, 1, 2], [0, 0, 0], [0, 1, 0], n_items=3, n_annotators=1, options=2)
     with pytest.raises(RealmError, match=says):
-        posterior(made, log_probs, [[0.5]])
+        posterior(made, log_probs, expertise_evidence(made, [[0.5]]))
 
 
 def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagrees():
@@ -118,7 +121,7 @@ def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagr
 def test_labels_table_agrees_with_the_table_one_item_at_a_time():
     crowd = simulate(0, annotators=9, labels_each=40, per_item=4, options=4)
     made = crowd.annotations
-    shares = posterior(made, crowd.log_probs, np.full((9, 1), 0.6))
+    shares = posterior(made, crowd.log_probs, expertise_evidence(made, np.full((9, 1), 0.6)))
     frame = labels_table(made, shares)
     for i in range(made.n_items):
         given_labels = made.label[made.offsets[i] : made.offsets[i + 1]]

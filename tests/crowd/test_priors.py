@@ -35,4 +35,4 @@ def test_who_is_known_is_found(table: Annotations) -> None:
 def test_an_estimate_that_fits_nobody_is_refused(table: Annotations, changed: dict[str, object], says: str) -> None:
     with pytest.raises(RealmError) as refused:
         earlier_estimates(table, prior(**changed))
-    assert str(refused.value).startswith("--prior: ") and says in str(refused.value)
+    assert str(refused.value).startswith("`prior`: ") and says in str(refused.value)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm.crowd import relabel as queue
+from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.posterior import posterior
 from realm.errors import RealmError
@@ -20,7 +21,7 @@ def known(annotations, log_probs, beta) -> Estimate:
     n = np.zeros(beta.shape, np.int64)
     np.add.at(n, (annotations.annotator, annotations.item_tasks[annotations.item]), 1)
     accuracy = beta + (1 - beta) * chance
-    shares = posterior(annotations, log_probs, beta)
+    shares = posterior(annotations, log_probs, expertise_evidence(annotations, beta))
     return Estimate(beta, accuracy, accuracy, accuracy, chance, n, shares, np.zeros(beta.shape[1], bool))
 
 
@@ -118,7 +119,7 @@ def test_the_budget_is_money_where_annotations_have_a_price():
 
 @pytest.mark.parametrize(
     ("budget", "costs", "says"),
-    [(0, None, "--budget"), (5, {"a0": 0.0}, "--costs: the cost"), (5, {"nobody": 1.0}, "names none")],
+    [(0, None, "`budget`"), (5, {"a0": 0.0}, "`costs`: the cost"), (5, {"nobody": 1.0}, "names none")],
 )
 def test_budgets_and_costs_that_make_no_sense_are_refused(budget, costs, says):
     crowd = simulate(0)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.posterior import posterior
 from realm.data import Annotations, Items, Task
@@ -139,6 +140,7 @@ def crowded_estimate(table: Annotations, log_probs: np.ndarray, accuracy: np.nda
     wide = 1.96 * np.sqrt(middle * (1 - middle)) / np.sqrt(np.maximum(n, 1))
     return Estimate(
         expertise=beta, accuracy=middle, low=np.clip(middle - wide, 0, 1), high=np.clip(middle + wide, 0, 1),
-        chance=np.full_like(beta, chance), annotations=n, posterior=posterior(table, log_probs, beta),
+        chance=np.full_like(beta, chance), annotations=n,
+        posterior=posterior(table, log_probs, expertise_evidence(table, beta)),
         relative_tasks=np.array([False]),
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""What the others say: a one-coin consensus, from which each annotator can be judged without their own label.
+"""The consensus of all annotators, from which each annotator can be judged without their own labels.
 
-Every annotator is right with a probability of their own, else uniformly wrong (Dawid-Skene with one parameter). Only
-labels that were given to an item are stored, so memory grows with the annotations, not with items x labels.
+A one-coin model (`realm.crowd.coin`): every annotator has one accuracy. Only labels that were given to an item are
+stored, so memory grows with the annotations, not with items x options.
 """
 
 from __future__ import annotations
@@ -9,68 +9,75 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from realm.crowd.coin import Coin, weights_of
+from realm.crowd.evidence import Evidence, Floats, Indices
 from realm.data.annotations import Annotations
 
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
-ROUNDS = 20
+ITERATIONS = 20
+"""EM iterations: enough for a screening; more change no accuracy by a hundredth."""
 PRIOR_MEAN, PRIOR_WEIGHT = 0.75, 4.0
+"""Accuracies are shrunk to 0.75, an ordinary annotator's, by as much as four labels would."""
+EDGE = 1e-3
+"""Accuracies are kept this far from 0 and 1, so that one annotator never outvotes a handful of others."""
 
 
 @dataclass(frozen=True)
 class Consensus:
-    """The fitted consensus.
+    """The fitted consensus. A slot is an (item, label) that somebody gave.
 
     | field | shape | meaning |
     |---|---|---|
     | accuracy | (annotators,) | how often each is right, shrunk towards 0.75 |
-    | weight | (annotations,) | the log odds that an annotation adds to its label |
-    | cell | (annotations,) | the (item, label) pair of each annotation |
-    | posterior | (cells,) | probability that the label of a pair is its item's true one |
+    | log_odds | (annotations,) | what an annotation adds to the log-odds of its label |
+    | slot | (annotations,) | the slot of each annotation |
+    | posterior | (slots,) | probability that the label of a slot is its item's true one |
     | others | (annotations,) | the same for an annotation's own label, had the annotator not labelled the item |
     """
 
     accuracy: Floats
-    weight: Floats
-    cell: Index
+    log_odds: Floats
+    slot: Indices
     posterior: Floats
     others: Floats
 
 
 def fit_consensus(annotations: Annotations) -> Consensus:
-    """Fit by expectation-maximisation, starting from the vote."""
-    item, person, label = (
+    """Fit by EM, starting from the same accuracy for everybody."""
+    item, annotator, label = (
         column.astype(np.int64) for column in (annotations.item, annotations.annotator, annotations.label)
     )
-    options = annotations.option_counts.astype(np.float64)
     width = int(annotations.option_counts.max(initial=1))
-    cells, cell = np.unique(item * width + label, return_inverse=True)
-    item_of_cell = cells // width
-    unseen = options - np.bincount(item_of_cell, minlength=annotations.n_items)
-    size = np.maximum(annotations.annotations_per_annotator, 1)
-    accuracy = np.full(annotations.n_annotators, PRIOR_MEAN)
-    for _ in range(ROUNDS):
-        weight = _weights(accuracy[person], options[item])
-        posterior = _posterior(np.bincount(cell, weight, minlength=len(cells)).astype(np.float64), item_of_cell, unseen)
-        right = np.bincount(person, posterior[cell], minlength=len(size))
-        accuracy = (right + PRIOR_MEAN * PRIOR_WEIGHT) / (size + PRIOR_WEIGHT)
-    weight = _weights(accuracy[person], options[item])
-    own = posterior[cell]
-    less = own * np.exp(-weight)
-    return Consensus(accuracy, weight, cell, posterior, less / (1 - own + less))
+    slots, slot = np.unique(item * width + label, return_inverse=True)
+    item_of_slot = slots // width
+    unseen = annotations.option_counts - np.bincount(item_of_slot, minlength=annotations.n_items)
+    posterior = np.empty(0)
+
+    def e_step(evidence: Evidence) -> tuple[Floats, float]:
+        nonlocal posterior
+        scores = np.bincount(slot, evidence.log_odds, minlength=len(slots)).astype(np.float64)
+        posterior = _posterior(scores, item_of_slot, unseen)
+        return posterior[slot], 0.0
+
+    coin = Coin(
+        annotator,
+        annotations.n_annotators,
+        annotations.option_counts[annotations.item],
+        weight=weights_of(annotations),
+        edge=EDGE,
+    )
+    start = np.full(annotations.n_annotators, PRIOR_MEAN)
+    prior = (1 + PRIOR_MEAN * PRIOR_WEIGHT, 1 + (1 - PRIOR_MEAN) * PRIOR_WEIGHT)
+    fit = coin.fit(e_step, start, prior=prior, max_iter=ITERATIONS)
+    log_odds = coin.evidence(fit.level).log_odds
+    without = fit.right * np.exp(-log_odds)
+    return Consensus(fit.level, log_odds, slot, posterior, without / (1 - fit.right + without))
 
 
-def _weights(accuracy: Floats, options: Floats) -> Floats:
-    inside = np.clip(accuracy, 1e-3, 1 - 1e-3)
-    return np.asarray(np.log(inside * np.maximum(options - 1, 1) / (1 - inside)))
-
-
-def _posterior(score: Floats, item_of_cell: Index, unseen: Floats) -> Floats:
-    """Softmax over an item's labels, of which `unseen` were given by nobody and score 0."""
+def _posterior(scores: Floats, item_of_slot: Indices, unseen: Indices) -> Floats:
+    """Softmax over an item's options, of which `unseen` (items,) were given by nobody and score 0. Shape (slots,)."""
     top = np.zeros(len(unseen))
-    np.maximum.at(top, item_of_cell, score)
-    mass = np.exp(score - top[item_of_cell])
-    total = np.bincount(item_of_cell, mass, minlength=len(unseen)) + unseen * np.exp(-top)
-    return np.asarray(mass / total[item_of_cell])
+    np.maximum.at(top, item_of_slot, scores)
+    mass = np.exp(scores - top[item_of_slot])
+    total = np.bincount(item_of_slot, mass, minlength=len(unseen)) + unseen * np.exp(-top)
+    return np.asarray(mass / total[item_of_slot])

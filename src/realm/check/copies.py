@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from realm.check.consensus import Consensus, Floats, Index
+from realm.check.consensus import Consensus
+from realm.crowd.coin import label_probability
+from realm.crowd.evidence import Floats, Indices
 from realm.data.annotations import Annotations
 
 LEAST_SHARED = 10
@@ -40,7 +42,7 @@ def find_copies(annotations: Annotations, consensus: Consensus) -> list[CopyPair
     person, item = annotations.annotator[used].astype(np.int64), annotations.item[used].astype(np.int64)
     n = annotations.n_annotators
     shared = _common(person, item, n, annotations.n_items)
-    same = _common(person, consensus.cell[used], n, len(consensus.posterior))
+    same = _common(person, consensus.slot[used], n, len(consensus.posterior))
     pairs = sp.triu(shared, k=1).tocoo()
     enough = pairs.data >= LEAST_SHARED
     first, second, count = pairs.row[enough], pairs.col[enough], pairs.data[enough].astype(np.int64)
@@ -73,38 +75,38 @@ def comparable(annotations: Annotations) -> npt.NDArray[np.bool_]:
 
 
 def _closest(
-    annotations: Annotations, consensus: Consensus, first: Index, second: Index, rate: Floats, count: Index
-) -> Index:
+    annotations: Annotations, consensus: Consensus, first: Indices, second: Indices, rate: Floats, count: Indices
+) -> Indices:
     """The pairs worth a closer look, the likeliest first: those that disagree half as often as two strangers would."""
     options = float(np.median(annotations.option_counts))
     a, b = consensus.accuracy[first], consensus.accuracy[second]
-    strangers = a * b + (1 - a) * (1 - b) / max(options - 1, 1)
+    strangers = label_probability(b, a, options, 0.0)  # the second gives the first's label, right with probability a
     close = np.flatnonzero((1 - rate <= 0.5 * (1 - strangers)) | (rate >= 1))
     evidence = count[close] * _divergence(rate[close], strangers[close])
     return np.asarray(close[np.argsort(-evidence, kind="stable")][:MOST_LOOKS])
 
 
-def _common(person: Index, thing: Index, n_people: int, n_things: int) -> sp.csr_matrix:
+def _common(person: Indices, thing: Indices, n_people: int, n_things: int) -> sp.csr_matrix:
     """How many things each pair of people has in common; sparse (people, people)."""
     ones = np.ones(len(person), dtype=np.float32)
     incidence = sp.csr_matrix((ones, (person, thing)), shape=(n_people, n_things))
     return sp.csr_matrix(incidence @ incidence.T)
 
 
-def _expected(annotations: Annotations, consensus: Consensus, mine: Index, theirs: Index) -> Floats:
+def _expected(annotations: Annotations, consensus: Consensus, mine: Indices, theirs: Indices) -> Floats:
     """Probability that the second gives the first's label, on each item both labelled. Shape (shared items,)."""
     _, at, other = np.intersect1d(annotations.item[mine], annotations.item[theirs], return_indices=True)
     a, b = mine[at], theirs[other]
     options = annotations.option_counts[annotations.item[a]].astype(np.float64)
-    equal = consensus.cell[a] == consensus.cell[b]
+    equal = consensus.slot[a] == consensus.slot[b]
     # Take both labels back out of the consensus before asking what the others make of the first's label.
-    odds_a, odds_b = consensus.posterior[consensus.cell[a]], consensus.posterior[consensus.cell[b]]
-    less_a = odds_a * np.exp(-consensus.weight[a] - np.where(equal, consensus.weight[b], 0))
-    less_b = np.where(equal, 0, odds_b * np.exp(-consensus.weight[b]))
+    odds_a, odds_b = consensus.posterior[consensus.slot[a]], consensus.posterior[consensus.slot[b]]
+    less_a = odds_a * np.exp(-consensus.log_odds[a] - np.where(equal, consensus.log_odds[b], 0))
+    less_b = np.where(equal, 0, odds_b * np.exp(-consensus.log_odds[b]))
     rest = np.maximum(1 - odds_a - np.where(equal, 0, odds_b), 1e-12)
     right = less_a / (less_a + less_b + rest)
     accuracy = consensus.accuracy[annotations.annotator[b]]
-    return np.asarray(accuracy * right + (1 - accuracy) * (1 - right) / np.maximum(options - 1, 1))
+    return label_probability(accuracy, right, options, 0.0)
 
 
 def _divergence(rate: Any, expected: Any) -> Any:

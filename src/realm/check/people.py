@@ -7,7 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from realm.check.consensus import Consensus, Floats, Index
+from realm.check.consensus import Consensus
+from realm.crowd.coin import label_probability
+from realm.crowd.evidence import Floats, Indices
 from realm.data.annotations import Annotations
 
 FEW = 10
@@ -50,7 +52,7 @@ def find_suspects(annotations: Annotations, consensus: Consensus) -> list[Suspec
     return found
 
 
-def _constant(name: str, annotations: Annotations, mine: Index, labels: Index, support: Floats) -> Suspect | None:
+def _constant(name: str, annotations: Annotations, mine: Indices, labels: Indices, support: Floats) -> Suspect | None:
     """The same label always, where an ordinary annotator would hardly have given it to all these items."""
     if (labels != labels[0]).any():
         return None
@@ -60,7 +62,7 @@ def _constant(name: str, annotations: Annotations, mine: Index, labels: Index, s
     return Suspect(name, "constant", len(mine), f"gave '{label}' {len(mine):,} times out of {len(mine):,}")
 
 
-def _alternating(name: str, annotations: Annotations, labels: Index) -> Suspect | None:
+def _alternating(name: str, annotations: Annotations, labels: Indices) -> Suspect | None:
     """The same few labels over and over, where chance would hardly have kept the order."""
     n = len(labels)
     by_luck = float(((np.bincount(labels) / n) ** 2).sum())
@@ -101,8 +103,8 @@ def _support(annotations: Annotations, consensus: Consensus) -> Floats:
     key = task_of * width + annotations.label
     share = np.bincount(key, minlength=int(key.max(initial=0)) + 1)[key] / np.bincount(task_of)[task_of]
     ordinary = float(np.median(consensus.accuracy))
-    told = ordinary * consensus.others + (1 - ordinary) * (1 - consensus.others) / np.maximum(options - 1, 1)
-    return np.where(annotations.annotations_per_item[annotations.item] > 1, told, share)
+    judged = label_probability(ordinary, consensus.others, options, 0.0)
+    return np.where(annotations.annotations_per_item[annotations.item] > 1, judged, share)
 
 
 def _standing(annotations: Annotations, consensus: Consensus) -> _Standing:

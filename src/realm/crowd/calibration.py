@@ -1,8 +1,8 @@
-"""How sure of itself the model should be: the temperature of its probabilities that the annotations bear out.
+"""The temperature of the model's probabilities that the annotations support.
 
 With several labels per item agreement shows how often the model is right, whatever it claims; P(k|Q)^(1/T), normalised,
-then makes a better prior for an item than P itself where the model is too sure (T above 1) or not sure enough. With one
-label per item T cannot be told from the annotators' expertise, and stays 1; a few items with more move it little.
+is then a better prior for an item than P itself where the model is over-confident (T above 1) or under-confident. With
+one label per item T cannot be told from the annotators' expertise, and stays 1; a few items with more move it little.
 """
 
 from __future__ import annotations
@@ -11,64 +11,69 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from realm.crowd.joint import Joint
-from realm.crowd.posterior import Floats, check_log_probs, log_normalise, log_odds, log_scores
+from realm.crowd.evidence import Evidence, Floats, log_softmax_rows, softmax_rows
+from realm.crowd.joint import JointLikelihood
+from realm.crowd.posterior import check_log_probs
+from realm.crowd.priors import EM_PRIOR
 from realm.data import Annotations
 
 SOFTEST, SHARPEST = 20.0, 0.2
+"""The range of T that is searched. At 20 a probability of 0.999 at K=2 is 0.59, next to nothing; below 0.2 every
+favourite is certain."""
 ROUNDS = 30
+"""More than the alternation of expertise and T has ever needed to come within `SETTLED` of where it ends."""
+EM_STEPS = 5
+"""EM steps for expertise between two fits of T: neither needs to be exact before the other has moved."""
+SETTLED = 1e-3
+"""A change of log T that alters no probability in its third decimal."""
 SPREAD = 0.3
-"""How far log T is expected to lie from 0 before anything is seen: what a handful of items say is not believed."""
+"""Standard deviation of log T a priori: what a handful of items say hardly moves it."""
 
 
 def temperature(annotations: Annotations, log_probs: npt.ArrayLike, *, start: float = 0.5) -> float:
     """The T that maximises the joint likelihood of all annotations together with everyone's expertise, times a prior.
 
-    `log_probs` is (items, Kmax); `start` the beta to start from. log T is normal around 0 beforehand. Expertise and T
-    are improved in turn, so the product never falls. 1.0 where no item has two annotations.
+    `log_probs` is (items, Kmax); `start` the expertise to start from. log T is normal around 0 a priori. Expertise and
+    T are improved in turn, so the product never falls. 1.0 where no item has two annotations.
     """
     scores = check_log_probs(annotations, log_probs)
     shared = annotations.take_items(np.flatnonzero(annotations.annotations_per_item > 1))
     if not shared.n_items:
         return 1.0
     scores = scores[annotations.annotations_per_item > 1]
-    joint = Joint(shared, scores)
-    skill = joint.skill(np.full(joint.n_cells, start))
+    joint = JointLikelihood(shared, scores)
+    skill = joint.coin.skill(np.full(joint.coin.n_pairs, start))
     current = 1.0
     for _ in range(ROUNDS):
-        joint = Joint(shared, tempered(scores, current))
-        skill = joint.climb(skill, prior=(2.0, 2.0), max_iter=5)
-        found = _best(shared, scores, joint.beta(skill))
-        moved, current = abs(np.log(found / current)), found
-        if moved < 1e-3:
+        joint = JointLikelihood(shared, tempered(scores, current))
+        skill = joint.fit(skill, prior=EM_PRIOR, max_iter=EM_STEPS)
+        best = _best_temperature(joint, scores, joint.coin.evidence(skill))
+        change, current = abs(np.log(best / current)), best
+        if change < SETTLED:
             break
     return current
 
 
 def softening(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
-    """The T that probabilities out of fold are brought to: what agreement bears out, and 1 at least.
+    """The T that probabilities out of fold are brought to: what agreement supports, and 1 at least.
 
-    T below 1 would say that the model is better than it claims: so do the crowd's common mistakes, once it has learnt
-    them.
+    T below 1 would say that the model is better than it claims. A model that has learned the crowd's common mistakes
+    predicts the crowd better than the truth, and would be given such a T.
     """
     return max(temperature(annotations, log_probs), 1.0)
 
 
 def tempered(log_probs: Floats, temperature: float) -> Floats:
     """log of P^(1/T), normalised. Shape (items, Kmax)."""
-    return log_normalise(log_probs / temperature)
+    return log_softmax_rows(log_probs / temperature)
 
 
-def _best(annotations: Annotations, log_probs: Floats, beta: Floats) -> float:
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    votes = log_scores(annotations, np.zeros_like(log_probs), log_odds(annotations, beta.reshape(shape)))
+def _best_temperature(joint: JointLikelihood, log_probs: Floats, evidence: Evidence) -> float:
+    sums = evidence.item_sums(joint.position, log_probs.shape)
 
     def loss(log_temperature: float) -> float:
-        prior = tempered(log_probs, float(np.exp(log_temperature)))
-        both = prior + votes
-        top = both.max(axis=1)
-        likelihood = float((top + np.log(np.exp(both - top[:, None]).sum(axis=1))).sum())
-        return 0.5 * (log_temperature / SPREAD) ** 2 - likelihood
+        scores = tempered(log_probs, float(np.exp(log_temperature))) + sums
+        return 0.5 * (log_temperature / SPREAD) ** 2 - softmax_rows(scores)
 
     bounds = (np.log(SHARPEST), np.log(SOFTEST))
-    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x))
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": SETTLED}).x))

@@ -1,7 +1,7 @@
 """How far each annotator can be trusted, per task: expertise and accuracy with intervals, and a verdict in words.
 
-Training uses the paper's loss; what is reported comes from the joint likelihood with the model's P as each item's prior
-(`realm.crowd.joint`), and from the posterior of each accuracy under a prior fitted to the pool (`intervals`).
+Whatever a model was trained with, what is reported comes from the joint likelihood with the model's P as each item's
+prior (`realm.crowd.joint`), and from the posterior of each accuracy under a prior fitted to the pool (`intervals`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from realm.crowd import intervals
+from realm.crowd.coin import expertise_evidence, level_of, pairs_of, right_probability
+from realm.crowd.evidence import Bools, Floats, Indices
 from realm.crowd.intervals import Grid
-from realm.crowd.joint import Evidence, Indices, Joint
-from realm.crowd.posterior import Floats, check_log_probs, posterior
+from realm.crowd.joint import JointLikelihood, SkillLikelihood
+from realm.crowd.posterior import check_log_probs, posterior
 from realm.crowd.priors import (
-    CLIMB_PRIOR,
-    Carried,
+    EM_PRIOR,
+    EarlierEstimate,
     anchored_annotations,
-    from_anchors,
-    pinned_cells,
+    expert_pairs,
     relative_tasks,
+    skill_on_anchors,
     with_gold,
 )
 from realm.data import Annotations
@@ -34,18 +36,24 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-Bools = npt.NDArray[np.bool_]
-
 EXPERT = 0.999
-"""The beta at which an annotator named an expert is pinned."""
+"""The beta at which an annotator named an expert is pinned: right but for one label in a thousand, so that a slip of
+theirs is not an impossible event."""
 RELIABLE = 0.5
 """Reliable: the whole interval lies above beta 0.5, half-way from chance to always right (accuracy 0.75 at K=2)."""
 NO_BETTER = 0.2
 """No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
 START = 0.5
+"""The expertise that EM starts from, half-way from chance to always right: below it the flipped labelling is nearer."""
 SWEEPS = 50
-DISBELIEF = 0.001
-"""The level at which gold and agreement contradict each other, of one annotator or of a task's annotators together."""
+"""Most sweeps over the posteriors; they come to rest within 10 as a rule."""
+FULL_STEPS = 10
+"""Sweeps with full steps; where they oscillate instead of coming to rest, half steps after that damp them."""
+SETTLED = 1e-4
+"""The largest change of a skill after which the sweeps stop: below the last digit that is shown."""
+CONTRADICTION = 0.001
+"""The level at which gold and agreement contradict each other, of one annotator or of a task's annotators together:
+with a thousand honest annotators one is judged by gold alone by mistake, which only widens the interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,148 +102,160 @@ def estimate(
     *,
     prior: pd.DataFrame | None = None,
     start: npt.ArrayLike | None = None,
-    fixed: Sequence[str] | None = None,
+    experts: Sequence[str] | None = None,
     gold: npt.NDArray[np.integer] | None = None,
 ) -> Estimate:
     """Estimate expertise on the joint likelihood, with partial pooling and intervals.
 
     | argument | shape | meaning |
     |---|---|---|
+    | annotations | | who labelled what; a weight multiplies the evidence of its annotation |
     | log_probs | (items, Kmax) | log P(k|Q) of the model, in-sample or out of fold; ignored beyond an item's options |
     | prior | table | an earlier expertise table: its estimates take the place of the pool for the annotators it names |
     | start | (annotators, tasks) | betas to start from; NaN where unknown |
-    | fixed | names | annotators taken to be experts, pinned at beta 0.999 |
+    | experts | names | annotators taken to be experts, pinned at beta 0.999 |
     | gold | (items,) | true labels where known, -1 elsewhere |
 
-    EM first climbs the joint likelihood. Then each accuracy gets its posterior on a grid: the likelihood of the
+    First EM maximises the joint likelihood. Then each accuracy gets its posterior on a grid: the likelihood of the
     annotator's labels, each item's true label being judged by the model and the *other* annotations, times the pool's
-    prior; the others' skills in turn are judged without the item at hand, until nothing moves. Where there is gold, or
-    a pinned expert, it all starts from those items alone, and an annotator whose gold items contradict what agreement
-    says of them, or all of a task whose gold items together do, are judged by the gold alone: annotators who copy from
-    each other agree, too.
+    prior; the others' skills in turn are judged without the item at hand, until nothing changes. Where there is gold,
+    or a pinned expert, EM runs on those items alone. An annotator whose gold items contradict what agreement says of
+    them is judged by the gold alone, and so are all annotators of a task whose gold items together contradict it:
+    annotators who copy from each other agree, too.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = Annotations.from_pandas(pd.DataFrame(
+        ...     {"text": ["a", "a", "b", "b"], "annotator": ["x", "y"] * 2, "label": ["no", "no", "yes", "yes"]}))
+        >>> estimates = estimate(table, np.log([[0.6, 0.4], [0.4, 0.6]]))
+        >>> estimates.accuracy.shape, estimates.posterior.argmax(axis=1).tolist()
+        ((2, 1), [0, 1])
     """
-    joint = Joint(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold))
-    pinned = pinned_cells(annotations, fixed)
-    carried = Carried.read(annotations, joint, prior)
-    begin = np.full(joint.n_cells, START)
+    joint = JointLikelihood(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold))
+    coin = joint.coin
+    pinned = expert_pairs(annotations, experts)
+    earlier = EarlierEstimate.from_table(annotations, joint, prior)
+    expertise = np.full(coin.n_pairs, START)
     if start is not None:
-        given = np.asarray(start, np.float64).reshape(-1)
-        begin = np.where(np.isfinite(given), given, begin)
-    skill = np.where(pinned, joint.skill(np.full(joint.n_cells, EXPERT)), carried.into(joint.skill(begin)))
+        starts = np.asarray(start, np.float64).reshape(-1)
+        expertise = np.where(np.isfinite(starts), starts, expertise)
+    skill = np.where(pinned, coin.skill(np.full(coin.n_pairs, EXPERT)), earlier.start(coin.skill(expertise)))
     anchored = anchored_annotations(joint, pinned, gold)
     if anchored.any():
-        skill = from_anchors(joint, skill, pinned, carried, anchored)
+        skill = skill_on_anchors(joint, skill, pinned, earlier, anchored)
     else:
-        skill = joint.climb(skill, prior=carried.or_else(CLIMB_PRIOR), fixed=pinned)
-    mean, low, high = _Spread(joint, pinned, carried, anchored).settle(skill)
+        skill = joint.fit(skill, prior=earlier.prior(EM_PRIOR), fixed=pinned)
+    mean, low, high = _SkillPosteriors(joint, pinned, earlier, anchored).fit(skill)
     shape = (annotations.n_annotators, len(annotations.tasks))
     mean[pinned], low[pinned], high[pinned] = skill[pinned], skill[pinned], skill[pinned]
-    beta, chance = joint.beta(mean).reshape(shape), joint.chance.reshape(shape)
+    beta = coin.expertise(mean).reshape(shape)
+    accuracy, low, high = (right_probability(coin.expertise(skills), joint.chance) for skills in (mean, low, high))
     return Estimate(
         expertise=beta,
-        accuracy=beta + (1 - beta) * chance,
-        low=_accuracy(joint, low).reshape(shape),
-        high=_accuracy(joint, high).reshape(shape),
-        chance=chance,
-        annotations=joint.counts.reshape(shape),
-        posterior=posterior(annotations, joint.log_probs, np.nan_to_num(beta)),
+        accuracy=accuracy.reshape(shape),
+        low=low.reshape(shape),
+        high=high.reshape(shape),
+        chance=joint.chance.reshape(shape),
+        annotations=joint.annotation_counts.reshape(shape),
+        posterior=posterior(annotations, joint.log_probs, expertise_evidence(annotations, np.nan_to_num(beta))),
         relative_tasks=relative_tasks(annotations, gold),
     )
 
 
-def _accuracy(joint: Joint, skill: Floats) -> Floats:
-    beta = joint.beta(skill)
-    return beta + (1 - beta) * joint.chance
+class _SkillPosteriors:
+    """The posterior of the skill of every pair with annotations and no pinned expert, fitted together.
 
+    `order` sorts the annotations by pair, leaving out those of pinned experts; `row` (annotations in that order,) is
+    the row of their pair among the `free` ones.
+    """
 
-class _Spread:
-    """The posterior of every free cell's skill, and the sweeps that settle them together."""
-
-    def __init__(self, joint: Joint, pinned: Bools, carried: Carried, anchored: Bools) -> None:
-        self.joint, self.carried = joint, carried
-        self.free = np.flatnonzero((joint.counts > 0) & ~pinned)
+    def __init__(self, joint: JointLikelihood, pinned: Bools, earlier: EarlierEstimate, anchored: Bools) -> None:
+        self.joint, self.earlier = joint, earlier
+        self.free = np.flatnonzero((joint.annotation_counts > 0) & ~pinned)
         self.task = self.free % len(joint.annotations.tasks)
-        row = np.full(joint.n_cells, UNKNOWN)
-        row[self.free] = np.arange(len(self.free))
-        rows = row[joint.cell]
+        row_of_pair = np.full(joint.coin.n_pairs, UNKNOWN)
+        row_of_pair[self.free] = np.arange(len(self.free))
+        rows = row_of_pair[joint.coin.pair]
         order = np.argsort(rows, kind="stable")
         self.order = order[rows[order] != UNKNOWN]
         self.row = rows[self.order]
         self.anchored = anchored[self.order]
         self.on_anchors = np.zeros(len(self.free), dtype=bool)
-        self.most = int(joint.counts[self.free].max(initial=1))
+        """Whose annotations count on anchored items only. Shape (free pairs,)."""
+        self.most = float(joint.coin.counts[self.free].max(initial=1))
 
-    def settle(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, low and high skill of each cell, NaN where it has none. Shapes (cells,)."""
-        behind = skill[self.joint.cell]
-        grid = Grid.fine_enough(self.most, spacing=1.0, largest=256, cells=len(self.free))
+    def fit(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean, low and high skill of each pair, NaN where it is not free, starting from `skill`. Shapes (pairs,)."""
+        skill_behind = skill[self.joint.coin.pair]  # (annotations,)
+        grid = Grid.fine_enough(self.most, spacing=1.0, largest=256, pairs=len(self.free))
         for sweep in range(SWEEPS):
-            mass, evidence = self.posteriors(grid, behind)
-            elsewhere = intervals.without_own(grid, evidence, self.row, mass)
-            moved = np.abs(elsewhere - behind[self.order]).max(initial=0.0)
-            # Sweeps that circle instead of settling are brought in by taking half steps.
-            pace = 1.0 if sweep < 10 else 0.5
-            behind[self.order] += pace * (elsewhere - behind[self.order])
-            if moved < 1e-4:
+            mass, likelihood = self.posteriors(grid, skill_behind)
+            without_own = intervals.mean_without_own(grid, likelihood, self.row, mass)
+            change = without_own - skill_behind[self.order]
+            skill_behind[self.order] += (1.0 if sweep < FULL_STEPS else 0.5) * change
+            if np.abs(change).max(initial=0.0) < SETTLED:
                 break
-        grid = Grid.fine_enough(self.most, spacing=0.5, largest=1024, cells=len(self.free))
-        mass, _ = self.posteriors(grid, behind)
+        grid = Grid.fine_enough(self.most, spacing=0.5, largest=1024, pairs=len(self.free))
+        mass, _ = self.posteriors(grid, skill_behind)
         tail = (1 - intervals.COVERAGE) / 2
-        found = np.full((3, self.joint.n_cells), np.nan)
-        found[:, self.free] = mass @ grid.points, grid.quantile(mass, tail), grid.quantile(mass, 1 - tail)
-        return found[0], found[1], found[2]
+        mean, low, high = (np.full(self.joint.coin.n_pairs, np.nan) for _ in range(3))
+        mean[self.free] = mass @ grid.points
+        low[self.free], high[self.free] = grid.quantile(mass, tail), grid.quantile(mass, 1 - tail)
+        return mean, low, high
 
-    def posteriors(self, grid: Grid, behind: Floats) -> tuple[Floats, Evidence]:
-        """The posterior of each free cell on the grid, given the skill behind every annotation. (free cells, size)
+    def posteriors(self, grid: Grid, skill_behind: Floats) -> tuple[Floats, SkillLikelihood]:
+        """The posterior of each free pair on the grid (free pairs, size), given the skill behind every annotation.
 
         An annotator whose gold items contradict what agreement says of them is from then on judged by the gold alone.
         """
-        everything = self.joint.leave_one_out(behind).take(self.order)
-        evidence = everything.where(self.anchored | ~self.on_anchors[self.row])
-        mass = self._weigh(grid, evidence)
+        everything = self.joint.leave_one_out(skill_behind).take(self.order)
+        likelihood = everything.masked(self.anchored | ~self.on_anchors[self.row])
+        mass = self._posterior_mass(grid, likelihood)
         if self.anchored.any():
-            logs = intervals.log_likelihood(grid, everything.where(self.anchored), self.row, len(self.free))
+            logs = intervals.log_likelihood(grid, everything.masked(self.anchored), self.row, len(self.free))
             at_mean = np.abs(grid.points - (mass @ grid.points)[:, None]).argmin(axis=1)
-            doubt = 2 * (logs.max(axis=1) - logs[np.arange(len(logs)), at_mean])
-            fresh = self._disbelieved(doubt) & ~self.on_anchors
-            if fresh.any():
-                self.on_anchors |= fresh
-                return self.posteriors(grid, behind)
-        return mass, evidence
+            statistic = 2 * (logs.max(axis=1) - logs[np.arange(len(logs)), at_mean])
+            contradicted = self._contradicted(statistic) & ~self.on_anchors
+            if contradicted.any():
+                self.on_anchors |= contradicted
+                return self.posteriors(grid, skill_behind)
+        return mass, likelihood
 
-    def _disbelieved(self, doubt: Floats) -> Bools:
-        """Whose gold items contradict agreement, from twice a log-likelihood ratio for each. Shapes (free cells,).
+    def _contradicted(self, statistic: Floats) -> Bools:
+        """Whose gold items contradict agreement, from twice a log-likelihood ratio for each. Shapes (free pairs,).
 
-        All annotators of a task are, where their doubts together are beyond chance and so large (2 each, as in AIC)
-        that fewer labels of known truth say more than many that agreement judges: people who copy from each other
-        vouch for each other, and each alone has too few gold items to be found out.
+        All annotators of a task are, where their statistics together are beyond chance and so large (2 each, as in AIC)
+        that fewer labels of known truth say more than many that agreement judges: annotators who copy from each other
+        agree with each other, and each alone may have too few gold items to show it.
         """
-        own: Bools = doubt > chi2.isf(DISBELIEF, 1)
-        judged = np.bincount(self.row[self.anchored], minlength=len(self.free)) > 0
-        for task in np.unique(self.task[judged]):
+        own: Bools = statistic > chi2.isf(CONTRADICTION, 1)
+        on_gold = np.bincount(self.row[self.anchored], minlength=len(self.free)) > 0
+        for task in np.unique(self.task[on_gold]):
             rows = self.task == task
-            n = int((rows & judged).sum())
-            own[rows] |= doubt[rows & judged].sum() > max(chi2.isf(DISBELIEF, n), 2 * n)
+            n = int((rows & on_gold).sum())
+            own[rows] |= statistic[rows & on_gold].sum() > max(chi2.isf(CONTRADICTION, n), 2 * n)
         return own
 
-    def _weigh(self, grid: Grid, evidence: Evidence) -> Floats:
-        logs = intervals.log_likelihood(grid, evidence, self.row, len(self.free))
+    def _posterior_mass(self, grid: Grid, likelihood: SkillLikelihood) -> Floats:
+        """The posterior of each free pair under its task's pool, or under its earlier estimate. (free pairs, size)"""
+        assert self.joint.coin.lowest is not None
+        logs = intervals.log_likelihood(grid, likelihood, self.row, len(self.free))
         mass = np.empty_like(logs)
         for task in np.unique(self.task):
             rows = np.flatnonzero(self.task == task)
-            lowest = float(self.joint.lowest[self.free[rows[0]]])
-            mass[rows] = intervals.pooled(grid, logs[rows], chance=-lowest / (1 - lowest))
-        known = np.flatnonzero(self.carried.known[self.free])
-        cells = self.free[known]
-        mass[known] = intervals.with_prior(grid, logs[known], self.carried.right[cells], self.carried.wrong[cells])
+            lowest = float(self.joint.coin.lowest[self.free[rows[0]]])
+            mass[rows] = intervals.pooled(grid, logs[rows], chance=float(level_of(0.0, lowest)))
+        known = np.flatnonzero(self.earlier.known[self.free])
+        pairs = self.free[known]
+        mass[known] = intervals.with_prior(grid, logs[known], self.earlier.a[pairs], self.earlier.b[pairs])
         return mass
 
 
-# -------------------------------------------------------------------- the table people read
+# -------------------------------------------------------------------- verdicts and the expertise table
 
 
 def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
-    """A verdict in words for each cell: a claim that holds over the whole interval. Shape (annotators, tasks).
+    """A verdict in words for each pair: a claim that holds over the whole interval. Shape (annotators, tasks).
 
     | verdict | the whole interval lies |
     |---|---|
@@ -244,13 +264,12 @@ def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
     | no better than chance | below beta 0.2 |
     | uncertain | none of these: more labels are needed, or the annotator is middling |
     """
-    scale = 1 - estimate.chance
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = 1 - (1 - estimate.low) / scale, 1 - (1 - estimate.high) / scale
+        low, high = level_of(estimate.low, estimate.chance), level_of(estimate.high, estimate.chance)
         claims = [low > RELIABLE, high < 0, high < NO_BETTER]
     words = np.array(["reliable", "worse than chance", "no better than chance", "uncertain"], dtype=object)
-    chosen: npt.NDArray[np.object_] = words[np.select(claims, [0, 1, 2], 3)]
-    return chosen
+    verdict: npt.NDArray[np.object_] = words[np.select(claims, [0, 1, 2], 3)]
+    return verdict
 
 
 def table(
@@ -268,27 +287,27 @@ def table(
     """
     import pandas as pd
 
-    person, task = np.nonzero(estimate.annotations)
+    annotator, task = pair = np.nonzero(estimate.annotations)
+    counts = estimate.annotations
     agreed = estimate.posterior.argmax(axis=1)[annotations.item] == annotations.label
-    cell = annotations.annotator.astype(np.int64) * len(annotations.tasks) + annotations.item_tasks[annotations.item]
-    agreement = np.bincount(cell, agreed, minlength=estimate.annotations.size).reshape(estimate.annotations.shape)
+    agreement = np.bincount(pairs_of(annotations), agreed, minlength=counts.size).reshape(counts.shape)
     columns = {
-        "annotator": np.array(annotations.annotators, dtype=object)[person],
+        "annotator": np.array(annotations.annotators, dtype=object)[annotator],
         "task": np.array([t.name for t in annotations.tasks], dtype=object)[task],
-        "expertise": estimate.expertise[person, task],
+        "expertise": estimate.expertise[pair],
     }
     for name, values in (trained or {}).items():
-        columns[name] = np.asarray(values, np.float64).reshape(estimate.annotations.shape)[person, task]
+        columns[name] = np.asarray(values, np.float64).reshape(counts.shape)[pair]
     columns |= {
-        "accuracy": estimate.accuracy[person, task],
-        "low": estimate.low[person, task],
-        "high": estimate.high[person, task],
-        "annotations": estimate.annotations[person, task],
-        "agreement": agreement[person, task] / estimate.annotations[person, task],
-        "verdict": verdicts(estimate)[person, task],
+        "accuracy": estimate.accuracy[pair],
+        "low": estimate.low[pair],
+        "high": estimate.high[pair],
+        "annotations": counts[pair],
+        "agreement": agreement[pair] / counts[pair],
+        "verdict": verdicts(estimate)[pair],
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }
     if probabilities is not None:
-        columns["probabilities"] = np.full(len(person), probabilities, dtype=object)
-    order = np.lexsort((person, -estimate.accuracy[person, task], task))
+        columns["probabilities"] = np.full(len(task), probabilities, dtype=object)
+    order = np.lexsort((annotator, -estimate.accuracy[pair], task))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)

@@ -3,7 +3,7 @@
 The grid is even in the angle asin(sqrt(t)), where the posterior of a proportion after n labels has a spread of about
 1/(2 sqrt(n)) wherever it lies: no Wald interval, nothing outside [0, 1], and no trouble near 0 or 1.
 
-The pool of a task is a Beta distribution whose mean and weight are themselves unknown. Each (mean, weight) is weighed
+The pool of a task is a Beta distribution whose mean and weight are themselves unknown. Each (mean, weight) is weighted
 by how well it explains all annotators of the task, and an annotator's posterior averages over them: with few annotators
 a single best Beta is far too sure of itself.
 """
@@ -16,16 +16,26 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.joint import Evidence, Indices
-from realm.crowd.posterior import SMALLEST, Floats
+from realm.crowd.coin import EDGE
+from realm.crowd.evidence import Floats, Indices
+from realm.crowd.joint import SkillLikelihood
 
 COVERAGE = 0.95
+"""The customary 95% interval."""
 POOL_WEIGHTS = (2.0, 64.0)
 """The pool's prior is worth two labels or more (two: uniform) and never over 64, however alike the annotators look."""
-POOL_MEANS, POOL_STEPS = 40, 20
-CELLS_TIMES_POINTS = 20_000_000
-CHUNK = 4_000_000
-"""Numbers held at once when annotations meet the grid."""
+POOL_MEANS, POOL_WEIGHT_STEPS = 40, 20
+"""Pools considered: means a fortieth of the way from chance to 1 apart, 20 spreads from 64 labels' worth to 2's."""
+PAIRS_TIMES_POINTS = 20_000_000
+"""Largest (pairs, grid points) array: 160 MB of float64."""
+COARSEST = 64
+"""Points of the coarsest grid: at most 0.025 apart in skill, finer than any interval from few labels."""
+CHUNK_SIZE = 4_000_000
+"""Largest (annotations, grid points) array: 32 MB of float64."""
+POOL_ROWS = 4096
+"""Rows of likelihoods multiplied with the pools at once: 4096 x 800 pools is 26 MB of float64."""
+TINY = 1e-300
+"""Stands for 0 in logarithms and denominators: near the smallest float64."""
 
 
 @dataclass(frozen=True)
@@ -35,34 +45,34 @@ class Grid:
     size: int
 
     @classmethod
-    def fine_enough(cls, labels: int, spacing: float, largest: int, cells: int = 1) -> Grid:
+    def fine_enough(cls, labels: float, spacing: float, largest: int, pairs: int = 1) -> Grid:
         """A grid whose points lie `spacing` posterior spreads apart for an annotator with so many labels.
 
-        With very many cells it is coarser, so that cells x points stays within a few hundred megabytes.
+        With very many pairs it is coarser, so that pairs x points stays within `PAIRS_TIMES_POINTS`.
         """
-        largest = int(np.clip(CELLS_TIMES_POINTS // max(cells, 1), 64, largest))
-        return cls(int(np.clip(np.pi * np.sqrt(max(labels, 1)) / spacing, 64, largest)))
+        largest = int(np.clip(PAIRS_TIMES_POINTS // max(pairs, 1), COARSEST, largest))
+        return cls(int(np.clip(np.pi * np.sqrt(max(labels, 1)) / spacing, COARSEST, largest)))
 
     @cached_property
     def points(self) -> Floats:
         """The middle of each of the grid's intervals. Shape (size,)."""
         return np.sin((np.arange(self.size) + 0.5) / self.size * np.pi / 2) ** 2
 
-    def density(self, right: npt.ArrayLike, wrong: npt.ArrayLike) -> Floats:
-        """Beta(right, wrong) as the probability of each grid interval. Shape (..., size)."""
-        right, wrong = np.asarray(right, np.float64)[..., None], np.asarray(wrong, np.float64)[..., None]
+    def density(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
+        """Beta(a, b) as the probability of each grid interval. Shape (..., size)."""
+        a, b = np.asarray(a, np.float64)[..., None], np.asarray(b, np.float64)[..., None]
         # The grid's own stretch sin(2 angle) is 2 sqrt(t (1 - t)): it adds half to each exponent.
-        logs = (right - 0.5) * np.log(self.points) + (wrong - 0.5) * np.log1p(-self.points)
+        logs = (a - 0.5) * np.log(self.points) + (b - 0.5) * np.log1p(-self.points)
         mass: Floats = np.exp(logs - logs.max(axis=-1, keepdims=True))
         mass /= mass.sum(axis=-1, keepdims=True)
         return mass
 
     def quantile(self, mass: Floats, level: float) -> Floats:
-        """The skill below which `level` of each row's mass lies. (cells, size) -> (cells,)"""
+        """The skill below which `level` of each row's mass lies. (pairs, size) -> (pairs,)"""
         total = np.cumsum(mass, axis=1)
         where = np.minimum((total < level * total[:, -1:]).sum(axis=1), self.size - 1)
         rows = np.arange(len(mass))
-        inside = (level * total[:, -1] - total[rows, where] + mass[rows, where]) / np.maximum(mass[rows, where], 1e-300)
+        inside = (level * total[:, -1] - total[rows, where] + mass[rows, where]) / np.maximum(mass[rows, where], TINY)
         angle = (where + np.clip(inside, 0, 1)) / self.size * np.pi / 2
         skill: Floats = np.sin(angle) ** 2
         return skill
@@ -77,57 +87,62 @@ def _pools(size: int, chance: float) -> Floats:
     """
     mean = chance + (1 - chance) * (np.arange(POOL_MEANS) + 0.5) / POOL_MEANS
     # Even in 1/sqrt(weight), which goes as the spread of the pool: the usual weak prior for the rates of a group.
-    weight = np.linspace(POOL_WEIGHTS[0] ** -0.5, POOL_WEIGHTS[1] ** -0.5, POOL_STEPS) ** -2
+    weight = np.linspace(POOL_WEIGHTS[0] ** -0.5, POOL_WEIGHTS[1] ** -0.5, POOL_WEIGHT_STEPS) ** -2
     means, weights = (axis.ravel() for axis in np.meshgrid(mean, weight))
     return Grid(size).density(means * weights, (1 - means) * weights)
 
 
-def log_likelihood(grid: Grid, evidence: Evidence, cell: Indices, n_cells: int) -> Floats:
-    """Log-likelihood of each cell's skill at the grid's points. `cell` (annotations,) must be sorted. (cells, size)"""
-    out = np.zeros((n_cells, grid.size))
-    for part in _chunks(len(cell), grid.size):
-        lines = _lines(grid, evidence, part)
-        np.log(lines, out=lines)
-        present, first = np.unique(cell[part], return_index=True)
-        out[present] += np.add.reduceat(lines, first, axis=0)
+def log_likelihood(grid: Grid, likelihood: SkillLikelihood, pair: Indices, n_pairs: int) -> Floats:
+    """Log-likelihood of each pair's skill at the grid's points. `pair` (annotations,) must be sorted. (pairs, size)"""
+    out = np.zeros((n_pairs, grid.size))
+    for part in _chunks(len(pair), grid.size):
+        logs = _on_grid(grid, likelihood, part)
+        np.log(logs, out=logs)
+        if likelihood.weight is not None:
+            logs *= likelihood.weight[part, None]
+        present, first = np.unique(pair[part], return_index=True)
+        out[present] += np.add.reduceat(logs, first, axis=0)
     return out
 
 
-def without_own(grid: Grid, evidence: Evidence, cell: Indices, mass: Floats) -> Floats:
-    """The mean skill behind each annotation, judged without that annotation. `mass` is (cells, size). (annotations,)
+def mean_without_own(grid: Grid, likelihood: SkillLikelihood, pair: Indices, mass: Floats) -> Floats:
+    """The mean skill behind each annotation, judged without that annotation. `mass` is (pairs, size). (annotations,)
 
-    An item's other labels are weighed by what their annotators do elsewhere, not by how they fared on this very item.
+    An item's labels are weighted by what their annotators do on other items, not by how they fared on this very item.
     """
-    out = np.empty(len(cell))
-    for part in _chunks(len(cell), grid.size):
-        left = mass[cell[part]] / _lines(grid, evidence, part)
-        out[part] = (left @ grid.points) / left.sum(axis=1)
+    out = np.empty(len(pair))
+    for part in _chunks(len(pair), grid.size):
+        own = _on_grid(grid, likelihood, part)
+        if likelihood.weight is not None:
+            own **= likelihood.weight[part, None]
+        rest = mass[pair[part]] / own
+        out[part] = (rest @ grid.points) / rest.sum(axis=1)
     return out
 
 
 def pooled(grid: Grid, log_likelihoods: Floats, chance: float) -> Floats:
-    """The posterior of the skills of one task's annotators under a pool fitted to all of them. (cells, size)
+    """The posterior of the skills of one task's annotators under a pool fitted to all of them. (pairs, size)
 
     `chance` is the skill of a guesser.
     """
     pools = _pools(grid.size, chance)
     likelihoods = _scaled(log_likelihoods)
-    blocks = [slice(start, start + 4096) for start in range(0, len(likelihoods), 4096)]
+    blocks = [slice(start, start + POOL_ROWS) for start in range(0, len(likelihoods), POOL_ROWS)]
     fits = np.zeros(len(pools))
     for block in blocks:
-        fits += np.log(np.maximum(likelihoods[block] @ pools.T, 1e-300)).sum(axis=0)
+        fits += np.log(np.maximum(likelihoods[block] @ pools.T, TINY)).sum(axis=0)
     plausible = np.exp(fits - fits.max())
     out = np.empty_like(likelihoods)
     for block in blocks:
         # `plausible` holds every annotator; dividing by one's own share keeps one's labels from counting twice.
-        share = plausible / np.maximum(likelihoods[block] @ pools.T, 1e-300)
+        share = plausible / np.maximum(likelihoods[block] @ pools.T, TINY)
         out[block] = _normalised(likelihoods[block] * (share @ pools))
     return out
 
 
-def with_prior(grid: Grid, log_likelihoods: Floats, right: Floats, wrong: Floats) -> Floats:
-    """The posterior of skills that each have a Beta(right, wrong) prior of their own. (cells, size)"""
-    return _normalised(_scaled(log_likelihoods) * grid.density(right, wrong))
+def with_prior(grid: Grid, log_likelihoods: Floats, a: Floats, b: Floats) -> Floats:
+    """The posterior of skills that each have a Beta(a, b) prior of their own. (pairs, size)"""
+    return _normalised(_scaled(log_likelihoods) * grid.density(a, b))
 
 
 def _scaled(log_likelihoods: Floats) -> Floats:
@@ -136,15 +151,16 @@ def _scaled(log_likelihoods: Floats) -> Floats:
 
 
 def _normalised(mass: Floats) -> Floats:
-    out: Floats = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
+    out: Floats = mass / np.maximum(mass.sum(axis=1, keepdims=True), TINY)
     return out
 
 
-def _lines(grid: Grid, evidence: Evidence, part: slice) -> Floats:
-    worst, best = evidence.at_worst[part, None], evidence.at_best[part, None]
-    return np.maximum(worst + (best - worst) * grid.points, SMALLEST)
+def _on_grid(grid: Grid, likelihood: SkillLikelihood, part: slice) -> Floats:
+    """P(label) of some annotations at the grid's skills. Shape (annotations of the part, size)."""
+    at_zero, at_one = likelihood.at_zero[part, None], likelihood.at_one[part, None]
+    return np.maximum(at_zero + (at_one - at_zero) * grid.points, EDGE)
 
 
 def _chunks(n: int, width: int) -> list[slice]:
-    step = max(CHUNK // width, 1)
+    step = max(CHUNK_SIZE // width, 1)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]

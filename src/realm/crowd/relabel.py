@@ -2,50 +2,44 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.coin import bits, expertise_evidence, label_distribution
 from realm.crowd.estimate import Estimate, verdicts
-from realm.crowd.joint import Indices
-from realm.crowd.posterior import Floats, OptionNames, check_log_probs, posterior, votes_in_words
+from realm.crowd.evidence import Floats, Indices
+from realm.crowd.posterior import OptionNames, check_log_probs, label_counts_in_words, posterior
 from realm.data import Annotations
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ASKED = 3
+SUGGESTIONS = 3
 """How many annotators are named for each item: the best, and two to fall back on."""
 LEAST_GAIN = 1e-6
+"""Bits below which another label is not worth asking for: rounding errors of a sum of entropies are smaller."""
 CONFIDENT = 0.8
-"""Model and annotators contradict each other where each gives this much to a different option."""
-CHUNK = 2_000_000
+"""Model and annotators contradict each other where each gives this much to a different option: four to one."""
+CHUNK_SIZE = 2_000_000
+"""Largest (items, annotators, options) array: 16 MB of float64."""
 
 
-def information_gain(posterior: Floats, options: Indices, beta: npt.ArrayLike) -> Floats:
-    """Bits that one more label by an annotator of expertise beta is expected to tell about the true label.
+def information_gain(posterior: Floats, options: Indices, expertise: npt.ArrayLike) -> Floats:
+    """Bits that one more label by an annotator of this expertise is expected to tell about the true label.
 
-    The mutual information of the true label (`posterior`, shape (n, Kmax)) and the label given, which is the true one
-    with probability beta + (1-beta)/K and each other one with (1-beta)/K. `options` is K, (n,); beta is (n,) or (n, m).
-    Since a label's distribution is a straight line in beta, the posterior mean of beta gives it exactly.
+    The mutual information of the true label and the label given: the entropy of the label less its mean entropy given
+    the truth. `posterior` is (n, Kmax), `options` is K (n,); `expertise` is (n,) or (n, annotators), and so is the
+    result. The posterior mean of an uncertain expertise gives it exactly.
     """
-    weight = np.asarray(beta, np.float64)
-    flat = weight.ndim == 1
-    weight = weight[:, None] if flat else weight
-    guess = (1 - weight) / options[:, None]
-    inside = np.arange(posterior.shape[1]) < options[:, None]
-    said = np.where(inside[:, None, :], weight[..., None] * posterior[:, None, :] + guess[..., None], 0.0)
-    noise = _surprise(weight + guess) + (options[:, None] - 1) * _surprise(guess)
-    gain: Floats = np.maximum(_surprise(said).sum(axis=-1) - noise, 0.0)
-    return gain[:, 0] if flat else gain
-
-
-def _surprise(share: Floats) -> Floats:
-    bits: Floats = -share * np.log2(np.maximum(share, 1e-300))
-    return bits
+    beta = np.asarray(expertise, np.float64)
+    labels, noise = label_distribution(beta if beta.ndim == 2 else beta[:, None], posterior, options)
+    gain: Floats = np.maximum(bits(labels).sum(axis=-1) - noise, 0.0)
+    return gain.reshape(beta.shape)
 
 
 def relabel_queue(
@@ -67,44 +61,41 @@ def relabel_queue(
     import pandas as pd
 
     if not budget > 0:
-        raise RealmError(f"--budget must be more than 0, not {budget}.")
+        raise RealmError(f"`budget` must be more than 0, not {budget}.")
     budget *= 1 + 1e-12  # sums of prices are not exact
     prices = _prices(annotations, costs)
     prices = np.where(prices > budget, np.nan, prices)
-    chosen = _Choice(annotations.n_items)
-    taken = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
-    for task in range(len(annotations.tasks)):
-        _choose(annotations, estimate, prices, task, taken, chosen)
-    value = np.where(chosen.gain[:, 0] > LEAST_GAIN, chosen.gain[:, 0] / chosen.cost[:, 0], -np.inf)
+    suggestions = _Suggestions(annotations, estimate, prices)
+    value = np.where(suggestions.gain[:, 0] > LEAST_GAIN, suggestions.gain[:, 0] / suggestions.cost[:, 0], -np.inf)
     order = np.argsort(-value, kind="stable")
     order = order[np.isfinite(value[order])]
-    order = order[_affordable(chosen.cost[order, 0], budget)]
-    best = chosen.annotator[order, 0]
-    people = np.array([*annotations.annotators, ""], dtype=object)
-    others = [", ".join(n for n in names if n) for names in people[chosen.annotator[order, 1:]]]
+    order = order[_affordable(suggestions.cost[order, 0], budget)]
+    best = suggestions.annotator[order, 0]
+    names = np.array([*annotations.annotators, ""], dtype=object)
+    others = [", ".join(name for name in row if name) for row in names[suggestions.annotator[order, 1:]]]
     return pd.DataFrame(
         {
             **_described(annotations, log_probs, estimate, order),
-            "gain_bits": chosen.gain[order, 0],
-            "ask": people[best],
+            "gain_bits": suggestions.gain[order, 0],
+            "ask": names[best],
             "ask_accuracy": estimate.accuracy[best, annotations.item_tasks[order]],
-            "cost": chosen.cost[order, 0],
+            "cost": suggestions.cost[order, 0],
             "or_else": others,
         }
     )
 
 
 def _affordable(costs: Floats, budget: float) -> Indices:
-    """The places that the budget pays for, in this order; what is too dear for what is left is passed over."""
-    left, taken = budget, []
+    """The places that the budget pays for, in this order; what is costs more than what is left is passed over."""
+    left, affordable = budget, []
     cheapest = costs.min(initial=np.inf)
     for place, cost in enumerate(costs.tolist()):
         if left < cheapest:
             break
         if cost <= left:
             left -= cost
-            taken.append(place)
-    return np.array(taken, dtype=np.int64)
+            affordable.append(place)
+    return np.array(affordable, dtype=np.int64)
 
 
 def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate: Estimate) -> pd.DataFrame:
@@ -124,11 +115,12 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     trusted = verdicts(estimate) == "reliable"
     keep = trusted[annotations.annotator, annotations.item_tasks[annotations.item]]
     table = annotations.keep_annotations(keep)
-    people = posterior(table, np.where(np.isfinite(scores), 0.0, -np.inf), np.nan_to_num(estimate.expertise))
+    uniform = np.where(np.isfinite(scores), 0.0, -np.inf)
+    annotators = posterior(table, uniform, expertise_evidence(table, np.nan_to_num(estimate.expertise)))
     rows = np.arange(annotations.n_items)
-    sure, theirs = model.argmax(axis=1), people.argmax(axis=1)
-    conflict = model[rows, sure] * people[rows, theirs]
-    broken = (sure != theirs) & (model[rows, sure] >= CONFIDENT) & (people[rows, theirs] >= CONFIDENT)
+    sure, theirs = model.argmax(axis=1), annotators.argmax(axis=1)
+    conflict = model[rows, sure] * annotators[rows, theirs]
+    broken = (sure != theirs) & (model[rows, sure] >= CONFIDENT) & (annotators[rows, theirs] >= CONFIDENT)
     order = np.flatnonzero(broken)
     order = order[np.argsort(-conflict[order], kind="stable")]
     return pd.DataFrame(
@@ -136,7 +128,7 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
             **_described(annotations, log_probs, estimate, order),
             "model_confidence": model[order, sure[order]],
             "annotators_say": OptionNames(annotations)(order, theirs[order]),
-            "annotators_confidence": people[order, theirs[order]],
+            "annotators_confidence": annotators[order, theirs[order]],
             "conflict": conflict[order],
         }
     )
@@ -158,7 +150,7 @@ def _described(
         "label": names(items, label),
         "confidence": estimate.posterior[items, label],
         "model": names(items, model),
-        "votes": votes_in_words(table, OptionNames(table)),
+        "votes": label_counts_in_words(table, OptionNames(table)),
         "annotations": table.annotations_per_item,
     }
 
@@ -166,13 +158,60 @@ def _described(
 # -------------------------------------------------------------------- whom to ask
 
 
-class _Choice:
-    """The best annotators for each item, best first. Shapes (items, ASKED)."""
+class _Suggestions:
+    """The best annotators for each item, best first. Shapes (items, SUGGESTIONS).
 
-    def __init__(self, n_items: int) -> None:
-        self.annotator = np.full((n_items, ASKED), -1, dtype=np.int64)
-        self.gain = np.zeros((n_items, ASKED))
-        self.cost = np.ones((n_items, ASKED))
+    An annotator who costs more and is less reliable is worth asking only about items that all better offers have
+    labelled already, so an item with d labels needs no more than the offers with fewer than d + SUGGESTIONS better
+    ones: never all annotators.
+    """
+
+    def __init__(self, annotations: Annotations, estimate: Estimate, prices: Floats) -> None:
+        shape = (annotations.n_items, SUGGESTIONS)
+        self.annotator = np.full(shape, -1, dtype=np.int64)
+        self.gain, self.cost = np.zeros(shape), np.ones(shape)
+        self._annotations, self._estimate, self._prices = annotations, estimate, prices
+        self._labelled = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
+        for task in range(len(annotations.tasks)):
+            self._fill_task(task)
+
+    def _fill_task(self, task: int) -> None:
+        expertise = self._estimate.expertise[:, task]
+        known = self._estimate.annotations[:, task] > 0
+        offers = np.flatnonzero(known & (expertise > 0) & np.isfinite(self._prices))
+        better = _better_offers(self._prices[offers], expertise[offers])
+        items = np.flatnonzero(self._annotations.item_tasks == task)
+        labels = self._annotations.annotations_per_item[items]
+        bound = 0
+        while bound <= labels.max(initial=-1):
+            # Items with alike numbers of labels share their candidates; the bounds double, so there are few groups.
+            upper = max(2 * bound, 1)
+            group = items[(labels >= bound) & (labels < upper)]
+            candidates = offers[better < upper - 1 + SUGGESTIONS]
+            if len(candidates):
+                size = max(CHUNK_SIZE // (len(candidates) * self._estimate.posterior.shape[1]), 1)
+                for start in range(0, len(group), size):
+                    self._rank(task, group[start : start + size], candidates)
+            bound = upper
+
+    def _rank(self, task: int, items: Indices, candidates: Indices) -> None:
+        """Fill in the best of the candidates for these items of a task."""
+        keys = items[:, None] * self._annotations.n_annotators + candidates
+        labelled = self._labelled
+        place = np.minimum(np.searchsorted(labelled, keys), max(len(labelled) - 1, 0))
+        done = labelled[place] == keys if len(labelled) else np.zeros(keys.shape, dtype=bool)
+        expertise = np.broadcast_to(self._estimate.expertise[candidates, task], keys.shape)
+        options = self._annotations.option_counts[items].astype(np.int64)
+        gain = information_gain(self._estimate.posterior[items], options, expertise)
+        value = np.where(done, -np.inf, gain / self._prices[candidates])
+        # Where nothing is to be gained all offers tie at 0; the better annotator goes first all the same.
+        order = np.lexsort((-expertise, -value), axis=1)[:, :SUGGESTIONS]
+        rows = np.arange(len(items))[:, None]
+        possible = np.isfinite(value[rows, order])
+        width = order.shape[1]
+        self.annotator[items, :width] = np.where(possible, candidates[order], -1)
+        self.gain[items, :width] = np.where(possible, gain[rows, order], 0.0)
+        self.cost[items, :width] = np.where(possible, self._prices[candidates][order], 1.0)
 
 
 def _prices(annotations: Annotations, costs: Mapping[str, float] | None) -> Floats:
@@ -180,72 +219,18 @@ def _prices(annotations: Annotations, costs: Mapping[str, float] | None) -> Floa
     if costs is None:
         return np.ones(annotations.n_annotators)
     if bad := [name for name, cost in costs.items() if not (np.isfinite(cost) and cost > 0)]:
-        raise RealmError(f"--costs: the cost of an annotation must be more than 0; see annotator {bad[0]}.")
+        raise RealmError(f"`costs`: the cost of an annotation must be more than 0; see annotator {bad[0]}.")
     prices = np.array([costs.get(name, np.nan) for name in annotations.annotators], dtype=np.float64)
     if np.isnan(prices).all():
-        raise RealmError("--costs names none of the annotators of this run.")
+        raise RealmError("`costs` names none of the annotators of this run.")
     return prices
 
 
-def _choose(
-    annotations: Annotations, estimate: Estimate, prices: Floats, task: int, taken: Indices, chosen: _Choice
-) -> None:
-    """Fill in the choice for the items of one task.
-
-    A dearer and less reliable annotator is worth asking only about items that all better offers have labelled already,
-    so an item with d labels needs no more than the offers with fewer than d + ASKED better ones: never all annotators.
-    """
-    beta = estimate.expertise[:, task]
-    offers = np.flatnonzero((estimate.annotations[:, task] > 0) & (beta > 0) & np.isfinite(prices))
-    depth = _better_offers(prices[offers], beta[offers])
-    items = np.flatnonzero(annotations.item_tasks == task)
-    labels = annotations.annotations_per_item[items]
-    bound = 0
-    while bound <= labels.max(initial=-1):
-        # Items with alike numbers of labels share their candidates; the bounds double, so there are few groups.
-        upper = max(2 * bound, 1)
-        group = items[(labels >= bound) & (labels < upper)]
-        candidates = offers[depth < upper - 1 + ASKED]
-        if len(candidates):
-            size = max(CHUNK // (len(candidates) * estimate.posterior.shape[1]), 1)
-            for start in range(0, len(group), size):
-                _rank(annotations, estimate, prices, task, group[start : start + size], candidates, taken, chosen)
-        bound = upper
-
-
-def _rank(
-    annotations: Annotations,
-    estimate: Estimate,
-    prices: Floats,
-    task: int,
-    items: Indices,
-    candidates: Indices,
-    taken: Indices,
-    chosen: _Choice,
-) -> None:
-    keys = items[:, None] * annotations.n_annotators + candidates
-    found = np.minimum(np.searchsorted(taken, keys), max(len(taken) - 1, 0))
-    done = taken[found] == keys if len(taken) else np.zeros(keys.shape, dtype=bool)
-    beta = np.broadcast_to(estimate.expertise[candidates, task], keys.shape)
-    gain = information_gain(estimate.posterior[items], annotations.option_counts[items].astype(np.int64), beta)
-    value = np.where(done, -np.inf, gain / prices[candidates])
-    # Where nothing is to be gained all offers tie at 0; the better annotator goes first all the same.
-    order = np.lexsort((-beta, -value), axis=1)[:, :ASKED]
-    rows = np.arange(len(items))[:, None]
-    open_ = np.isfinite(value[rows, order])
-    width = order.shape[1]
-    chosen.annotator[items, :width] = np.where(open_, candidates[order], -1)
-    chosen.gain[items, :width] = np.where(open_, gain[rows, order], 0.0)
-    chosen.cost[items, :width] = np.where(open_, prices[candidates][order], 1.0)
-
-
 def _better_offers(prices: Floats, beta: Floats) -> Indices:
-    """How many offers are no dearer and no less reliable than each one (ties by position), up to a point. (offers,)
+    """How many offers are no dearer and no less reliable than each one (ties by position). Shape (offers,).
 
     Counted by inserting offers from the cheapest up into a sorted list of reliabilities.
     """
-    from bisect import bisect_left, insort
-
     order = np.lexsort((np.arange(len(beta)), -beta, prices))
     seen: list[float] = []
     better = np.zeros(len(beta), dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from realm.crowd.estimate import NO_BETTER, RELIABLE
-from realm.crowd.posterior import Floats
+from realm.crowd.evidence import Floats
 from realm.report.run_data import VERDICTS
 from realm.report.svg import Picture, Plot, number, percent, shortened
 

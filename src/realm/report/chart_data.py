@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.calibration import temperature
-from realm.crowd.posterior import Floats, cells_of, posterior
+from realm.crowd.coin import expertise_evidence, label_probability, pairs_of
+from realm.crowd.evidence import Floats
+from realm.crowd.posterior import posterior
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.report.annotator_charts import Pool
@@ -93,7 +95,7 @@ def calibration(data: RunData) -> Calibration | None:
     elif not data.one_label_each:
         items = np.flatnonzero(table.annotations_per_item > 1)
         even = np.where(np.arange(data.log_probs.shape[1]) < table.option_counts[:, None], 0.0, -np.inf)
-        people = posterior(table, even, np.nan_to_num(data.estimate.expertise))
+        people = posterior(table, even, expertise_evidence(table, np.nan_to_num(data.estimate.expertise)))
         confirmed, judge = people[items, favourite[items]], "annotators"
     else:
         items = np.flatnonzero(table.annotations_per_item == 1)
@@ -116,8 +118,9 @@ def calibration(data: RunData) -> Calibration | None:
 
 def _expected(data: RunData, sure: Floats) -> float:
     table = data.annotations
-    beta = np.nan_to_num(data.estimate.expertise).reshape(-1)[cells_of(table)]
-    return float((beta * sure[table.item] + (1 - beta) / table.option_counts[table.item]).mean())
+    beta = np.nan_to_num(data.estimate.expertise).reshape(-1)[pairs_of(table)]
+    options = table.option_counts[table.item]
+    return float(label_probability(beta, sure[table.item], options, 1 / options).mean())
 
 
 def _temperature(table: Annotations, log_probs: Floats) -> float:

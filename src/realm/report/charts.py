@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from realm.crowd.posterior import Floats
+from realm.crowd.evidence import Floats
 from realm.report.svg import Picture, Plot, compact, percent, shortened
 
 POINTS = 240

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.posterior import OptionNames, votes_in_words
+from realm.crowd.posterior import OptionNames, label_counts_in_words
 from realm.crowd.relabel import contradictions, relabel_queue
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
@@ -121,7 +121,7 @@ def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list
             clipped(text or "", CONTEXT)
             for text in ([""] * len(rows) if table.contexts is None else table.contexts.to_pylist())
         ],
-        "votes": [clipped(votes, 2 * NAME) for votes in votes_in_words(table, OptionNames(table))],
+        "votes": [clipped(votes, 2 * NAME) for votes in label_counts_in_words(table, OptionNames(table))],
         "model": [clipped(name, NAME) for name in names(rows, favourite)],
         "model_share": data.model_probs[rows, favourite].tolist(),
         "label": [clipped(name, NAME) for name in names(rows, labels)],

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.coin import pairs_of
 from realm.crowd.estimate import Estimate, verdicts
-from realm.crowd.posterior import Floats, cells_of, check_log_probs
+from realm.crowd.evidence import Floats
+from realm.crowd.posterior import check_log_probs
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -96,7 +98,7 @@ class RunData:
         """The share of each annotator's labels that are the most probable ones. (annotators, tasks)"""
         table = self.annotations
         counts = self.estimate.annotations
-        agreed = np.bincount(cells_of(table), self.labels[table.item] == table.label, minlength=counts.size)
+        agreed = np.bincount(pairs_of(table), self.labels[table.item] == table.label, minlength=counts.size)
         share: Floats = agreed.reshape(counts.shape) / np.maximum(counts, 1)
         return share
 

@@ -363,7 +363,8 @@ class RealmTrainer(SavingTrainer):
         from realm.crowd.estimate import estimate
 
         gold = self.annotations.gold if self.args.use_gold else None
-        return estimate(self.annotations, self.scores().log_probs, prior=self.prior, fixed=self.args.experts, gold=gold)
+        log_probs = self.scores().log_probs
+        return estimate(self.annotations, log_probs, prior=self.prior, experts=self.args.experts, gold=gold)
 
     def expertise(self) -> pd.DataFrame:
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""

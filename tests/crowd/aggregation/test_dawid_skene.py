@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from realm.crowd.aggregation import DawidSkene, Glad, MajorityVote, OneCoin
+from realm.crowd.aggregation.annotation_arrays import annotation_arrays
 from realm.crowd.aggregation.em import gold_start
-from realm.crowd.aggregation.votes import votes
 from realm.errors import RealmError
 
 from .pools import simulate, slow_dawid_skene
@@ -77,7 +77,7 @@ def test_agrees_with_plain_loops_where_options_are_few_and_some_gold_is_known(
     )
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     slow = [slow_dawid_skene(rows, option_counts, gold, k, iterations, smoothing)]
-    if (start := gold_start(votes(*columns, k, option_counts, gold))) is not None:
+    if (start := gold_start(annotation_arrays(*columns, k, option_counts, gold))) is not None:
         slow.append(slow_dawid_skene(rows, option_counts, gold, k, iterations, smoothing, start.tolist()))
     assert min(np.abs(ours.posterior_ - posterior).max() for posterior in slow) < 1e-7
     assert all(label < count for label, count in zip(ours.labels_, option_counts, strict=True))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from realm.crowd.aggregation import Glad, MajorityVote
-from realm.crowd.aggregation.glad import _ascend, _by_ability, _by_ease
+from realm.crowd.aggregation.glad import _by_ability, _by_ease, _newton_step
 
 from .pools import simulate
 
@@ -44,7 +44,7 @@ def test_newton_steps_reach_the_summit() -> None:
     for logits in (_by_ability(group, factor), _by_ease(group, factor)):
         values = np.ones(5)
         for _ in range(60):
-            values = _ascend(values, group, right, logits)
+            values = _newton_step(values, group, right, logits)
 
         def objective(at: np.ndarray, logits: object = logits) -> float:
             x = logits(at)[0]

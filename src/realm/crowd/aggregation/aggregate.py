@@ -12,8 +12,10 @@ from realm.crowd.aggregation.dawid_skene import DawidSkene
 from realm.crowd.aggregation.glad import Glad
 from realm.crowd.aggregation.majority import MajorityVote
 from realm.crowd.aggregation.one_coin import OneCoin
-from realm.crowd.aggregation.votes import Floats
 from realm.crowd.aggregation.weighted_majority import WeightedMajority
+from realm.crowd.coin import weights_of
+from realm.crowd.evidence import Floats, Indices
+from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -28,19 +30,18 @@ METHODS: dict[str, type[MajorityVote | WeightedMajority | DawidSkene | OneCoin |
     "one-coin": OneCoin,
     "glad": Glad,
 }
-UNKNOWN = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """What an aggregation found.
+    """The result of an aggregation.
 
     | field | shape | meaning |
     |---|---|---|
     | labels | (items,) int32 | index into the item's own options; -1 for an item with no annotation |
-    | confidence | (items,) | posterior probability (`majority`: share of the votes) of the label; NaN where not known |
+    | confidence | (items,) | P(label is true) (`majority`: share of the annotations); NaN where not known |
     | annotators | DataFrame | annotator, task, accuracy (by this method's estimate), annotations |
-    | warnings | list | what a person should know before they rely on it |
+    | warnings | list | what to know before relying on it |
     """
 
     labels: npt.NDArray[np.int32]
@@ -75,10 +76,25 @@ class Aggregate:
 
 
 def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold: bool = False) -> Aggregate:
-    """Aggregate each task of the table on its own, by one of `METHODS`.
+    """One label per item, each task of the table on its own.
 
-    Gold is looked at only under `use_gold`; the label of an item with gold is then its gold, and the annotators are
-    judged by it too. A table in which no item has a second annotation (or gold in its place) is refused.
+    | argument | meaning |
+    |---|---|
+    | annotations | the table; weights multiply what an annotation counts |
+    | method | one of `METHODS`: majority, weighted-majority, dawid-skene, one-coin, glad |
+    | seed | breaks ties |
+    | use_gold | hold items with gold to it, and judge the annotators by it too; without it gold is not looked at |
+
+    A table in which no item has a second annotation (or gold in its place) is refused.
+
+    Example:
+        >>> import pandas as pd
+        >>> from realm.data import Annotations
+        >>> table = Annotations.from_pandas(pd.DataFrame(
+        ...     {"text": ["a"] * 3, "annotator": ["x", "y", "z"], "label": ["no", "no", "yes"]}))
+        >>> result = aggregate(table, "majority")
+        >>> result.labels.tolist(), result.confidence.round(2).tolist()
+        ([0], [0.67])
     """
     import pandas as pd
 
@@ -86,16 +102,17 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
         raise RealmError(f"no aggregation method is called {method!r}. There are: {', '.join(METHODS)}.")
     gold = annotations.gold if use_gold else None
     if use_gold and (gold is None or (gold == UNKNOWN).all()):
-        raise RealmError("--use-gold: the table has no gold labels. Name their column with --gold.")
-    opinions = annotations.annotations_per_item.copy()
-    annotated = opinions > 0
+        raise RealmError("`use_gold`: the table has no gold labels. Name their column with `gold`.")
+    labels_per_item = annotations.annotations_per_item.copy()
+    annotated = labels_per_item > 0
     if gold is not None:
-        opinions[gold != UNKNOWN] += 1
-    warnings = _check_overlap(annotations, method, opinions, annotated)
+        labels_per_item[gold != UNKNOWN] += 1
+    warnings = _check_overlap(annotations, method, labels_per_item, annotated)
 
     labels = np.full(annotations.n_items, UNKNOWN, dtype=np.int32)
     confidence = np.full(annotations.n_items, np.nan)
     rows: list[pd.DataFrame] = []
+    weight = weights_of(annotations)
     task_of = annotations.item_tasks[annotations.item]
     names = np.array(annotations.annotators, dtype=object)
     for index, task in enumerate(annotations.tasks):
@@ -105,8 +122,8 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
             if gold is not None:
                 labels[items], confidence[items] = gold[items], np.where(gold[items] == UNKNOWN, np.nan, 1.0)
             continue
-        people, annotator = np.unique(annotations.annotator[chosen], return_inverse=True)
-        alone = not np.any((opinions[items] > 1) & annotated[items])
+        present, annotator = np.unique(annotations.annotator[chosen], return_inverse=True)
+        alone = not np.any((labels_per_item[items] > 1) & annotated[items])
         model = MajorityVote(seed) if alone else METHODS[method](seed=seed)
         model.fit(
             np.searchsorted(items, annotations.item[chosen]),
@@ -114,6 +131,7 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
             annotations.label[chosen],
             option_counts=annotations.option_counts[items],
             gold=None if gold is None else gold[items],
+            weight=None if weight is None else weight[chosen],
         )
         labels[items] = model.labels_
         known = model.labels_ != UNKNOWN
@@ -123,18 +141,18 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
                 f"task {task.name}: no item has a second annotation, so its labels are as given, "
                 "without confidence or accuracies."
             )
-            accuracy = np.full(len(people), np.nan)
+            accuracy = np.full(len(present), np.nan)
         else:
             confidence[items[known]] = model.posterior_[known, model.labels_[known]]
-        counts = np.bincount(annotator, minlength=len(people))
-        low, high = _interval(accuracy, counts)
-        about = {"annotator": names[people], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
-        rows.append(pd.DataFrame({**about, "annotations": counts}))
+        counts = np.bincount(annotator, minlength=len(present))
+        low, high = _interval(accuracy, np.bincount(annotator, None if weight is None else weight[chosen]))
+        columns = {"annotator": names[present], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
+        rows.append(pd.DataFrame({**columns, "annotations": counts}))
     return Aggregate(labels, confidence, pd.concat(rows, ignore_index=True), warnings)
 
 
-def _interval(accuracy: Floats, counts: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """The equal-tailed 95% interval of each accuracy under Jeffreys' prior, the labels that were found being true."""
+def _interval(accuracy: Floats, counts: npt.NDArray[np.floating | np.integer]) -> tuple[Floats, Floats]:
+    """The equal-tailed 95% interval of each accuracy under Jeffreys' prior, given that the labels found are true."""
     from scipy.stats import beta
 
     right = accuracy * counts
@@ -145,18 +163,18 @@ def _interval(accuracy: Floats, counts: npt.NDArray[np.int64]) -> tuple[Floats, 
 def _check_overlap(
     annotations: Annotations,
     method: str,
-    opinions: npt.NDArray[np.int64],
+    labels_per_item: Indices,
     annotated: npt.NDArray[np.bool_],
 ) -> list[str]:
     if not annotated.any():
         raise RealmError(f"{method}: the table has no annotations.")
-    if not np.any((opinions > 1) & annotated):
+    if not np.any((labels_per_item > 1) & annotated):
         raise RealmError(
             f"{method}: no item has two annotations, so there is nothing to aggregate: every vote is unanimous, and "
             "Dawid-Skene and its kin would call every annotator perfect. Collect a second label for some items, "
             "or train with the methods `realm` or `noisy`, which need only one."
         )
-    single = int((opinions[annotated] == 1).sum())
+    single = int((labels_per_item[annotated] == 1).sum())
     warnings = []
     if single:
         warnings.append(

@@ -8,11 +8,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.aggregation.votes import Floats, Integers, Votes, most_probable, votes
+from realm.crowd.aggregation.annotation_arrays import AnnotationArrays, annotation_arrays, most_probable
+from realm.crowd.evidence import Floats
 
 
 class Aggregator(ABC):
-    """`fit` over plain integer arrays, as in scikit-learn; what was found is in attributes that end in `_`.
+    """`fit` over plain integer arrays, as in scikit-learn; the results are in attributes that end in `_`.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -30,13 +31,14 @@ class Aggregator(ABC):
 
     def fit(
         self,
-        items: Integers,
-        annotators: Integers,
-        labels: Integers,
+        items: npt.ArrayLike,
+        annotators: npt.ArrayLike,
+        labels: npt.ArrayLike,
         *,
         n_options: int | None = None,
-        option_counts: Integers | None = None,
-        gold: Integers | None = None,
+        option_counts: npt.ArrayLike | None = None,
+        gold: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike | None = None,
     ) -> Self:
         """Aggregate the annotations.
 
@@ -46,14 +48,15 @@ class Aggregator(ABC):
         | n_options | | K; default: as many as are met |
         | option_counts | (items,) | where items have fewer options than K: how many each has |
         | gold | (items,) | the true label where it is known, -1 elsewhere; those items are held to it |
+        | weight | (annotations,) | how much each annotation counts; default 1. Weight 2 is as good as two annotations |
         """
-        found = votes(items, annotators, labels, n_options, option_counts, gold)
-        posterior = self._fit(found)
-        self.labels_ = found.spread_labels(most_probable(posterior, self.seed))
-        self.posterior_ = found.spread(posterior)
-        self.classes_ = np.arange(found.n_options)
+        arrays = annotation_arrays(items, annotators, labels, n_options, option_counts, gold, weight)
+        posterior = self._fit(arrays)
+        self.labels_ = arrays.spread_labels(most_probable(posterior, self.seed))
+        self.posterior_ = arrays.spread(posterior)
+        self.classes_ = np.arange(arrays.n_options)
         return self
 
     @abstractmethod
-    def _fit(self, found: Votes) -> Floats:
+    def _fit(self, arrays: AnnotationArrays) -> Floats:
         """Set `accuracy_` and the method's own attributes; return the posterior of the items with annotations."""

@@ -7,15 +7,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from realm.crowd.aggregation.annotation_arrays import AnnotationArrays
 from realm.crowd.aggregation.base import Aggregator
-from realm.crowd.aggregation.em import Climb, climb, gold_start, need_overlap, normalise
-from realm.crowd.aggregation.votes import Floats, Ints, Votes
+from realm.crowd.aggregation.em import EMPath, gold_start, need_overlap, normalise, run_em
+from realm.crowd.evidence import Floats, Indices
 
 SWEEPS = 20
+"""Most alternations of abilities and eases in an M-step: EM needs it raised, not solved."""
 SETTLED = 1e-2
+"""Root mean square change, a hundredth of the prior's standard deviation, at which an M-step ends."""
 HALVINGS = 8
+"""Halvings of a Newton step before it is given up: 1/256 of it is as good as none."""
 LONGEST_STEP = 1.0
+"""A Newton step is cut at the prior's standard deviation: the quadratic is not to be believed farther out."""
 SLACK = 1e-9
+"""A fall of the objective by this much is rounding."""
 
 Logits = Callable[[Floats], tuple[Floats, Floats]]
 
@@ -30,8 +36,8 @@ class Glad(Aggregator):
     Ability and ease start at 1 and have a normal prior with mean 1 and variance 1; the classes are equally likely. The
     M-step alternates Newton steps for all the abilities and all the eases until they settle, halving those that would
     lower the objective, so that no iteration ever does. EM ends after `max_iter` iterations, or when the objective
-    (log-likelihood and priors) per annotation rises by less than `tol` (0: never). Where there is gold, EM also climbs
-    from what the gold says of the annotators, and the higher summit is kept.
+    (log-likelihood and priors) per annotation rises by less than `tol` (0: never). Where there is gold, EM also starts
+    from what the gold says of the annotators, and the higher maximum is kept.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -62,52 +68,51 @@ class Glad(Aggregator):
     log_likelihood_: float = field(init=False, repr=False)
     n_iter_: int = field(init=False, repr=False)
 
-    def _fit(self, found: Votes) -> Floats:
-        need_overlap(found)
-        path, posterior, fitting = self._climb(found, None)
-        if (start := gold_start(found)) is not None:
-            other = self._climb(found, start)
+    def _fit(self, arrays: AnnotationArrays) -> Floats:
+        need_overlap(arrays)
+        path, posterior, fitting = self._em(arrays, None)
+        if (start := gold_start(arrays)) is not None:
+            other = self._em(arrays, start)
             if other[0].objectives[-1] > path.objectives[-1]:
                 path, posterior, fitting = other
         self.log_likelihoods_, self.log_likelihood_ = path.likelihoods, path.likelihoods[-1]
         self.objectives_, self.n_iter_ = path.objectives, len(path.objectives)
-        self.ability_ = np.where(found.per_annotator > 0, fitting.ability, np.nan)
-        self.difficulty_ = np.full(found.n_items, np.nan)
-        self.difficulty_[found.present] = np.exp(-fitting.ease)
-        self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
+        self.ability_ = np.where(arrays.per_annotator > 0, fitting.ability, np.nan)
+        self.difficulty_ = np.full(arrays.n_items, np.nan)
+        self.difficulty_[arrays.present] = np.exp(-fitting.ease)
+        self.accuracy_ = arrays.annotator_mean(posterior.ravel()[arrays.position])
         return posterior
 
-    def _climb(self, found: Votes, start: Floats | None) -> tuple[Climb, Floats, _Fitting]:
+    def _em(self, arrays: AnnotationArrays, start: Floats | None) -> tuple[EMPath, Floats, _Fitting]:
         """EM from equal abilities, or from those that fit a posterior: its path, and where it ends."""
-        constant = -float(found.log_others @ found.per_item) - float(np.log(found.option_counts).sum())
-        fitting = _Fitting(found)
+        constant = -float(arrays.log_others @ arrays.per_item) - float(np.log(arrays.option_counts).sum())
+        fitting = _Fitting(arrays)
         if start is not None:
-            fitting.maximise(start.ravel()[found.cell])
+            fitting.maximise(start.ravel()[arrays.position])
         posterior = np.empty(0)
 
         def step() -> tuple[float, float]:
             nonlocal posterior
             logits = fitting.logits()
-            posterior = found.cell_sums(logits)
-            posterior += found.guesses
-            likelihood = (
-                normalise(posterior, found) + constant - float(_softplus(logits, np.exp(-np.abs(logits))).sum())
-            )
+            posterior = arrays.option_sums(logits)
+            posterior += arrays.log_others_sums
+            wrong = arrays.weighted(_softplus(logits, np.exp(-np.abs(logits))))
+            likelihood = normalise(posterior, arrays) + constant - float(wrong.sum())
             objective = likelihood + fitting.log_prior()
-            fitting.maximise(posterior.ravel()[found.cell])
+            fitting.maximise(posterior.ravel()[arrays.position])
             return likelihood, objective
 
-        path = climb(step, self.max_iter, self.tol, found.n_annotations)
+        path = run_em(step, self.max_iter, self.tol, arrays.total_weight)
         return path, posterior, fitting
 
 
 class _Fitting:
     """The abilities and eases, and the M-step that fits them to how probably right each annotation is."""
 
-    def __init__(self, found: Votes) -> None:
-        self.item, self.annotator = found.item, found.annotator
-        self.ability = np.ones(found.n_annotators)
-        self.ease = np.ones(len(found.present))
+    def __init__(self, arrays: AnnotationArrays) -> None:
+        self.item, self.annotator, self.weight = arrays.item, arrays.annotator, arrays.weight
+        self.ability = np.ones(arrays.n_annotators)
+        self.ease = np.ones(len(arrays.present))
 
     def logits(self) -> Floats:
         """The log-odds of each annotation's being right. Shape (annotations,)."""
@@ -120,21 +125,23 @@ class _Fitting:
         """Raise the expected log-likelihood, where `right` (annotations,) is how probably each annotation is right."""
         for _ in range(SWEEPS):
             ability, ease = self.ability, self.ease
-            self.ability = _ascend(ability, self.annotator, right, _by_ability(self.annotator, np.exp(ease)[self.item]))
-            self.ease = _ascend(ease, self.item, right, _by_ease(self.item, self.ability[self.annotator]))
-            if max(_spread(self.ability - ability), _spread(self.ease - ease)) < SETTLED:
+            by_ability = _by_ability(self.annotator, np.exp(ease)[self.item])
+            self.ability = _newton_step(ability, self.annotator, right, by_ability, self.weight)
+            by_ease = _by_ease(self.item, self.ability[self.annotator])
+            self.ease = _newton_step(ease, self.item, right, by_ease, self.weight)
+            if max(_root_mean_square(self.ability - ability), _root_mean_square(self.ease - ease)) < SETTLED:
                 break
 
 
-def _spread(change: Floats) -> float:
+def _root_mean_square(change: Floats) -> float:
     return float(np.sqrt(np.mean(change**2)))
 
 
-def _by_ability(annotator: Ints, factor: Floats) -> Logits:
+def _by_ability(annotator: Indices, factor: Floats) -> Logits:
     return lambda ability: (ability[annotator] * factor, factor)
 
 
-def _by_ease(item: Ints, ability: Floats) -> Logits:
+def _by_ease(item: Indices, ability: Floats) -> Logits:
     def logits(ease: Floats) -> tuple[Floats, Floats]:
         x = np.exp(ease)[item] * ability
         return x, x
@@ -142,7 +149,7 @@ def _by_ease(item: Ints, ability: Floats) -> Logits:
     return logits
 
 
-def _ascend(values: Floats, group: Ints, right: Floats, logits: Logits) -> Floats:
+def _newton_step(values: Floats, group: Indices, right: Floats, logits: Logits, weight: Floats | None = None) -> Floats:
     """One Newton step for every entry of `values` (groups,) at once, halved for those whose objective it would lower.
 
     `group` (annotations,) says which entry an annotation depends on; `logits` gives, from the entries, the log-odds of
@@ -150,26 +157,30 @@ def _ascend(values: Floats, group: Ints, right: Floats, logits: Logits) -> Float
     """
     x, slope = logits(values)
     decay = np.exp(-np.abs(x))
-    before = _objective(values, group, right, x, decay)
+    before = _objective(values, group, right, x, decay, weight)
     chance = np.where(x >= 0, 1.0, decay) / (1 + decay)
-    gradient = np.bincount(group, (right - chance) * slope, minlength=len(values)) - (values - 1)
+    weighted_slope = slope if weight is None else slope * weight
+    gradient = np.bincount(group, (right - chance) * weighted_slope, minlength=len(values)) - (values - 1)
     chance *= 1 - chance
     chance *= slope
-    chance *= slope
+    chance *= weighted_slope
     curvature = np.bincount(group, chance, minlength=len(values)) + 1
     step = np.clip(gradient / curvature, -LONGEST_STEP, LONGEST_STEP)
     for _ in range(HALVINGS):
         x, _ = logits(values + step)
-        worse = _objective(values + step, group, right, x, np.exp(-np.abs(x))) < before - SLACK
+        worse = _objective(values + step, group, right, x, np.exp(-np.abs(x)), weight) < before - SLACK
         if not worse.any():
             return values + step
         step[worse] /= 2
     return np.where(worse, values, values + step)
 
 
-def _objective(values: Floats, group: Ints, right: Floats, x: Floats, decay: Floats) -> Floats:
+def _objective(
+    values: Floats, group: Indices, right: Floats, x: Floats, decay: Floats, weight: Floats | None
+) -> Floats:
     """Each entry's part of the expected log-likelihood, with its prior; `decay` is exp(-|x|). Shape (groups,)."""
     gain = right * x - _softplus(x, decay)
+    gain = gain if weight is None else gain * weight
     return np.bincount(group, gain, minlength=len(values)) - 0.5 * (values - 1) ** 2
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from realm.crowd.aggregation.annotation_arrays import AnnotationArrays, most_probable
 from realm.crowd.aggregation.base import Aggregator
-from realm.crowd.aggregation.votes import Floats, Votes, most_probable
+from realm.crowd.evidence import Floats
 
 
 @dataclass(eq=False)
@@ -28,8 +29,8 @@ class MajorityVote(Aggregator):
 
     seed: int = 0
 
-    def _fit(self, found: Votes) -> Floats:
-        shares = found.vote_shares()
+    def _fit(self, arrays: AnnotationArrays) -> Floats:
+        shares = arrays.label_shares()
         majority = most_probable(shares, self.seed)
-        self.accuracy_ = found.annotator_mean((found.label == majority[found.item]).astype(np.float64))
+        self.accuracy_ = arrays.annotator_mean((arrays.label == majority[arrays.item]).astype(np.float64))
         return shares

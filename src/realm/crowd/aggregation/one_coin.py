@@ -6,18 +6,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from realm.crowd.aggregation.annotation_arrays import AnnotationArrays
 from realm.crowd.aggregation.base import Aggregator
 from realm.crowd.aggregation.em import (
-    FLOOR,
-    Climb,
+    check_iterations,
     class_shares,
-    climb,
     gold_start,
     log_priors,
     need_overlap,
     normalise,
 )
-from realm.crowd.aggregation.votes import Floats, Votes
+from realm.crowd.evidence import Evidence, Floats
 
 
 @dataclass(eq=False)
@@ -27,10 +26,10 @@ class OneCoin(Aggregator):
     Y. Zhang, X. Chen, D. Zhou and M. I. Jordan (2016). Spectral methods meet EM: a provably optimal algorithm for
     crowdsourcing. Journal of Machine Learning Research, 17, 1-44.
 
-    Starts from the vote shares. Only the annotators who gave an option tell it from the others, so an E-step sums
-    log(a (K - 1) / (1 - a)) over them and never looks at a confusion matrix. K is the number of the item's own options.
+    Starts from the shares of the labels. The evidence is that of `realm.crowd.coin`: an option is told from the others
+    only by the annotators who gave it. K is the number of the item's own options.
     EM ends after `max_iter` iterations, or when the log-likelihood per annotation rises by less than `tol` (0: never).
-    Where there is gold, EM also climbs from what the gold says of the annotators, and the higher summit is kept.
+    Where there is gold, EM also starts from what the gold says of the annotators, and the higher maximum is kept.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -57,33 +56,31 @@ class OneCoin(Aggregator):
     log_likelihood_: float = field(init=False, repr=False)
     n_iter_: int = field(init=False, repr=False)
 
-    def _fit(self, found: Votes) -> Floats:
-        need_overlap(found)
-        path, posterior = self._climb(found, found.vote_shares())
-        if (start := gold_start(found)) is not None:
-            other = self._climb(found, start)
-            if other[0].objectives[-1] > path.objectives[-1]:
-                path, posterior = other
-        self.log_likelihoods_, self.log_likelihood_ = path.likelihoods, path.likelihoods[-1]
-        self.n_iter_ = len(path.likelihoods)
+    def _fit(self, arrays: AnnotationArrays) -> Floats:
+        need_overlap(arrays)
+        check_iterations(self.max_iter, self.tol)
+        path, posterior = self._em(arrays, arrays.label_shares())
+        if (start := gold_start(arrays)) is not None:
+            other, other_posterior = self._em(arrays, start)
+            if other[-1] > path[-1]:
+                path, posterior = other, other_posterior
+        self.log_likelihoods_, self.log_likelihood_ = path, path[-1]
+        self.n_iter_ = len(path)
         self.priors_ = class_shares(posterior)
-        self.accuracy_ = found.annotator_mean(posterior.ravel()[found.cell])
+        self.accuracy_ = arrays.annotator_mean(posterior.ravel()[arrays.position])
         return posterior
 
-    def _climb(self, found: Votes, posterior: Floats) -> tuple[Climb, Floats]:
-        """EM from this posterior: its path, and the posterior at its end, from which all else follows."""
-        constant = -float(found.log_others @ found.per_item)
+    def _em(self, arrays: AnnotationArrays, posterior: Floats) -> tuple[list[float], Floats]:
+        """EM from this posterior: its log-likelihoods, and the posterior at its end, from which all else follows."""
+        start = np.nan_to_num(arrays.annotator_mean(posterior.ravel()[arrays.position]))
 
-        def step() -> tuple[float, float]:
+        def e_step(evidence: Evidence) -> tuple[Floats, float]:
             nonlocal posterior
-            accuracy = np.nan_to_num(found.annotator_mean(posterior.ravel()[found.cell]))
-            np.clip(accuracy, FLOOR, 1 - FLOOR, out=accuracy)
-            log_wrong = np.log1p(-accuracy)
-            log_shares = log_priors(class_shares(posterior), found.met)
-            posterior = found.cell_sums((np.log(accuracy) - log_wrong)[found.annotator])
-            posterior += found.guesses
+            log_shares = log_priors(class_shares(posterior), arrays.met)
+            posterior = evidence.item_sums(arrays.position, arrays.shape)
             posterior += log_shares
-            likelihood = normalise(posterior, found) + constant + float(log_wrong @ found.per_annotator)
-            return likelihood, likelihood
+            log_likelihood = normalise(posterior, arrays) + evidence.constant
+            return posterior.ravel()[arrays.position], log_likelihood
 
-        return climb(step, self.max_iter, self.tol, found.n_annotations), posterior
+        fit = arrays.coin.fit(e_step, start, max_iter=self.max_iter, least_gain=self.tol)
+        return fit.log_likelihoods, posterior

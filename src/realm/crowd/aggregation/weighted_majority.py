@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from realm.crowd.aggregation.annotation_arrays import AnnotationArrays, most_probable
 from realm.crowd.aggregation.base import Aggregator
 from realm.crowd.aggregation.em import gold_start, normalise
-from realm.crowd.aggregation.votes import Floats, Votes, most_probable
+from realm.crowd.evidence import Floats
 from realm.errors import RealmError
 
 
@@ -42,18 +43,18 @@ class WeightedMajority(Aggregator):
 
     n_iter_: int = field(init=False, repr=False)
 
-    def _fit(self, found: Votes) -> Floats:
+    def _fit(self, arrays: AnnotationArrays) -> Floats:
         if self.max_iter < 1:
-            raise RealmError(f"max_iter must be 1 or more, not {self.max_iter}.")
-        k = found.option_counts.astype(np.float64)[:, None]
+            raise RealmError(f"`max_iter` must be 1 or more, not {self.max_iter}.")
+        k = arrays.option_counts.astype(np.float64)[:, None]
         scale = k / np.maximum(k - 1, 1)
-        start = gold_start(found)
-        labels = most_probable(found.vote_shares() if start is None else start, self.seed)
+        start = gold_start(arrays)
+        labels = most_probable(arrays.label_shares() if start is None else start, self.seed)
         for round_ in range(1, self.max_iter + 1):
             self.n_iter_ = round_
-            self.accuracy_ = found.annotator_mean((found.label == labels[found.item]).astype(np.float64))
-            posterior = scale * (k * found.cell_sums(self.accuracy_[found.annotator]) - found.counts)
-            normalise(posterior, found)
+            self.accuracy_ = arrays.annotator_mean((arrays.label == labels[arrays.item]).astype(np.float64))
+            posterior = scale * (k * arrays.option_sums(self.accuracy_[arrays.annotator]) - arrays.counts)
+            normalise(posterior, arrays)
             before, labels = labels, most_probable(posterior, self.seed)
             if np.array_equal(before, labels):
                 break

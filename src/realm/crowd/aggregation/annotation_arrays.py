@@ -1,4 +1,4 @@
-"""Annotations as the sorted integer arrays that every aggregator works on, checked once."""
+"""Annotations as the sorted arrays that every aggregator works on, checked once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from realm.crowd.coin import Coin
+from realm.crowd.evidence import Bools, Floats, Indices
+from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Integers = npt.ArrayLike
-UNKNOWN = -1
+ACCURACY_EDGE = 1e-10
+"""No accuracy is taken to be certainly 0 or 1: two annotators who look perfect may contradict each other."""
+EQUAL = 1 - 1e-9
+"""Options within this factor of the best are tied: two sums of the same terms in another order differ by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
-class Votes:
+class AnnotationArrays:
     """The annotations of the items that have any, sorted by item; nothing here is items x annotators in size.
 
     | field | shape | meaning |
@@ -28,56 +31,80 @@ class Votes:
     | present | (items with annotations,) | their indices in the caller's numbering |
     | option_counts | (items with annotations,) | how many options each item has |
     | gold | (items with annotations,) or None | the true label where it is known, -1 elsewhere |
+    | weight | (annotations,) or None | how much each annotation counts; None: 1 |
     """
 
-    item: Ints
-    annotator: Ints
-    label: Ints
-    present: Ints
+    item: Indices
+    annotator: Indices
+    label: Indices
+    present: Indices
     n_items: int
     n_annotators: int
     n_options: int
-    option_counts: Ints
-    all_option_counts: Ints
-    gold: Ints | None
-    all_gold: Ints | None
+    option_counts: Indices
+    all_option_counts: Indices
+    gold: Indices | None
+    all_gold: Indices | None
+    weight: Floats | None = None
 
     @property
     def n_annotations(self) -> int:
         return len(self.label)
 
     @cached_property
-    def cell(self) -> Ints:
+    def position(self) -> Indices:
         """Where in a flat (items, options) array each annotation falls. Shape (annotations,)."""
         return self.item * self.n_options + self.label
 
-    @cached_property
-    def per_item(self) -> Ints:
-        return np.bincount(self.item, minlength=len(self.present))
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(items with annotations, options)"""
+        return len(self.present), self.n_options
 
     @cached_property
-    def per_annotator(self) -> Ints:
-        return np.bincount(self.annotator, minlength=self.n_annotators)
+    def total_weight(self) -> float:
+        """The sum of all weights: how many annotations there are, where each counts 1."""
+        return float(self.n_annotations if self.weight is None else self.weight.sum())
+
+    @cached_property
+    def per_item(self) -> Floats:
+        """The sum of the weights of each item's annotations. Shape (items with annotations,)."""
+        return np.bincount(self.item, self.weight, minlength=len(self.present)).astype(np.float64)
+
+    @cached_property
+    def per_annotator(self) -> Floats:
+        """The sum of the weights of each annotator's annotations. Shape (annotators,)."""
+        return np.bincount(self.annotator, self.weight, minlength=self.n_annotators).astype(np.float64)
 
     @cached_property
     def counts(self) -> Floats:
-        """How many annotators gave each option. Shape (items with annotations, options)."""
-        counts = np.bincount(self.cell, minlength=len(self.present) * self.n_options)
-        return counts.astype(np.float64).reshape(-1, self.n_options)
+        """The sum of the weights with which each option was given. Shape (items with annotations, options)."""
+        return self._sums(self.weight)
 
     @cached_property
-    def offsets(self) -> Ints:
-        return np.concatenate([[0], np.cumsum(self.per_item)])
+    def coin(self) -> Coin:
+        """A coin for each annotator, its level the accuracy."""
+        options = self.option_counts[self.item]
+        return Coin(self.annotator, self.n_annotators, options, weight=self.weight, edge=ACCURACY_EDGE)
 
-    def matrix(self, columns: Ints, n_columns: int) -> sparse.csr_array:
-        """Items x columns, a one where an annotation of the item falls in the column. `columns` is (annotations,)."""
+    def weighted(self, values: Floats) -> Floats:
+        """Values (annotations,) times the weights of their annotations."""
+        return values if self.weight is None else values * self.weight
+
+    def matrix(self, columns: Indices, n_columns: int) -> sparse.csr_array:
+        """Items x columns, the weight where an annotation of the item falls in the column. `columns` (annotations,)."""
         narrow = np.int32 if max(n_columns, self.n_annotations) < 2**31 else np.int64
-        parts = (np.ones(self.n_annotations), columns.astype(narrow), self.offsets.astype(narrow))
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(self.item, minlength=len(self.present)))])
+        values = np.ones(self.n_annotations) if self.weight is None else self.weight
+        parts = (values, columns.astype(narrow), offsets.astype(narrow))
         return sparse.csr_array(parts, shape=(len(self.present), n_columns))
 
-    def cell_sums(self, weights: Floats) -> Floats:
-        """The sum of `weights` (annotations,) over the annotations that gave each option. Shape (items, options)."""
-        sums = np.bincount(self.cell, weights, minlength=len(self.present) * self.n_options)
+    def option_sums(self, values: Floats) -> Floats:
+        """The weighted sum of `values` (annotations,) over the annotations of each option. (items, options)"""
+        return self._sums(self.weighted(values))
+
+    def _sums(self, values: Floats | None) -> Floats:
+        sums = np.bincount(self.position, values, minlength=len(self.present) * self.n_options)
         return sums.astype(np.float64, copy=False).reshape(-1, self.n_options)
 
     @cached_property
@@ -86,12 +113,12 @@ class Votes:
         return np.log(np.maximum(self.option_counts - 1, 1))
 
     @cached_property
-    def guesses(self) -> Floats:
-        """What a uniform choice among the wrong options adds to an option's log-odds. Shape (items, options)."""
+    def log_others_sums(self) -> Floats:
+        """log(K - 1) summed over the annotations that gave each option. Shape (items, options)."""
         return self.counts * self.log_others[:, None]
 
     @cached_property
-    def met(self) -> npt.NDArray[np.bool_]:
+    def met(self) -> Bools:
         """Which options anybody gave or gold names. Shape (options,)."""
         met = np.bincount(self.label, minlength=self.n_options) > 0
         if self.gold is not None:
@@ -99,14 +126,14 @@ class Votes:
         return met
 
     def annotator_mean(self, values: Floats) -> Floats:
-        """The mean of `values` (annotations,) over each annotator's annotations; NaN for an annotator with none."""
-        total = np.bincount(self.annotator, weights=values, minlength=self.n_annotators)
+        """The weighted mean of `values` (annotations,) over each annotator's annotations; NaN where there are none."""
+        total = np.bincount(self.annotator, weights=self.weighted(values), minlength=self.n_annotators)
         mean = np.full(len(total), np.nan)
         np.divide(total, self.per_annotator, out=mean, where=self.per_annotator > 0)
         return mean
 
     @cached_property
-    def restricted(self) -> tuple[Ints, Floats] | None:
+    def restricted(self) -> tuple[Indices, Floats] | None:
         """The items whose truth cannot be every option, and what to add to their log-probabilities (0 or -inf).
 
         An item with fewer options than K cannot be one of those it lacks; an item with gold can only be its gold.
@@ -124,8 +151,8 @@ class Votes:
             barred |= (gold != UNKNOWN) & (options != gold)
         return rows, np.where(barred, -np.inf, 0.0)
 
-    def vote_shares(self) -> Floats:
-        """The share of an item's annotators who gave each option; one for its gold where that is known."""
+    def label_shares(self) -> Floats:
+        """The share of an item's annotations that gave each option; one for its gold where that is known."""
         shares = self.counts / self.per_item[:, None]
         return self.with_gold(shares)
 
@@ -150,7 +177,7 @@ class Votes:
             whole[bare, self.all_gold[bare]] = 1.0
         return whole
 
-    def spread_labels(self, labels: Ints) -> npt.NDArray[np.int32]:
+    def spread_labels(self, labels: Indices) -> npt.NDArray[np.int32]:
         """(items with annotations,) to (items,): -1 for items with neither annotation nor gold."""
         whole = np.full(self.n_items, UNKNOWN, dtype=np.int32)
         if self.all_gold is not None:
@@ -159,27 +186,30 @@ class Votes:
         return whole
 
 
-def votes(
-    items: Integers,
-    annotators: Integers,
-    labels: Integers,
+def annotation_arrays(
+    items: npt.ArrayLike,
+    annotators: npt.ArrayLike,
+    labels: npt.ArrayLike,
     n_options: int | None = None,
-    option_counts: Integers | None = None,
-    gold: Integers | None = None,
-) -> Votes:
+    option_counts: npt.ArrayLike | None = None,
+    gold: npt.ArrayLike | None = None,
+    weight: npt.ArrayLike | None = None,
+) -> AnnotationArrays:
     """Check the arrays and sort them by item.
 
-    `items`, `annotators` and `labels` are (annotations,) integers from 0; `option_counts` and `gold` are (items,).
+    `items`, `annotators` and `labels` are (annotations,) integers from 0, `weight` (annotations,); `option_counts` and
+    `gold` are (items,).
     """
     item, annotator = _indices(items, "items"), _indices(annotators, "annotators")
     label = _indices(labels, "labels")
     if not len(item) == len(annotator) == len(label):
         raise RealmError(
-            "items, annotators and labels must be equally long, one entry per annotation: "
+            "`items`, `annotators` and `labels` must be equally long, one entry per annotation: "
             f"they have {len(item)}, {len(annotator)} and {len(label)}."
         )
     if not len(item):
         raise RealmError("there are no annotations to aggregate.")
+    weights = _weights(weight, len(item))
     truth = None if gold is None else _indices(gold, "gold", lowest=UNKNOWN)
     own = None if option_counts is None else _indices(option_counts, "option_counts", lowest=1)
     n_items = int(item.max()) + 1
@@ -187,10 +217,10 @@ def votes(
         if per_item is None:
             continue
         if len(per_item) < n_items:
-            raise RealmError(f"{name} has {len(per_item)} entries; items are numbered up to {n_items - 1}.")
+            raise RealmError(f"`{name}` has {len(per_item)} entries; items are numbered up to {n_items - 1}.")
         n_items = max(n_items, len(per_item))
     if truth is not None and own is not None and len(truth) != len(own):
-        raise RealmError(f"gold has {len(truth)} entries and option_counts {len(own)}; both are one per item.")
+        raise RealmError(f"`gold` has {len(truth)} entries and `option_counts` {len(own)}; both are one per item.")
     n_options = _n_options(n_options, label, truth, own)
     counts = np.full(n_items, n_options) if own is None else own
     _check_range(label, counts[item], n_options, "labels")
@@ -200,11 +230,12 @@ def votes(
     if np.any(item[1:] < item[:-1]):
         order = _order(item, n_items)
         item, annotator, label = item[order], annotator[order], label[order]
+        weights = None if weights is None else weights[order]
     annotated = np.bincount(item, minlength=n_items) > 0
     present = np.flatnonzero(annotated)
     if len(present) < n_items:
         item = (np.cumsum(annotated) - 1)[item]
-    return Votes(
+    return AnnotationArrays(
         item=item,
         annotator=annotator,
         label=label,
@@ -216,24 +247,24 @@ def votes(
         all_option_counts=counts,
         gold=None if truth is None else truth[present],
         all_gold=truth,
+        weight=weights,
     )
 
 
-def most_probable(scores: Floats, seed: int) -> Ints:
+def most_probable(scores: Floats, seed: int) -> Indices:
     """The best option of each row of (items, options), ties broken uniformly at random by seed."""
-    best: Ints = scores.argmax(axis=1)
+    best: Indices = scores.argmax(axis=1)
     rows = np.arange(len(scores))
-    # Equal up to rounding is equal: two sums of the same terms in another order are a tie all the same.
-    bar = scores[rows, best] * (1 - 1e-9)
+    bar = scores[rows, best] * EQUAL
     tied = np.flatnonzero((scores >= bar[:, None]).sum(axis=1) > 1)
     if len(tied):
-        lots = np.random.default_rng(seed).random((len(tied), scores.shape[1]))
-        lots[scores[tied] < bar[tied, None]] = -1.0
-        best[tied] = lots.argmax(axis=1)
+        draws = np.random.default_rng(seed).random((len(tied), scores.shape[1]))
+        draws[scores[tied] < bar[tied, None]] = -1.0
+        best[tied] = draws.argmax(axis=1)
     return best
 
 
-def _order(item: Ints, n_items: int) -> Ints:
+def _order(item: Indices, n_items: int) -> Indices:
     """What `numpy.argsort(item, kind="stable")` gives, by counting, as transposing a sparse matrix does."""
     n = len(item)
     narrow = np.int32 if max(n, n_items) < 2**31 - 1 else np.int64
@@ -242,26 +273,39 @@ def _order(item: Ints, n_items: int) -> Ints:
     return rows.tocsc().indices.astype(np.int64)
 
 
-def _indices(values: Integers, name: str, lowest: int = 0) -> Ints:
+def _weights(weight: npt.ArrayLike | None, n: int) -> Floats | None:
+    """The weights, None where all are 1."""
+    if weight is None:
+        return None
+    weights = np.asarray(weight, np.float64)
+    if weights.shape != (n,):
+        raise RealmError(f"`weight` must have one entry per annotation, {n}: it has shape {weights.shape}.")
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        position = int((~(np.isfinite(weights) & (weights > 0))).argmax())
+        raise RealmError(f"`weight[{position}]` is {weights[position]}; a weight is more than 0.")
+    return None if (weights == 1).all() else weights
+
+
+def _indices(values: npt.ArrayLike, name: str, lowest: int = 0) -> Indices:
     array: npt.NDArray[Any] = np.asarray(values)
     if array.ndim != 1:
-        raise RealmError(f"{name} must have one dimension, not {array.ndim}.")
+        raise RealmError(f"`{name}` must have one dimension, not {array.ndim}.")
     if array.dtype.kind not in "iub" and len(array):
         raise RealmError(
-            f"{name} must be whole numbers from {lowest}, not {array.dtype}. "
+            f"`{name}` must be whole numbers from {lowest}, not {array.dtype}. "
             "`numpy.unique(values, return_inverse=True)` numbers names."
         )
     array = array.astype(np.int64, copy=False)
     if len(array) and array.min() < lowest:
         position = int(array.argmin())
-        raise RealmError(f"{name}[{position}] is {array[position]}; the lowest allowed is {lowest}.")
+        raise RealmError(f"`{name}[{position}]` is {array[position]}; the lowest allowed is {lowest}.")
     return array
 
 
-def _n_options(given: int | None, label: Ints, gold: Ints | None, own: Ints | None) -> int:
+def _n_options(given: int | None, label: Indices, gold: Indices | None, own: Indices | None) -> int:
     if given is not None:
         if given < 1:
-            raise RealmError(f"n_options must be 1 or more, not {given}.")
+            raise RealmError(f"`n_options` must be 1 or more, not {given}.")
         return given
     most = int(label.max()) + 1
     if gold is not None and len(gold):
@@ -269,12 +313,12 @@ def _n_options(given: int | None, label: Ints, gold: Ints | None, own: Ints | No
     return max(most, int(own.max())) if own is not None else most
 
 
-def _check_range(values: Ints, counts: Ints, n_options: int, name: str) -> None:
+def _check_range(values: Indices, counts: Indices, n_options: int, name: str) -> None:
     if counts.max(initial=0) > n_options:
-        raise RealmError(f"option_counts goes up to {counts.max()}, but n_options is {n_options}.")
+        raise RealmError(f"`option_counts` goes up to {counts.max()}, but `n_options` is {n_options}.")
     beyond = values >= counts
     if beyond.any():
         position = int(beyond.argmax())
         raise RealmError(
-            f"{name}[{position}] is {values[position]}, but its item has {counts[position]} options (numbered from 0)."
+            f"`{name}[{position}]` is {values[position]}, but its item has {counts[position]} options, numbered from 0."
         )

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm.crowd.aggregation import DawidSkene, Glad, MajorityVote, OneCoin, WeightedMajority
+from realm.crowd.aggregation.annotation_arrays import _order, most_probable
 from realm.crowd.aggregation.base import Aggregator
-from realm.crowd.aggregation.votes import _order, most_probable
 from realm.errors import RealmError
 
 from .pools import simulate
@@ -20,18 +20,18 @@ EVERY = [MajorityVote, WeightedMajority, DawidSkene, OneCoin, Glad]
     [
         ({"items": []}, "equally long"),
         ({"items": [], "annotators": [], "labels": []}, "no annotations"),
-        ({"items": [0, 0, 1, -2]}, r"items\[3\] is -2"),
-        ({"labels": [0.0, 1.0, 1.0, 0.0]}, "labels must be whole numbers"),
+        ({"items": [0, 0, 1, -2]}, r"`items\[3\]` is -2"),
+        ({"labels": [0.0, 1.0, 1.0, 0.0]}, "`labels` must be whole numbers"),
         ({"annotators": ["ann", "bob", "ann", "bob"]}, "numpy.unique"),
         ({"labels": [[0, 1, 1, 0]]}, "one dimension"),
-        ({"n_options": 1}, r"labels\[1\] is 1, but its item has 1 options"),
-        ({"n_options": 0}, "n_options must be 1 or more"),
-        ({"option_counts": [1, 2]}, r"labels\[1\] is 1, but its item has 1 options"),
-        ({"option_counts": [2]}, "option_counts has 1 entries"),
+        ({"n_options": 1}, r"`labels\[1\]` is 1, but its item has 1 options"),
+        ({"n_options": 0}, "`n_options` must be 1 or more"),
+        ({"option_counts": [1, 2]}, r"`labels\[1\]` is 1, but its item has 1 options"),
+        ({"option_counts": [2]}, "`option_counts` has 1 entries"),
         ({"option_counts": [3, 2], "n_options": 2}, "goes up to 3"),
         ({"option_counts": [2, 2, 2], "gold": [0, 1]}, "one per item"),
-        ({"gold": [0]}, "gold has 1 entries"),
-        ({"gold": [0, 5], "n_options": 2}, r"gold\[1\] is 5"),
+        ({"gold": [0]}, "`gold` has 1 entries"),
+        ({"gold": [0, 5], "n_options": 2}, r"`gold\[1\]` is 5"),
     ],
 )
 def test_wrong_arrays_are_named(arguments: dict[str, object], message: str) -> None:
