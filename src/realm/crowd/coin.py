@@ -59,7 +59,8 @@ def label_probability(
 ) -> Floats:
     """P(the annotator gives a label) where the label is true with probability `truth`. Shapes broadcast."""
     own, other = probabilities(level, options, at_zero)
-    return np.asarray(own * truth + other * (1 - np.asarray(truth)))
+    shares = np.asarray(truth, np.float64)
+    return np.asarray(own * shares + other * (1 - shares))
 
 
 def label_distribution(expertise: Floats, posterior: Floats, options: Indices) -> tuple[Floats, Floats]:
