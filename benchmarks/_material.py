@@ -69,7 +69,7 @@ def annotated(
 
 def realm_trainer(model: str, table: Annotations, folder: str, test: Annotations | None = None, **settings: Any) -> Any:
     """A `RealmTrainer` on the CPU that shows and keeps nothing."""
-    from realm.compare.fitting import quiet_trainer
+    from realm.comparison.training import quiet_trainer
     from realm.training import RealmConfig
 
     fixed = {"write_run": False, "save_strategy": "no", "disable_tqdm": True, "use_cpu": True, "logging_steps": 10**6}

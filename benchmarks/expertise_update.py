@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from benchmarks._material import realm_trainer
-from realm.compare.simulation import simulate
+from realm.comparison.simulation import simulate
 from realm.data import Annotations
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"

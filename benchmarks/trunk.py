@@ -124,9 +124,8 @@ def fastest_micro(pipe: Connection) -> int:
 
 def over_a_comparison(setup: Setup) -> None:
     """How often the frozen layers are run over the items by `compare`: the train and the test table once each."""
-    from realm.compare.compare import Comparison
+    from realm import compare
     from realm.scorers.base import Scorer
-    from realm.training import RealmConfig
 
     os.environ["REALM_HOME"] = str(Path(setup.folder) / "comparison-home")
     _sides.quiet()
@@ -137,15 +136,12 @@ def over_a_comparison(setup: Setup) -> None:
         passes.append(len(batch["input_ids"]))
         return states(scorer, batch)
 
-    def config(folder: Path, **settings: Any) -> RealmConfig:
-        fixed = {"train_layers": LAYERS, "max_steps": 1, "use_cpu": True, "per_device_train_batch_size": 8}
-        return RealmConfig(str(folder), gradient_accumulation_steps=1, **{**fixed, **settings})
-
+    settings = {"train_layers": LAYERS, "max_steps": 1, "per_device_train_batch_size": 8}
+    settings["gradient_accumulation_steps"] = 1
     table, test = _material.crowd(16, 3), _material.crowd(8, 1, seed=5)
     Scorer.trunk_states = counted  # type: ignore[method-assign]
     try:
-        output = Path(setup.folder) / "comparison"
-        Comparison(table, test, setup.model, config, output, methods=METHODS, seeds=SEEDS).run()
+        compare(table, test, setup.model, methods=METHODS, seeds=SEEDS, settings=settings)
     finally:
         Scorer.trunk_states = states  # type: ignore[method-assign]
     items = table.n_items + test.n_items

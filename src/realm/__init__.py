@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from realm.comparison.compare import compare
+    from realm.comparison.simulation import simulate
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
+    from realm.methods import METHODS
     from realm.training import RealmConfig, RealmModel, RealmTrainer
 
 _HOME = {
@@ -17,12 +20,27 @@ _HOME = {
     "Items": "realm.data",
     "Task": "realm.data",
     "RealmError": "realm.errors",
+    "METHODS": "realm.methods",
     "RealmConfig": "realm.training",
     "RealmModel": "realm.training",
     "RealmTrainer": "realm.training",
+    "compare": "realm.comparison.compare",
+    "simulate": "realm.comparison.simulation",
 }
 
-__all__ = ["Annotations", "Items", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Task", "__version__"]
+__all__ = [
+    "METHODS",
+    "Annotations",
+    "Items",
+    "RealmConfig",
+    "RealmError",
+    "RealmModel",
+    "RealmTrainer",
+    "Task",
+    "__version__",
+    "compare",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pandas as pd
@@ -30,6 +31,13 @@ def common(tmp_path, tiny_model):
         "--seeds",
         "2",
     ]
+
+
+def stored(folder: Path) -> dict[tuple[str, int], str]:
+    """When each training of a comparison was finished."""
+    with sqlite3.connect(folder / "results.sqlite") as database:
+        rows = database.execute("SELECT method, seed, finished_at FROM cells WHERE NOT trial")
+        return {(method, seed): moment for method, seed, moment in rows}
 
 
 def test_another_gold_is_another_comparison(common, realm_cli, tmp_path) -> None:
@@ -89,14 +97,15 @@ def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_p
     assert noisy["mean"] == pytest.approx(mine.mean()) and noisy["std"] == pytest.approx(mine.std(ddof=0))
     assert {"p_seeds", "p_items", "interval_items"} <= set(noisy)
     assert "dawid-skene" in out
-    kept = {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "cells").iterdir()}
-    (tmp_path / "out" / "cells" / "noisy-1.json").unlink()
+    finished = stored(tmp_path / "out")
+    with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
+        database.execute("DELETE FROM cells WHERE method = 'noisy' AND seed = 1")
     code, _, error = realm_cli(*common)
     assert code == 0 and "noisy, seed 1" in error and "seed 0" not in error
     again = pd.read_csv(tmp_path / "out" / "results.csv")
     pd.testing.assert_frame_equal(again, results)
-    untouched = [p for p in kept if "noisy-1" not in p.name]
-    assert all(p.stat().st_mtime_ns == kept[p] for p in untouched)
+    changed = {key for key, moment in stored(tmp_path / "out").items() if finished[key] != moment}
+    assert changed == {("noisy", 1)} and len(finished) == 10
     code, _, error = realm_cli(*common[:-4], "--steps", "3", "--seeds", "2")
     assert code == 2 and "other data or settings" in error
 
@@ -115,7 +124,8 @@ def test_rates_are_chosen_by_held_out_annotations_in_equal_number(common, realm_
     assert code == 0, error
     results = pd.read_csv(tmp_path / "out" / "results.csv")
     assert results[results["method"] == "realm"]["expertise_learning_rate"].isin([0.1, 0.5]).all()
-    assert len(list((tmp_path / "out" / "trials").iterdir())) == 4
+    with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
+        assert database.execute("SELECT count(*) FROM cells WHERE trial").fetchone() == (4,)
     code, _, error = realm_cli(*common, "--expertise-rates", "0.1,0.5", "--learning-rates", "1e-4", "--overwrite")
     assert code == 2 and "same number of trials" in error
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from realm.comparison import Cell, Results
 from realm.errors import RealmError
-from realm.lab.grid.cell import Cell
-from realm.lab.grid.results import Results
-from realm.lab.grid.spec import expand, load_spec
-from tests.lab.grid.scene import write_questions, write_spec
+from realm.lab.spec import expand, load_spec
+from tests.lab.small_benchmark import write_questions, write_spec
 
 REALM = [sys.executable, "-m", "realm"]
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from realm.cli.main import app
 from realm.errors import RealmError
-from realm.lab.grid.spec import load_spec
-from tests.lab.tables.made_up import fill
+from realm.lab.spec import load_spec
+from tests.lab.tables.fake_results import fill
 
 RUNNER = CliRunner()
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm.compare.simulation import read_pool
+from realm.comparison import Results
+from realm.comparison.simulation import read_pool
 from realm.errors import RealmError
-from realm.lab.grid.results import Results
-from realm.lab.grid.spec import expand, load_spec
 from realm.lab.plots import write_plots
 from realm.lab.plots.panels import STYLE, over_seeds, recovery_panel, spread
-from tests.lab.tables.made_up import fill, write_spec
+from realm.lab.spec import expand, load_spec
+from tests.lab.tables.fake_results import fill, write_spec
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -58,7 +58,7 @@ def test_trajectories_and_recovery_of_all_pools(tmp_path: Path) -> None:
     assert "a1 (0.9)" in texts(ways[0])
     assert len([path for path in ways[0].iter(f"{SVG}path") if "curve" in (path.get("class") or "")]) == 3
     dots = [dot for dot in drawn(written[1]).iter(f"{SVG}circle") if dot.get("class") == "spot c0"]
-    assert len(dots) == sum(len(read_pool(cell.pool or "")) for cell in expand(spec))
+    assert len(dots) == sum(len(read_pool(cell.data.pool or "")) for cell in expand(spec))
 
 
 def test_settings_that_are_compared_have_files_of_their_own(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,6 @@ from realm.cli.source import Source
 from realm.cli.training_flags import Training
 from realm.errors import RealmError
 from realm.methods import METHODS
-
-if TYPE_CHECKING:
-    from realm.compare.compare import Comparison
 
 TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 
@@ -48,31 +45,37 @@ def compare(
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)
 
-    from realm.compare.compare import Comparison, check_comparison_output
+    from realm.comparison.compare import compare as compare_methods
     from realm.files import write_json
     from realm.report.compare_methods import comparison_page
-    from realm.training.labels import training_labels
 
-    wanted = [method.strip() for method in methods.split(",")]
-    comparison = Comparison(
+    names = [method.strip() for method in methods.split(",")]
+    note(repr(annotations))
+    comparison = compare_methods(
         annotations,
         tested,
         training.model,
-        training.config,
-        output,
-        methods=wanted,
+        methods=names,
         seeds=seeds,
         regime=regime,
-        trials=_trials(wanted, expertise_rates, learning_rates),
-        say=note,
+        settings=_settings(training, output),
+        choose=_values_to_try(names, expertise_rates, learning_rates),
+        output=output,
+        overwrite=overwrite,
+        progress=lambda message, done, total: note(f"[{done}/{total}] {message}" if done else message),
     )
-    if "oracle" in wanted:
-        training_labels(annotations, "oracle")  # refuses a table without gold before anything is trained
-    check_comparison_output(output, overwrite)
-    note(repr(annotations))
-    results = comparison.run()
-    results.to_csv(output / "results.csv", index=False)
-    summary = summarise(comparison, results)
+    for warning in comparison.warnings:
+        note(f"warning: {warning}")
+    for method, likelihoods in comparison.chosen.items():
+        tried = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
+        note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {tried})")
+    summary = {
+        "regime": comparison.regime,
+        "seeds": comparison.seeds,
+        "gold": "used in training" if comparison.gold_read else "not read, but by the oracle",
+        "methods": comparison.summary,
+    }
+    comparison.table.to_csv(output / "results.csv", index=False)
     write_json(output / "results.json", summary)
     comparison_page(output)
     if as_json:
@@ -82,44 +85,29 @@ def compare(
         note(f"results.csv, results.json and report.html are in {output}")
 
 
-def _trials(methods: list[str], expertise_rates: str | None, learning_rates: str | None) -> dict[str, dict[str, Any]]:
-    trials: dict[str, dict[str, Any]] = {}
+def _settings(training: Training, output: Path) -> dict[str, Any]:
+    """The settings that the flags give, as plain values."""
+    from dataclasses import fields
+
+    config = training.config(output)
+    names = {field.name for field in fields(config)} - {"method", "seed"}
+    return {name: value for name, value in config.settings().items() if name in names} | {"cache_gb": config.cache_gb}
+
+
+def _values_to_try(
+    methods: list[str], expertise_rates: str | None, learning_rates: str | None
+) -> dict[str, dict[str, list[float]]]:
+    choose = {}
     for method in methods:
-        name, given = (
-            ("expertise_learning_rate", expertise_rates) if method == "realm" else ("learning_rate", learning_rates)
-        )
-        if given:
+        learns = method in METHODS and METHODS[method].learns_expertise
+        name = "expertise_learning_rate" if learns else "learning_rate"
+        rates = expertise_rates if learns else learning_rates
+        if rates:
             try:
-                trials[method] = {name: [float(value) for value in given.split(",")]}
+                choose[method] = {name: [float(rate) for rate in rates.split(",")]}
             except ValueError:
-                raise RealmError(f"rates must be numbers, comma separated, not {given!r}.") from None
-    return trials
-
-
-def summarise(comparison: Comparison, results: Any) -> dict[str, Any]:
-    """One entry per method: mean and std over seeds, and `realm` against it."""
-    from realm.compare.significance import paired_bootstrap, paired_t_test
-
-    def accuracy(method: str) -> Any:
-        return results[results["method"] == method]["accuracy"].to_numpy()
-
-    ran = list(dict.fromkeys(results["method"]))
-    entries = []
-    for method in ran:
-        values = accuracy(method)
-        entry: dict[str, Any] = {"method": method, "mean": float(values.mean()), "std": float(values.std())}
-        if "realm" in ran and method != "realm":
-            seeds = paired_t_test(accuracy("realm"), values)
-            items = paired_bootstrap(comparison.right("realm"), comparison.right(method))
-            entry |= {
-                "realm_minus_this": seeds.difference,
-                "p_seeds": seeds.p_value,
-                "p_items": items.p_value,
-                "interval_items": [items.low, items.high],
-            }
-        entries.append(entry)
-    gold = "used in training" if comparison.uses_gold else "not read, but by the oracle"
-    return {"regime": comparison.regime, "seeds": comparison.seeds, "gold": gold, "methods": entries}
+                raise RealmError(f"rates must be numbers, comma separated, not {rates!r}.") from None
+    return choose
 
 
 def _show(summary: dict[str, Any]) -> None:

@@ -11,9 +11,7 @@ from realm.cli.screen import console, interactive, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.lab.grid.cell import Cell
-    from realm.lab.grid.run import Progress
-    from realm.lab.grid.work import CellResult
+    from realm.comparison import Cell, CellFinished, CellResult
 
 app = typer.Typer(no_args_is_help=True, help="Reproduce the paper's tables and figures: grids, results, tables, plots.")
 
@@ -30,8 +28,8 @@ def list_specs(
     """List the specs that come with the package, with the cells of each and how many are finished."""
     import json
 
-    from realm.lab.grid.results import Results
-    from realm.lab.grid.spec import expand, load_spec, packaged_specs
+    from realm.comparison import Results
+    from realm.lab.spec import expand, load_spec, packaged_specs
 
     opened = Results.open(results) if results.is_file() else None
     rows = []
@@ -67,23 +65,22 @@ def run(
     limit: Annotated[int | None, typer.Option(help="Run this many cells at most.")] = None,
 ) -> None:
     """Run the cells of a spec that are missing. Stop it as you like: the same command goes on."""
-    from realm.lab.grid.engines import ENGINES
-    from realm.lab.grid.results import Results
-    from realm.lab.grid.run import run_grid
-    from realm.lab.grid.spec import expand, load_spec
+    from realm.comparison import ENGINES, Results, run_cells
+    from realm.lab.spec import expand, load_spec
+    from realm.models.store import offline
 
     if engine not in ENGINES:
         raise RealmError(f"--engine {engine}: must be one of {', '.join(ENGINES)}.")
     for flag, value in (("--jobs", jobs), ("--limit", limit)):
         if value is not None and value < 1:
             raise RealmError(f"{flag} {value}: must be 1 or more.")
-    cells = selected(expand(load_spec(spec), say=note), only or [])
+    cells = selected(expand(load_spec(spec), data, offline(), report=note), only or [])
     opened = Results.open(results, create=True)
     before = len(cells) - len(opened.missing(cells))
     note(f"{len(cells)} cells, {before} of them finished, in {results}")
     screen = Screen()
     try:
-        failed = run_grid(cells, opened, data=data, engine=engine, workers=jobs, limit=limit, watcher=screen)
+        failed = run_cells(cells, opened, engine=engine, jobs=jobs, limit=limit, on_finished=screen.finished)
     except KeyboardInterrupt:
         note("stopped. Finished cells are kept: the same command goes on.")
         raise typer.Exit(130) from None
@@ -97,22 +94,20 @@ def run(
 
 def selected(cells: list[Cell], only: list[str]) -> list[Cell]:
     """The cells that agree with every `field=value,value`."""
-    from dataclasses import fields
-
-    names = [f.name for f in fields(type(cells[0]))] if cells else []
-    wanted: dict[str, list[str]] = {}
-    for said in only:
+    names = list(cells[0].fields()) if cells else []
+    values_of: dict[str, list[str]] = {}
+    for option in only:
         name = ""
-        for part in said.split(","):
-            before, given, after = part.partition("=")
-            name, value = (before.strip(), after) if given else (name, before)
+        for part in option.split(","):
+            before, equals, after = part.partition("=")
+            name, value = (before.strip(), after) if equals else (name, before)
             if name not in names:
-                raise RealmError(f"--only {said}: must be like method=realm,noisy; fields are {', '.join(names)}.")
-            wanted.setdefault(name, []).append(value.strip())
-    kept = [cell for cell in cells if all(str(getattr(cell, name)) in values for name, values in wanted.items())]
-    if cells and not kept:
+                raise RealmError(f"--only {option}: must be like method=realm,noisy; fields are {', '.join(names)}.")
+            values_of.setdefault(name, []).append(value.strip())
+    agreeing = [cell for cell in cells if all(str(cell.fields()[name]) in values for name, values in values_of.items())]
+    if cells and not agreeing:
         raise RealmError(f"--only {' '.join(only)}: no cell of the spec agrees.")
-    return kept
+    return agreeing
 
 
 class Screen:
@@ -121,23 +116,19 @@ class Screen:
     def __init__(self) -> None:
         self.bar: Any = None
 
-    def begun(self, progress: Progress) -> None:
-        if not interactive() or not progress.cells:
+    def finished(self, event: CellFinished) -> None:
+        left, message = time_left(event.seconds_left), f"{event.cell}: {outcome(event.result)}"
+        if not interactive():
+            note(f"[{event.done}/{event.total}] {message} ({left})")
             return
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Bar
-
-        text = TextColumn("{task.fields[left]}  {task.description}", markup=False)
-        self.bar = Bar(MofNCompleteColumn(), BarColumn(), text, console=console(stderr=True))
-        self.bar.start()
-        self.bar.add_task("", total=progress.cells, left=time_left(None))
-
-    def finished(self, progress: Progress, cell: Cell, result: CellResult | RealmError) -> None:
-        left, said = time_left(progress.seconds_left), f"{cell}: {outcome(result)}"
         if self.bar is None:
-            note(f"[{progress.cells_done}/{progress.cells}] {said} ({left})")
-        else:
-            self.bar.update(self.bar.task_ids[0], completed=progress.cells_done, description=said, left=left)
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+            text = TextColumn("{task.fields[left]}  {task.description}", markup=False)
+            self.bar = Progress(MofNCompleteColumn(), BarColumn(), text, console=console(stderr=True))
+            self.bar.start()
+            self.bar.add_task("", total=event.total, left=left)
+        self.bar.update(self.bar.task_ids[0], completed=event.done, description=message, left=left)
 
     def close(self) -> None:
         if self.bar is not None:
@@ -150,13 +141,11 @@ SCORES = ("accuracy", "held_out_likelihood")
 def outcome(result: CellResult | RealmError) -> str:
     if isinstance(result, RealmError):
         return f"failed: {result}"
-    score = next(f"{name.replace('_', ' ')} {result.figures[name]:.4f}" for name in SCORES if name in result.figures)
+    score = next(f"{name.replace('_', ' ')} {result.metrics[name]:.4f}" for name in SCORES if name in result.metrics)
     return f"{score}, {result.seconds:.0f} s"
 
 
-def time_left(seconds: float | None) -> str:
-    if seconds is None:
-        return "time left unknown"
+def time_left(seconds: float) -> str:
     if seconds < 90:
         return f"about {seconds:.0f} s left"
     return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"

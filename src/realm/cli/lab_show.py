@@ -18,8 +18,8 @@ def table(
     form: Annotated[str, typer.Option("--format", help="`md`, `latex`, or `csv` with a line per figure.")] = "md",
 ) -> None:
     """Print the table of a spec in the paper's shape, the paper's figures beside ours, and the tests behind it."""
-    from realm.lab.grid.results import Results
-    from realm.lab.grid.spec import load_spec
+    from realm.comparison import Results
+    from realm.lab.spec import load_spec
     from realm.lab.tables.make import make_tables
     from realm.lab.tables.render import FORMATS
 
@@ -39,9 +39,9 @@ def plot(
     results: ResultsFile = RESULTS,
 ) -> None:
     """Draw learning curves, the way of expertise and how well it is recovered, as SVG files."""
-    from realm.lab.grid.results import Results
-    from realm.lab.grid.spec import load_spec
+    from realm.comparison import Results
     from realm.lab.plots import write_plots
+    from realm.lab.spec import load_spec
 
     written = write_plots(load_spec(spec), Results.open(results), output)
     for path in written:

@@ -41,8 +41,8 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
     """Label questions with simulated annotators, and say how accurate they came out."""
-    from realm.compare.simulation import read_pool, task_matrix
-    from realm.compare.simulation import simulate as make
+    from realm.comparison.simulation import read_pool, task_matrix
+    from realm.comparison.simulation import simulate as make
     from realm.data.write import write_table
 
     refuse_existing(output, overwrite)
@@ -67,7 +67,7 @@ def annotators_of(made: Annotations, accuracies: Any) -> list[dict[str, Any]]:
     """One record per annotator and task: the accuracy asked for, the realised one, and the expertise it implies."""
     import numpy as np
 
-    from realm.compare.simulation import implied_expertise, realised_accuracies
+    from realm.comparison.simulation import implied_expertise, realised_accuracies
 
     realised = realised_accuracies(made)
     wanted = np.asarray(accuracies, dtype=float)

@@ -14,8 +14,8 @@ import numpy as np
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-from realm import Annotations, RealmConfig, RealmTrainer
-from realm.compare.simulation import realised_accuracies, simulate
+from realm import Annotations, RealmConfig, RealmTrainer, simulate
+from realm.comparison import realised_accuracies
 from realm.data.write import write_table
 from realm.demo.grammar import messages
 from realm.report.page import write_report

@@ -13,17 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from realm.comparison import Cell, Results
 from realm.errors import RealmError
-from realm.lab.grid.cell import Cell
-from realm.lab.grid.results import Results
-from realm.lab.grid.spec import Spec, expand, load_spec, packaged_specs
 from realm.lab.paper.figures import paper_figures
-from realm.lab.tables.gather import gather
+from realm.lab.spec import Spec, expand, load_spec, packaged_specs
+from realm.lab.spec_results import spec_results
 from realm.lab.tables.make import make_tables
 from realm.lab.tables.published import Published, _corresponds, _records
 from realm.lab.tables.render import escaped
 from realm.lab.tables.table import Entry
-from tests.lab.tables.made_up import fill, made_up, write_spec
+from tests.lab.tables.fake_results import fake_result, fill, write_spec
 
 SPEC = """
 table: noise-types
@@ -44,7 +43,7 @@ REALM = [0.60, 0.62, 0.64, 0.66]
 def accuracy(cell: Cell) -> float | None:
     if cell.method == "oracle":
         return 0.80
-    if cell.benchmark == "obqa" and cell.noise == "systematic":
+    if cell.data.benchmark == "obqa" and cell.data.noise == "systematic":
         return None if cell.seed else {"realm": 0.4, "noisy": 0.5}[cell.method]
     return REALM[cell.seed] - {"realm": 0.0, "noisy": 0.1}[cell.method]
 
@@ -159,8 +158,8 @@ class Guessed:
     def frame(self, cells: Sequence[Cell]) -> pd.DataFrame:
         return pd.DataFrame([{"id": c.id, "accuracy": 0.5 + c.seed / 100 + (c.method == "realm") / 10} for c in cells])
 
-    def predictions(self, id: str) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.uint8)
+    def correct(self, ids: Sequence[str]) -> None:
+        return None
 
 
 def test_every_figure_of_the_paper_finds_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +215,7 @@ def test_real_annotators_are_counted_as_in_the_abstract(tmp_path: Path) -> None:
         "pool: 'contrast:20', regime: sparse, method: [realm, noisy], seeds: 2, steps: 5}\n",
     )
     gain = {"wikiattack": 0.2, "sentpolarity": -0.1, "goemotions": 0.4}
-    results = fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5 + gain[cell.benchmark] * (cell.method == "realm"))
+    results = fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5 + gain[cell.data.benchmark] * (cell.method == "realm"))
     counted = make_tables(spec, results).behind[0]
     assert counted.rows[0].labels == ("2",) and counted.rows[0].entries[0] == "2"
     assert [e.ours.mean for e in counted.entries if e.ours] == pytest.approx([1, 5, 20])
@@ -253,7 +252,7 @@ def test_an_oracle_stands_beside_its_own_pool(tmp_path: Path) -> None:
         "shared, method: [realm, noisy, oracle], seeds: 2, steps: 5}\n",
     )
     level = {"contrast:10": 0.7, "contrast:20": 0.9}
-    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.pool or ""])).main
+    table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.data.pool or ""])).main
     assert table.columns[0].name == "Oracle"
     oracles = {row.labels: row.entries[0] for row in table.rows}
     assert {label: (e.ours.mean, e.seeds) for label, e in oracles.items() if isinstance(e, Entry) and e.ours} == {
@@ -344,7 +343,7 @@ def test_ranks_are_not_averaged_over_rates(tmp_path: Path) -> None:
     for cell in expand(spec):
         rate = cell.settings["expertise_learning_rate"]
         ranked = {"accuracy": 0.5, "spearman": 0.9, "spearman_trained": rate / 2, "spearman_trained_max": 1.0}
-        results.add(replace(made_up(cell, 0.5), figures=ranked))
+        results.add(replace(fake_result(cell, 0.5), metrics=ranked))
     (ranks,) = make_tables(spec, results).behind
     assert ranks.stub == ("Rate",) and [row.labels for row in ranks.rows] == [("0.1",), ("1",)]
     assert [e.ours.mean for e in ranks.entries[::2] if e.ours] == pytest.approx([0.05, 0.5])
@@ -354,7 +353,7 @@ def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:
     spec = load_spec("significance-small")
 
     def given(cell: Cell) -> float:
-        gain = {"D1": 0.1, "D2": 0.0, "D3": -0.1}[cell.pool or ""]
+        gain = {"D1": 0.1, "D2": 0.0, "D3": -0.1}[cell.data.pool or ""]
         return 0.5 + 0.01 * cell.seed + (gain + 0.01 * (cell.seed % 2) if cell.method == "realm" and gain else 0.0)
 
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, given)).main
@@ -381,7 +380,7 @@ def test_published_figures_are_found_under_both_names_of_a_pool() -> None:
 
 def test_settings_do_not_hide_figures(tmp_path: Path) -> None:
     spec = load_spec("multitask-small")
-    gathered = gather(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5))
+    gathered = spec_results(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5))
     assert "expertise" not in gathered.frame.columns
     assert set(gathered.frame["method"]) == {"realm", "realm-scalar", "noisy", "oracle"}
     assert gathered.missing == 0

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from realm.compare.significance import Floats
-from realm.compare.simulation import implied_expertise
+from realm.comparison import implied_expertise
 from realm.lab.tables.layouts import shown
 from realm.report.svg import Plot, percent, shortened
 
+Floats = npt.NDArray[np.float64]
 WIDTH, HEIGHT = 380.0, 270.0
 COLOURS = 6
 KEY_HEIGHT = 14.0

@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from realm.compare.simulation import implied_expertise
-from realm.errors import RealmError
+from realm import RealmError
+from realm.comparison import Results, implied_expertise
 from realm.files import write_text
-from realm.lab.grid.spec import Spec
 from realm.lab.plots.panels import HEIGHT, STYLE, WIDTH, curves_panel, recovery_panel, trajectory_panel
+from realm.lab.spec import Spec
+from realm.lab.spec_results import SpecResults, fullest, select, spec_results
 from realm.lab.tables.expertise import learned_expertise
-from realm.lab.tables.gather import Gathered, Kept, fullest, gather, select
 from realm.lab.tables.layouts import shown
 from realm.report.svg import Picture, Plot
 
@@ -27,18 +27,18 @@ PER_ROW = 3
 MOST_PANELS = 30
 
 
-def write_plots(spec: Spec, kept: Kept, folder: Path) -> list[Path]:
+def write_plots(spec: Spec, results: Results, folder: Path) -> list[Path]:
     """Draw what the results of a spec have, and return the files. Learning curves need a spec with `curve`."""
-    gathered = gather(spec, kept)
-    frame = gathered.frame[gathered.frame["finished"]]
+    of_spec = spec_results(spec, results)
+    frame = of_spec.frame[of_spec.frame["finished"]]
     if not len(frame):
         raise RealmError(f"{spec.name}: no cell is finished yet. `realm lab run {spec.name}` runs them.")
     folder.mkdir(parents=True, exist_ok=True)
     learning = frame[frame["method"].str.startswith("realm")]
-    learned = learned_expertise(gathered, learning)
+    learned = learned_expertise(of_spec, learning)
     kinds: list[tuple[str, str, pd.DataFrame, Callable[[str, pd.DataFrame], Plot]]] = [
-        ("curves", "Learning curves", _curves(gathered, frame), curves_panel),
-        ("expertise", "Expertise during training", _trajectories(gathered, learning, learned), trajectory_panel),
+        ("curves", "Learning curves", _curves(of_spec, frame), curves_panel),
+        ("expertise", "Expertise during training", _trajectories(of_spec, learning, learned), trajectory_panel),
         (
             "recovery",
             "Expertise and accuracy",
@@ -48,7 +48,7 @@ def write_plots(spec: Spec, kept: Kept, folder: Path) -> list[Path]:
     ]
     written = []
     for kind, title, rows, draw in kinds:
-        for name, part in _files(rows, (*BY_FILE, *gathered.settings), gathered.unread):
+        for name, part in _files(rows, (*BY_FILE, *of_spec.settings), of_spec.unread):
             path = folder / f"{'-'.join([spec.name, kind, *name])}.svg"
             panels = [draw(head, of_panel) for head, of_panel in _panels(part, single=kind != "curves")]
             write_text(path, _sheet(f"{title}: {spec.title}", panels[:MOST_PANELS]).file(STYLE))
@@ -59,17 +59,17 @@ def write_plots(spec: Spec, kept: Kept, folder: Path) -> list[Path]:
 # -------------------------------------------------------------------- what is drawn
 
 
-def _curves(gathered: Gathered, frame: pd.DataFrame) -> pd.DataFrame:
+def _curves(of_spec: SpecResults, frame: pd.DataFrame) -> pd.DataFrame:
     """A row per cell and step, with the fields of the cell."""
-    assert gathered.kept is not None
-    curves = gathered.kept.curves(frame["id"].tolist())
+    assert of_spec.results is not None
+    curves = of_spec.results.curves(frame["id"].tolist())
     return curves.merge(frame.drop(columns=["accuracy"]), on="id")
 
 
-def _trajectories(gathered: Gathered, frame: pd.DataFrame, learned: pd.DataFrame) -> pd.DataFrame:
+def _trajectories(of_spec: SpecResults, frame: pd.DataFrame, learned: pd.DataFrame) -> pd.DataFrame:
     """A row per cell, step, annotator and task: what the annotator is called, expertise, and the implied one."""
-    assert gathered.kept is not None
-    moved = gathered.kept.trajectories(frame["id"].tolist())
+    assert of_spec.results is not None
+    moved = of_spec.results.trajectories(frame["id"].tolist())
     if not len(moved) or not len(learned):
         return pd.DataFrame(columns=[*frame.columns, "step", "name", "expertise", "implied"])
     named = learned[["id", "annotator", "task"]].assign(

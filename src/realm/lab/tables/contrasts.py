@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm.lab.tables.gather import Gathered
+from realm.comparison import LEVEL, Contrast, Wins, contrast, count_wins
+from realm.lab.spec_results import SpecResults
 from realm.lab.tables.layouts import head, shown
-from realm.lab.tables.statistics import LEVEL, Contrast, Wins, contrast, count_wins
 from realm.lab.tables.table import Column, Row, Table
 
 FIRST = "realm"
@@ -26,31 +26,31 @@ class Compared:
     contrast: Contrast
 
 
-def configurations(gathered: Gathered) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def configurations(of_spec: SpecResults) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """The configurations of REALM in the spec's order, with their cells of every method but the oracle."""
-    names = list(gathered.fields)
-    seen = gathered.frame[gathered.frame["method"] == FIRST].drop_duplicates(names)
+    names = list(of_spec.fields)
+    seen = of_spec.frame[of_spec.frame["method"] == FIRST].drop_duplicates(names)
     for values in seen[names].itertuples(index=False):
         fields = {name: (None if _absent(value) else value) for name, value in zip(names, values, strict=True)}
-        rows = gathered.of(**{name: value for name, value in fields.items() if value is not None})
+        rows = of_spec.of(**{name: value for name, value in fields.items() if value is not None})
         yield fields, rows[rows["method"] != "oracle"]
 
 
-def contrasts(gathered: Gathered, against: Sequence[str] | None = None) -> list[Compared]:
+def contrasts(of_spec: SpecResults, against: Sequence[str] | None = None) -> list[Compared]:
     """REALM against each method that its configuration has, or those of `against`; unfinished ones are left out."""
     made: list[Compared] = []
-    if not gathered.frame["finished"].any():
+    if not of_spec.frame["finished"].any():
         return made
-    for fields, rows in configurations(gathered):
+    for fields, rows in configurations(of_spec):
         methods = [name for name in dict.fromkeys(rows["method"]) if name != FIRST]
         for method in methods if against is None else [name for name in against if name in methods]:
-            found = between(gathered, rows, FIRST, method)
+            found = between(of_spec, rows, FIRST, method)
             if found is not None:
                 made.append(Compared(fields, found))
     return made
 
 
-def between(gathered: Gathered, rows: pd.DataFrame, first: str, second: str) -> Contrast | None:
+def between(of_spec: SpecResults, rows: pd.DataFrame, first: str, second: str) -> Contrast | None:
     """Two methods of one configuration, paired by seed and by item; None where no seed has both."""
     if not rows["finished"].any():
         return None
@@ -58,7 +58,9 @@ def between(gathered: Gathered, rows: pd.DataFrame, first: str, second: str) -> 
     seeds = by_seed[0].index.intersection(by_seed[1].index)
     ours, theirs = (one.loc[seeds, "accuracy"].to_numpy(dtype=np.float64) for one in by_seed)
     both = ~np.isnan(ours) & ~np.isnan(theirs)
-    right = [gathered.right(one.loc[seeds[both], "id"].tolist()) for one in by_seed]
+    if of_spec.results is None:
+        return contrast((first, second), ours, theirs)
+    right = [of_spec.results.correct(one.loc[seeds[both], "id"].tolist()) for one in by_seed]
     if right[0] is None or right[1] is None or right[0].shape != right[1].shape:
         return contrast((first, second), ours, theirs)
     return contrast((first, second), ours, theirs, (right[0], right[1]))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from realm.lab.grid.cell import JOINED
+from realm.comparison import Summary, Wins, count_wins
+from realm.lab.cells import JOINED
+from realm.lab.spec_results import SpecResults
 from realm.lab.tables.contrasts import BASELINE, Compared, configurations, contrasts, wins_said
-from realm.lab.tables.gather import Gathered
 from realm.lab.tables.layouts import shown
 from realm.lab.tables.published import Published
-from realm.lab.tables.statistics import Summary, Wins, count_wins
 from realm.lab.tables.table import Column, Entry, Row, Table
 
 COUNTED = ("significance", "wins")
@@ -107,11 +107,11 @@ def real_table(main: Table, published: Published) -> Table | None:
     return Table("REALM against the best baseline", ("Configurations",), columns, (row,), notes)
 
 
-def counted_table(gathered: Gathered, name: str, published: Published) -> Table:
+def counted_table(of_spec: SpecResults, name: str, published: Published) -> Table:
     """A table of counts by its name. Only configurations with finished cells of both methods are counted."""
-    made = contrasts(gathered, [BASELINE])
-    table = (significance_table if name == "significance" else wins_table)(gathered.spec.title, made, published)
-    wanted = sum(1 for _ in configurations(gathered))
+    made = contrasts(of_spec, [BASELINE])
+    table = (significance_table if name == "significance" else wins_table)(of_spec.spec.title, made, published)
+    wanted = sum(1 for _ in configurations(of_spec))
     notes = [*table.notes, wins_said(count_wins(one.contrast for one in made))]
     if len(made) < wanted:
         notes.append(f"{wanted - len(made)} of the {wanted} configurations have no finished pair yet.")

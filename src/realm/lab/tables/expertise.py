@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm.compare.simulation import implied_expertise
-from realm.lab.tables.gather import Gathered
+from realm.comparison import Summary, implied_expertise
+from realm.lab.spec_results import SpecResults
 from realm.lab.tables.layouts import head, shown
 from realm.lab.tables.published import Published
-from realm.lab.tables.statistics import Summary
 from realm.lab.tables.table import Column, Entry, Row, Table
 
 MOST = 5
@@ -46,12 +45,12 @@ EXPERTISE = {
 """Tables of expertise by the name a spec gives as `table`."""
 
 
-def expertise_table(gathered: Gathered, layout: Expertise, published: Published) -> Table:
+def expertise_table(of_spec: SpecResults, layout: Expertise, published: Published) -> Table:
     """Rows are benchmarks (and what else there are several of, such as models), three for each: see `KINDS`."""
-    frame = gathered.frame[gathered.frame["method"] == "realm"]
-    learned = learned_expertise(gathered, frame)
+    frame = of_spec.frame[of_spec.frame["method"] == "realm"]
+    learned = learned_expertise(of_spec, frame)
     row_fields = [
-        name for name in gathered.fields
+        name for name in of_spec.fields
         if name != layout.columns and (name == "benchmark" or frame[name].nunique() > 1)
     ]  # fmt: skip
     groups = list(dict.fromkeys(frame[layout.columns].dropna()))
@@ -60,7 +59,7 @@ def expertise_table(gathered: Gathered, layout: Expertise, published: Published)
     for key, of_key in frame.groupby(row_fields, sort=False, dropna=False):
         for kind in KINDS:
             entries = [
-                _entry(of_key[of_key[layout.columns] == group], gathered.fields, learned, kind, what, published)
+                _entry(of_key[of_key[layout.columns] == group], of_spec.fields, learned, kind, what, published)
                 for _, group, what in columns
             ]
             rows.append(Row((*(shown(value) for value in key), kind), tuple(entries)))
@@ -73,15 +72,15 @@ def expertise_table(gathered: Gathered, layout: Expertise, published: Published)
     if layout.ranks:
         notes.append("rho: Spearman's correlation with the accuracies asked for; in brackets the most that ties allow.")
     heads = tuple(column for column, _, _ in columns)
-    return Table(gathered.spec.title, stub, heads, tuple(rows), notes)
+    return Table(of_spec.spec.title, stub, heads, tuple(rows), notes)
 
 
-def learned_expertise(gathered: Gathered, frame: pd.DataFrame) -> pd.DataFrame:
+def learned_expertise(of_spec: SpecResults, frame: pd.DataFrame) -> pd.DataFrame:
     """One row per finished cell, annotator and task; `chance` is 1/K averaged over the annotator's items."""
     ids = frame[frame["finished"]]["id"].tolist()
-    if gathered.kept is None or not ids:
+    if of_spec.results is None or not ids:
         return pd.DataFrame(columns=["id", "annotator", "task", "true_accuracy", "chance", *KINDS.values()])
-    learned = gathered.kept.expertise(ids)
+    learned = of_spec.results.expertise(ids)
     # Accuracy is beta + (1 - beta) / K, so a pair of both gives K away.
     with np.errstate(divide="ignore", invalid="ignore"):
         beta = learned["expertise"].astype(float)
@@ -92,7 +91,7 @@ def learned_expertise(gathered: Gathered, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _columns(frame: pd.DataFrame, groups: list[Any], layout: Expertise) -> list[tuple[Column, Any, str]]:
-    from realm.compare.simulation import read_pool
+    from realm.comparison import read_pool
 
     made: list[tuple[Column, Any, str]] = []
     for group in groups:

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from realm.comparison import Summary
+from realm.lab.spec_results import SpecResults, fullest, select
 from realm.lab.tables.contrasts import between
-from realm.lab.tables.gather import Gathered, fullest, select
 from realm.lab.tables.layouts import Grouped, head, shown
 from realm.lab.tables.published import Published
-from realm.lab.tables.statistics import Summary
 from realm.lab.tables.table import Column, Entry, Row, Table
 
 DELTA = "Δ"
 ORACLE = "oracle"
 
 
-def grouped_table(gathered: Gathered, layout: Grouped, published: Published) -> Table:
+def grouped_table(of_spec: SpecResults, layout: Grouped, published: Published) -> Table:
     """The table of a spec in the shape of `layout`."""
     if layout.by_task:
-        gathered = replace(gathered, frame=by_task(gathered.frame), kept=None)
-    maker = _Maker(gathered, layout, published)
+        of_spec = replace(of_spec, frame=by_task(of_spec.frame), results=None)
+    maker = _Maker(of_spec, layout, published)
     rows: list[Row] = []
     for part in maker.parts():
         made = [maker.row(key) for key in part]
@@ -32,7 +32,7 @@ def grouped_table(gathered: Gathered, layout: Grouped, published: Published) -> 
         if layout.average and len(part) > 1:
             rows.append(maker.average(made, part[0]))
     constant = maker.constant()
-    title = gathered.spec.title + (f" ({constant})" if constant else "")
+    title = of_spec.spec.title + (f" ({constant})" if constant else "")
     stub = tuple(head(name) for name in maker.row_fields)
     return Table(title, stub, tuple(column for column, _, _ in maker.columns), tuple(rows))
 
@@ -49,9 +49,9 @@ def by_task(frame: pd.DataFrame) -> pd.DataFrame:
 class _Maker:
     """Rows and entries of one table."""
 
-    def __init__(self, gathered: Gathered, layout: Grouped, published: Published) -> None:
-        self.gathered, self.layout, self.published = gathered, layout, published
-        frame = gathered.frame
+    def __init__(self, of_spec: SpecResults, layout: Grouped, published: Published) -> None:
+        self.of_spec, self.layout, self.published = of_spec, layout, published
+        frame = of_spec.frame
         self.frame = frame[frame["method"] != ORACLE]
         self.row_fields = [name for name in layout.rows if len(self._values(name)) > 1] or [layout.rows[-1]]
         self.row_fields = [*self._compared(), *self.row_fields]
@@ -61,7 +61,7 @@ class _Maker:
         """Fields that the layout does not name and that entries of it would otherwise average over, like seeds."""
         named = [*self.layout.rows, *([self.layout.columns] if self.layout.columns else []), "method"]
         entries = self.frame.groupby(named, dropna=False)
-        return [name for name in self.gathered.fields if name not in named and (entries[name].nunique() > 1).any()]
+        return [name for name in self.of_spec.fields if name not in named and (entries[name].nunique() > 1).any()]
 
     def _values(self, name: str) -> list[Any]:
         """The values of a field, as the spec lists them."""
@@ -83,7 +83,7 @@ class _Maker:
         there = self.frame.drop_duplicates(self.row_fields)[self.row_fields]
         order = {name: {value: place for place, value in enumerate(self._values(name))} for name in self.row_fields}
         keys = [dict(zip(self.row_fields, values, strict=True)) for values in there.itertuples(index=False)]
-        keys = fullest(keys, self.gathered.unread)
+        keys = fullest(keys, self.of_spec.unread)
         keys.sort(key=lambda key: tuple(order[name].get(key[name], -1) for name in self.row_fields))
         parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for key in keys:
@@ -94,7 +94,7 @@ class _Maker:
     def _columns(self) -> list[tuple[Column, dict[str, Any], str]]:
         """Each column with the field it fixes and its method, or `DELTA`."""
         layout, made = self.layout, []
-        oracles = self.gathered.frame[self.gathered.frame["method"] == ORACLE] if layout.oracle else self.frame[:0]
+        oracles = self.of_spec.frame[self.of_spec.frame["method"] == ORACLE] if layout.oracle else self.frame[:0]
         by_pool = layout.columns == "pool" and oracles["pool"].notna().any()
         if len(oracles) and not by_pool:
             made.append((Column("", shown(ORACLE)), dict[str, Any](), ORACLE))
@@ -122,7 +122,7 @@ class _Maker:
         return said.get(str(self.layout.columns), shown(value))
 
     def _of(self, fields: Mapping[str, Any]) -> pd.DataFrame:
-        return select(self.frame, fields, open_fields=self.gathered.unread)
+        return select(self.frame, fields, open_fields=self.of_spec.unread)
 
     # ---------------------------------------------------------------- rows
 
@@ -142,8 +142,8 @@ class _Maker:
     def _oracles(self, key: Mapping[str, Any]) -> pd.DataFrame:
         # Of simulated annotators an oracle knows no pool, so that it stands beside every one.
         named = {name: value for name, value in key.items() if name not in ("noise", "regime", "spread", "annotators")}
-        open_fields = ("pool", *self.gathered.unread)
-        return select(self.gathered.frame, {"method": ORACLE, **named}, open_fields=open_fields)
+        open_fields = ("pool", *self.of_spec.unread)
+        return select(self.of_spec.frame, {"method": ORACLE, **named}, open_fields=open_fields)
 
     def _accuracy(self, rows: pd.DataFrame, method: str) -> Entry | None:
         if not len(rows):
@@ -161,7 +161,7 @@ class _Maker:
         if not means or not len(realm):
             return None
         best = max(means, key=lambda name: -1.0 if np.isnan(means[name]) else float(means[name]))
-        found = between(self.gathered, rows, "realm", best)
+        found = between(self.of_spec, rows, "realm", best)
         key = self._key(realm)
         ours = None if found is None else Summary(100 * found.delta, np.nan, found.seeds)
         paper = self.published.figure("realm", "delta", **key)
@@ -171,7 +171,7 @@ class _Maker:
     def _key(self, rows: pd.DataFrame) -> dict[str, Any]:
         """The fields in which all of these cells agree."""
         key = {}
-        for name in self.gathered.fields:
+        for name in self.of_spec.fields:
             values = rows[name].dropna().unique()
             key[name] = values[0] if len(values) == 1 else None
         if "task" in rows.columns:
@@ -204,7 +204,7 @@ class _Maker:
                 continue
             ours = _mean_of(known) if len(known) == len(rows) else None
             fields = {**of_column[0].key, "benchmark": "average"}
-            named = {name: fields.get(name) for name in self.gathered.fields}
+            named = {name: fields.get(name) for name in self.of_spec.fields}
             quantity = "delta" if method == DELTA else "accuracy"
             paper = self.published.figure("realm" if method == DELTA else method, quantity, **named)
             first = of_column[0]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from realm.lab.tables.gather import SCALAR, Gathered
+from realm.comparison import Summary
+from realm.lab.spec_results import SCALAR, SpecResults
 from realm.lab.tables.layouts import head, shown
-from realm.lab.tables.statistics import Summary
 from realm.lab.tables.table import Column, Entry, Row, Table
 
 FIGURES = {"trained": "spearman_trained", "re-estimated": "spearman"}
 
 
-def rank_table(gathered: Gathered) -> Table | None:
+def rank_table(of_spec: SpecResults) -> Table | None:
     """A row per configuration with the benchmark's own annotators; None where the spec has none, or none finished."""
-    frame = gathered.frame
+    frame = of_spec.frame
     own = frame[frame["method"].isin(["realm", SCALAR]) & frame["noise"].isna() & frame["finished"]]
     if not len(own) or FIGURES["trained"] not in own.columns:
         return None
-    varying = [name for name in (*gathered.fields, "method") if own[name].nunique() > 1] or ["benchmark"]
+    varying = [name for name in (*of_spec.fields, "method") if own[name].nunique() > 1] or ["benchmark"]
     rows = [
         Row(tuple(shown(value) for value in key), _entries(part))
         for key, part in own.groupby(varying, sort=False, dropna=False)

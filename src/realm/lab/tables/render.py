@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from realm.lab.tables.statistics import LEVEL
+from realm.comparison import LEVEL
 from realm.lab.tables.table import Entry, Row, Table
 
 FORMATS = ("md", "latex", "csv")

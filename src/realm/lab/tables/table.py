@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from realm.lab.tables.statistics import Contrast, Summary
+from realm.comparison import Contrast, Summary
 
 
 @dataclass(frozen=True)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from realm.compare.simulation import realised_accuracies, task_matrix
+from realm.comparison import Cell, CellTables, Results
+from realm.comparison.grid import check_data, check_models
+from realm.comparison.simulation import realised_accuracies, task_matrix
 from realm.errors import RealmError
-from realm.lab.grid import data
-from realm.lab.grid.cell import Cell
-from realm.lab.grid.data import data_fingerprint, material
-from realm.lab.grid.results import Results
-from realm.lab.grid.run import check_data, check_models
+from realm.lab import cells as lab_cells
+from realm.lab.cells import benchmark_cell, data_fingerprint
 from realm.models.fingerprint import model_fingerprint
 from realm.runs.folder import fingerprint
-from tests.lab.grid.scene import write_questions
-from tests.lab.grid.test_results import result
+from tests.comparison.test_results import result
+from tests.lab.small_benchmark import write_questions
 from tests.tiny import crowd
 
 
 def cell(**changed) -> Cell:
     said = {"model": "m", "benchmark": "obqa", "noise": "uniform", "pool": "D1", "regime": "sparse", "method": "realm"}
-    return Cell(**{**said, "seed": 0, "steps": 1, **changed})
+    return benchmark_cell(**{**said, "seed": 0, "steps": 1, **changed})
+
+
+def load(of: Cell, folder: Path) -> CellTables:
+    """The tables of a cell whose benchmark is in a folder."""
+    return replace(of.data, folder=folder).load(of.method, of.seed)
 
 
 @pytest.fixture(scope="module")
@@ -43,57 +48,57 @@ def folder(tmp_path_factory):
 
 
 def test_methods_of_a_configuration_see_the_same_annotations_and_seeds_differ(folder) -> None:
-    tables = {method: material(cell(method=method), folder).table for method in ("realm", "noisy")}
+    tables = {method: load(cell(method=method), folder).annotations for method in ("realm", "noisy")}
     assert fingerprint(tables["realm"]) == fingerprint(tables["noisy"])
-    assert fingerprint(material(cell(seed=1), folder).table) != fingerprint(tables["realm"])
-    oracle = material(cell(method="oracle"), folder).table
+    assert fingerprint(load(cell(seed=1), folder).annotations) != fingerprint(tables["realm"])
+    oracle = load(cell(method="oracle"), folder).annotations
     assert oracle.n_annotations == 0 and oracle.texts.equals(tables["realm"].texts)
     assert (oracle.gold == tables["realm"].gold).all()
 
 
 def test_regimes(folder) -> None:
-    assert (material(cell(), folder).table.annotations_per_item == 1).all()
-    assert (material(cell(regime="shared", pool="graded:5"), folder).table.annotations_per_item == 5).all()
+    assert (load(cell(), folder).annotations.annotations_per_item == 1).all()
+    assert (load(cell(regime="shared", pool="graded:5"), folder).annotations.annotations_per_item == 5).all()
 
 
 def test_a_smaller_variant_takes_the_same_items_for_every_seed_and_pool(folder) -> None:
     small = [
-        material(cell(items=50, test_items=7, seed=seed, pool=pool), folder) for seed in (0, 1) for pool in ("D1", "D2")
+        load(cell(items=50, test_items=7, seed=seed, pool=pool), folder) for seed in (0, 1) for pool in ("D1", "D2")
     ]
-    assert {found.table.n_items for found in small} == {50} and {found.test.n_items for found in small} == {7}
-    assert len({tuple(found.table.item_ids.to_pylist()) for found in small}) == 1
-    larger = material(cell(items=80), folder).table.item_ids.to_pylist()
-    assert set(small[0].table.item_ids.to_pylist()) < set(larger)
-    assert material(cell(items=10_000), folder).table.n_items == 300
+    assert {found.annotations.n_items for found in small} == {50} and {found.test.n_items for found in small} == {7}
+    assert len({tuple(found.annotations.item_ids.to_pylist()) for found in small}) == 1
+    larger = load(cell(items=80), folder).annotations.item_ids.to_pylist()
+    assert set(small[0].annotations.item_ids.to_pylist()) < set(larger)
+    assert load(cell(items=10_000), folder).annotations.n_items == 300
 
 
 def test_joined_benchmarks_are_tasks_with_the_patterns_of_the_paper(folder) -> None:
-    found = material(cell(benchmark="obqa+piqa+arc", pool="D3", regime="shared"), folder)
-    table = found.table
+    found = load(cell(benchmark="obqa+piqa+arc", pool="D3", regime="shared"), folder)
+    table = found.annotations
     assert [task.name for task in table.tasks] == ["obqa", "piqa", "arc"] == [t.name for t in found.test.tasks]
     assert [set(table.option_counts[table.item_tasks == task]) for task in range(3)] == [{4}, {2}, {4}]
-    assert found.asked is not None and (found.asked == task_matrix("D3")).all()
+    assert found.accuracies is not None and (found.accuracies == task_matrix("D3")).all()
     assert np.abs(realised_accuracies(table) - task_matrix("D3")).max() < 0.1
     assert len({*zip(table.item_ids.to_pylist(), table.item_tasks.tolist(), strict=True)}) == table.n_items == 900
-    alone = material(cell(benchmark="piqa"), folder).table
+    alone = load(cell(benchmark="piqa"), folder).annotations
     assert alone.texts.to_pylist() == [
         t for t, task in zip(table.texts.to_pylist(), table.item_tasks, strict=True) if task == 1
     ]
-    assert material(cell(benchmark="obqa+piqa", pool="D1", items=20), folder).table.n_items == 40
+    assert load(cell(benchmark="obqa+piqa", pool="D1", items=20), folder).annotations.n_items == 40
 
 
 def test_own_annotations_with_their_pool(folder) -> None:
     own = {"benchmark": "sentpolarity", "noise": None, "regime": "shared"}
-    everyone = material(cell(**own, pool="all"), folder)
-    assert everyone.table.n_annotators == 4 and everyone.asked is None
-    assert set(material(cell(**own, pool="contrast:1:10"), folder).table.annotators) == {"w0", "w3"}
-    sparse = material(cell(**{**own, "regime": "sparse"}, pool="all", items=20), folder).table
+    everyone = load(cell(**own, pool="all"), folder)
+    assert everyone.annotations.n_annotators == 4 and everyone.accuracies is None
+    assert set(load(cell(**own, pool="contrast:1:10"), folder).annotations.annotators) == {"w0", "w3"}
+    sparse = load(cell(**{**own, "regime": "sparse"}, pool="all", items=20), folder).annotations
     assert sparse.n_items == sparse.n_annotations == 20
-    assert material(cell(benchmark="sentpolarity", noise="uniform"), folder).table.annotators == ("a1", "a2", "a3")
+    assert load(cell(benchmark="sentpolarity", noise="uniform"), folder).annotations.annotators == ("a1", "a2", "a3")
     with pytest.raises(RealmError, match="contrast:9:10 of sentpolarity"):
-        material(cell(**own, pool="contrast:9:10"), folder)
+        load(cell(**own, pool="contrast:9:10"), folder)
     with pytest.raises(RealmError, match="no annotations of its own"):
-        material(cell(noise=None, pool="all"), folder)
+        load(cell(noise=None, pool="all"), folder)
 
 
 def write_own(folder, gold_of) -> None:
@@ -115,18 +120,18 @@ def test_the_oracle_sees_the_items_of_the_methods_beside_it(tmp_path, folder) ->
     for pool, items, count in (("contrast:1:5", None, 20), ("contrast:1:5", 12, 12), ("all", None, 40)):
         for regime in ("sparse", "shared"):
             said = {**own, "pool": pool, "items": items, "regime": regime}
-            theirs, oracle = (material(cell(**said, method=how), tmp_path).table for how in ("noisy", "oracle"))
+            theirs, oracle = (load(cell(**said, method=how), tmp_path).annotations for how in ("noisy", "oracle"))
             assert oracle.item_ids.to_pylist() == theirs.item_ids.to_pylist() and oracle.n_items == count
     simulated = cell(benchmark="sentpolarity", method="oracle", pool="D2")
-    assert material(simulated, tmp_path).table.n_items == 40
-    assert material(cell(method="oracle", noise=None, pool="all", items=20), folder).table.n_items == 20
+    assert load(simulated, tmp_path).annotations.n_items == 40
+    assert load(cell(method="oracle", noise=None, pool="all", items=20), folder).annotations.n_items == 20
 
 
 def test_the_oracle_leaves_out_items_of_the_pool_that_lack_gold(tmp_path) -> None:
     write_own(tmp_path, lambda i: None if i % 4 == 0 else ("positive", "negative")[i % 2])
     own = {"benchmark": "sentpolarity", "noise": None, "pool": "all", "items": 24}
-    items = material(cell(**own), tmp_path).table
-    oracle = material(cell(**own, method="oracle"), tmp_path).table
+    items = load(cell(**own), tmp_path).annotations
+    oracle = load(cell(**own, method="oracle"), tmp_path).annotations
     known = [name for name in items.item_ids.to_pylist() if int(name[1:]) % 4]
     assert oracle.item_ids.to_pylist() == known and 0 < len(known) < 24
 
@@ -134,7 +139,7 @@ def test_the_oracle_leaves_out_items_of_the_pool_that_lack_gold(tmp_path) -> Non
 def test_a_pool_without_gold_has_no_oracle(tmp_path) -> None:
     write_own(tmp_path, lambda i: None)
     with pytest.raises(RealmError, match="sentpolarity, pool all: no gold"):
-        material(cell(benchmark="sentpolarity", noise=None, pool="all", method="oracle"), tmp_path)
+        load(cell(benchmark="sentpolarity", noise=None, pool="all", method="oracle"), tmp_path)
 
 
 def test_one_task_of_a_benchmark(tmp_path) -> None:
@@ -154,12 +159,12 @@ def test_one_task_of_a_benchmark(tmp_path) -> None:
     ]
     pd.DataFrame(rows).to_csv(own / "annotations.csv", index=False)
     pd.DataFrame(rows).drop(columns=["annotator", "label"]).to_csv(own / "test.csv", index=False)
-    found = material(cell(benchmark="cebab/service", noise=None, pool="all"), tmp_path)
-    assert [task.name for task in found.table.tasks] == ["service"] == [task.name for task in found.test.tasks]
-    assert found.table.n_items == 12 and not found.table.item_tasks.any()
-    assert all(name.endswith("/service") for name in found.table.item_ids.to_pylist())
+    found = load(cell(benchmark="cebab/service", noise=None, pool="all"), tmp_path)
+    assert [task.name for task in found.annotations.tasks] == ["service"] == [task.name for task in found.test.tasks]
+    assert found.annotations.n_items == 12 and not found.annotations.item_tasks.any()
+    assert all(name.endswith("/service") for name in found.annotations.item_ids.to_pylist())
     with pytest.raises(RealmError, match="drinks"):
-        material(cell(benchmark="cebab/drinks"), tmp_path)
+        load(cell(benchmark="cebab/drinks"), tmp_path)
 
 
 def test_the_fingerprint_tells_data_apart(folder, tmp_path) -> None:
@@ -171,10 +176,9 @@ def test_the_fingerprint_tells_data_apart(folder, tmp_path) -> None:
 @pytest.mark.parametrize("changed", [{"min_annotations": 5}, {"instruction": "Say which."}])
 def test_the_fingerprint_tells_what_goes_with_the_data_apart(changed, folder, monkeypatch) -> None:
     before = data_fingerprint("sentpolarity", folder)
-    kept = data._load("sentpolarity", folder)
-    monkeypatch.setattr(data, "_load", lambda name, folder: replace(kept, **changed))
-    after = data_fingerprint.__wrapped__("sentpolarity", folder)
-    assert after != before and after.partition("-")[0] == before.partition("-")[0]
+    loaded = lab_cells._load("sentpolarity", folder, False)
+    monkeypatch.setattr(lab_cells, "_load", lambda name, folder, offline: replace(loaded, **changed))
+    assert data_fingerprint.__wrapped__("sentpolarity", folder) != before
 
 
 def write_model(folder, weights: bytes) -> str:
@@ -197,14 +201,16 @@ def test_the_fingerprint_tells_weights_apart(tmp_path) -> None:
     assert model_fingerprint("minilm-l6") not in ("minilm-l6", model_fingerprint("smollm2-135m"))
 
 
-def test_results_of_other_weights_and_of_older_fingerprints(folder, tmp_path) -> None:
+def test_results_of_other_data_or_weights_are_refused(folder, tmp_path) -> None:
     model = write_model(tmp_path / "model", b"a")
     results = Results.open(tmp_path / "r.sqlite", create=True)
-    one = cell(model=model)
-    older = data_fingerprint("obqa", folder).partition("-")[0]
-    results.add(result(one, data=older, weights=model_fingerprint(model)))
-    check_data([one], results, folder)
+    one = cell(model=model, folder=folder)
+    results.add(result(one, data=one.data.fingerprint(), weights=model_fingerprint(model)))
+    check_data([one], results)
     check_models([one], results)
+    write_questions(tmp_path / "other", "obqa", train=299)
+    with pytest.raises(RealmError, match=r"r\.sqlite: holds cells of obqa that were trained on other data"):
+        check_data([cell(model=model, folder=tmp_path / "other")], results)
     write_model(tmp_path / "model", b"bb")
     with pytest.raises(RealmError, match=r"r\.sqlite: holds cells of .*model that were trained from other weights"):
         check_models([one], results)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm.errors import RealmError
-from realm.lab.grid.spec import Spec, expand, load_spec, packaged_specs
-from tests.lab.grid.scene import write_spec
+from realm.lab.spec import Spec, expand, load_spec, packaged_specs
+from tests.lab.small_benchmark import write_spec
 
 GRID = {
     "model": "m",
@@ -51,18 +51,18 @@ def test_oracle_and_repeated_cells_appear_once(tmp_path) -> None:
 def test_oracles_of_own_annotators_keep_their_pool_and_share_regimes(tmp_path) -> None:
     own = {key: value for key, value in GRID.items() if key not in ("noise", "pool")}
     own |= {"method": ["realm", "oracle"], "regime": ["sparse", "shared"], "seeds": 1}
-    pools = [cell.pool for cell in cells_of(tmp_path, [{**own, "pool": ["contrast:10", "contrast:20"]}])]
+    pools = [cell.data.pool for cell in cells_of(tmp_path, [{**own, "pool": ["contrast:10", "contrast:20"]}])]
     assert pools.count("contrast:10") == pools.count("contrast:20") == 2 + 1
-    assert [cell.pool for cell in cells_of(tmp_path, [own]) if cell.method == "oracle"] == ["all"]
+    assert [cell.data.pool for cell in cells_of(tmp_path, [own]) if cell.method == "oracle"] == ["all"]
     (joined,) = cells_of(tmp_path, [{**own, "method": "oracle", "benchmark": "arc+obqa"}])
-    assert joined.pool is None
+    assert joined.data.pool is None
 
 
 def test_aggregation_is_left_out_of_sparse_with_a_note(tmp_path) -> None:
     grid = {"method": ["noisy", "majority", "dawid-skene"], "regime": ["sparse", "shared"]}
     heard: list[str] = []
-    made = expand(load_spec(write_spec(tmp_path / "s.yaml", "m", grid)), heard.append)
-    assert {(c.method, c.regime) for c in made if c.method != "noisy"} == {
+    made = expand(load_spec(write_spec(tmp_path / "s.yaml", "m", grid)), report=heard.append)
+    assert {(c.method, c.data.regime) for c in made if c.method != "noisy"} == {
         ("majority", "shared"),
         ("dawid-skene", "shared"),
     }
@@ -83,19 +83,19 @@ def test_settings_by_benchmark(tmp_path) -> None:
     rates = {"expertise_learning_rate": {"obqa": 0.1, "piqa": [0.5, 1]}}
     grid = {**GRID, "benchmark": ["obqa", "piqa", "arc", "obqa+piqa"], "method": ["realm", "noisy"], "seeds": 1}
     made = cells_of(tmp_path, [grid], by_benchmark=rates)
-    of_realm = [(c.benchmark, c.settings.get("expertise_learning_rate")) for c in made if c.method == "realm"]
+    of_realm = [(c.data.benchmark, c.settings.get("expertise_learning_rate")) for c in made if c.method == "realm"]
     assert of_realm == [("obqa", 0.1), ("piqa", 0.5), ("piqa", 1.0), ("arc", None), ("obqa+piqa", None)]
     written_out = {**GRID, "seeds": 1, "settings": {"expertise_learning_rate": 0.1}}
     assert cells_of(tmp_path, [written_out]) == [made[0]]
     assert not any("expertise_learning_rate" in c.settings for c in cells_of(tmp_path, [{**grid, "by_benchmark": {}}]))
     choose = {"realm": {"expertise_learning_rate": [0.1, 0.5]}}
     chosen = cells_of(tmp_path, [GRID, {**GRID, "benchmark": "arc", "choose": choose}], by_benchmark=rates)
-    assert {(c.benchmark, bool(c.choose)) for c in chosen} == {("obqa", False), ("arc", True)}
+    assert {(c.data.benchmark, bool(c.choose)) for c in chosen} == {("obqa", False), ("arc", True)}
 
 
 def test_counts_are_shared_unless_the_grid_says_otherwise(tmp_path) -> None:
     made = cells_of(tmp_path, [GRID, {**GRID, "items": 5, "curve": None}], items=50, test_items=20, curve=10)
-    assert {(cell.items, cell.test_items, cell.curve) for cell in made} == {(50, 20, 10), (5, 20, None)}
+    assert {(cell.data.items, cell.data.test_items, cell.curve) for cell in made} == {(50, 20, 10), (5, 20, None)}
 
 
 def test_choosing_belongs_to_its_method_and_can_be_turned_off(tmp_path) -> None:
@@ -111,10 +111,10 @@ def test_choosing_belongs_to_its_method_and_can_be_turned_off(tmp_path) -> None:
 
 def test_own_annotations_and_joined_benchmarks(tmp_path) -> None:
     own = {key: value for key, value in GRID.items() if key not in ("noise", "pool")}
-    assert {cell.pool for cell in cells_of(tmp_path, [own])} == {"all"}
-    assert {cell.pool for cell in cells_of(tmp_path, [{**own, "pool": "contrast:20:10"}])} == {"contrast:20:10"}
+    assert {cell.data.pool for cell in cells_of(tmp_path, [own])} == {"all"}
+    assert {cell.data.pool for cell in cells_of(tmp_path, [{**own, "pool": "contrast:20:10"}])} == {"contrast:20:10"}
     (made, _) = cells_of(tmp_path, [{**GRID, "benchmark": "arc+obqa+cebab/food", "pool": "D3"}])
-    assert made.benchmarks == ["arc", "obqa", "cebab/food"]
+    assert made.data.benchmarks == ["arc", "obqa", "cebab/food"]
 
 
 names = st.sampled_from(["benchmark", "pool", "noise", "regime", "method", "steps", "model"])

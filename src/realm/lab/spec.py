@@ -20,14 +20,14 @@ from typing import Any, get_args
 
 import yaml
 
-from realm.compare.simulation import Noise, Regime
-from realm.errors import RealmError
-from realm.lab.grid.cell import JOINED, Cell, combinations
-from realm.lab.grid.pools import own_pool, simulated_pool
-from realm.lab.grid.settings import check_settings
+from realm import METHODS, RealmError
+from realm.comparison import Cell, Noise, Regime, combinations
+from realm.lab.cells import JOINED, benchmark_cell, own_pool, simulated_pool
+from realm.lab.datasets import NAMES
+from realm.lab.spec_settings import EXPERTISE, check_settings
 
-SPECS = Path(__file__).parents[1] / "specs"
-"""Where the specs that come with the package lie."""
+SPECS = Path(__file__).parent / "specs"
+"""The specs that come with the package."""
 
 WORDS = ("title", "paper", "table", "small_of")
 COUNTS = ("items", "test_items", "curve")
@@ -62,26 +62,26 @@ def load_spec(name_or_path: str | Path) -> Spec:
                 f"no such spec: {name_or_path}. `realm lab list` names those that come with the package; a spec of "
                 "your own is given by its path, ending in .yaml."
             )
-    said = _read(path)
-    _known_keys(str(path), said, SPEC_KEYS)
-    name = said.get("name", path.stem)
+    content = _read(path)
+    _known_keys(str(path), content, SPEC_KEYS)
+    name = content.get("name", path.stem)
     if name != path.stem:
         raise RealmError(f"{path}: name: must be that of the file, {path.stem}, not {name}.")
     for key in WORDS:
-        if said.get(key) is not None and not isinstance(said[key], str):
-            raise RealmError(f"{path}: {key}: must be text, not {said[key]!r}.")
-    grids = said.get("grid")
+        if content.get(key) is not None and not isinstance(content[key], str):
+            raise RealmError(f"{path}: {key}: must be text, not {content[key]!r}.")
+    grids = content.get("grid")
     grids = grids if isinstance(grids, list) else [grids]
     if not grids or not all(isinstance(grid, dict) for grid in grids):
         raise RealmError(f"{path}: grid: must be `key: value` lines, or a list of such; see the page on the lab.")
     spec = Spec(
         name=path.stem,
-        title=said.get("title") or path.stem,
+        title=content.get("title") or path.stem,
         path=path,
-        paper=said.get("paper"),
-        table=said.get("table"),
-        small_of=said.get("small_of"),
-        shared={key: said[key] for key in (*SETTINGS, *COUNTS) if key in said},
+        paper=content.get("paper"),
+        table=content.get("table"),
+        small_of=content.get("small_of"),
+        shared={key: content[key] for key in (*SETTINGS, *COUNTS) if key in content},
         grids=tuple(grids),
     )
     expand(spec)
@@ -93,20 +93,26 @@ def packaged_specs() -> list[str]:
     return sorted((path.stem for path in SPECS.glob("*.yaml")), key=lambda name: (name.removesuffix("-small"), name))
 
 
-def expand(spec: Spec, say: Callable[[str], None] | None = None) -> list[Cell]:
-    """The cells of a spec, each once, in the order of the spec. `say` hears of those that do not apply."""
+def expand(
+    spec: Spec, folder: Path | None = None, offline: bool = False, report: Callable[[str], None] | None = None
+) -> list[Cell]:
+    """The cells of a spec, each once, in the order of the spec.
+
+    `folder` and `offline` tell where their data comes from (see `load_benchmark`) and are needed for training only.
+    `report` is called with a message about cells that do not apply.
+    """
     cells: dict[Cell, None] = {}
     for number, grid in enumerate(spec.grids, start=1):
         where = f"{spec.path}: grid" if len(spec.grids) == 1 else f"{spec.path}: grid {number}"
         left_out: dict[str, int] = {}
-        for cell in _Grid(where, spec, grid).cells():
-            if cell.method in ("majority", "dawid-skene") and cell.regime == "sparse":
+        for cell in _Grid(where, spec, grid).cells(folder, offline):
+            if METHODS[cell.method].aggregator and cell.data.describe()["regime"] == "sparse":
                 left_out[cell.method] = left_out.get(cell.method, 0) + 1
             else:
                 cells[cell] = None
         for method, count in left_out.items():
-            if say is not None:
-                say(f"{method}: {count} cells left out, it does not apply to one annotation per item (sparse)")
+            if report is not None:
+                report(f"{method}: {count} cells left out, it does not apply to one annotation per item (sparse)")
     return list(cells)
 
 
@@ -116,62 +122,66 @@ def expand(spec: Spec, say: Callable[[str], None] | None = None) -> list[Cell]:
 class _Grid:
     """One mapping under `grid`, with what the spec shares."""
 
-    def __init__(self, where: str, spec: Spec, said: Mapping[str, Any]) -> None:
-        _known_keys(where, said, GRID_KEYS)
-        self.where, self.said = where, said
+    def __init__(self, where: str, spec: Spec, content: Mapping[str, Any]) -> None:
+        _known_keys(where, content, GRID_KEYS)
+        self.where, self.keys = where, content
         self.shared_where = str(spec.path)
         self.shared = spec.shared
 
-    def cells(self) -> list[Cell]:
+    def cells(self, folder: Path | None, offline: bool) -> list[Cell]:
         axes = {name: self._axis(name) for name in AXES}
         settings = {**check_settings(f"{self.shared_where}: settings", self.shared.get("settings"))}
-        settings |= check_settings(f"{self.where}: settings", self.said.get("settings"))
+        settings |= check_settings(f"{self.where}: settings", self.keys.get("settings"))
         budget = settings.pop("max_steps", ())
         axes["steps"] = axes["steps"] or budget
         for name in NEEDED:
-            if not axes.get(name, True) or (name == "seeds" and "seeds" not in self.said):
+            if not axes.get(name, True) or (name == "seeds" and "seeds" not in self.keys):
                 raise RealmError(f"{self.where}: {name} is missing; write `{name}: ...`.")
         if not axes["steps"]:
             raise RealmError(f"{self.where}: steps is missing; write `steps: 200`, or max_steps in the settings.")
         axes["noise"] = axes["noise"] or (None,)
         axes["pool"] = axes["pool"] or (None,)
         choose, by_benchmark = self._choose(), self._by_benchmark()
-        made = []
-        for chosen in combinations(axes):
-            own = by_benchmark.get(chosen["benchmark"], {})
+        cells = []
+        for values in combinations(axes):
+            own = by_benchmark.get(values["benchmark"], {})
             if both := sorted(set(settings) & set(own)):
-                raise RealmError(
-                    f"{self.where}: {both[0]} stands in `settings` and in `by_benchmark`; leave it in one."
-                )
-            for values in combinations({**settings, **own}):
-                for seed in self._seeds():
-                    made.append(self._cell({**chosen, "seed": seed}, values, choose.get(chosen["method"], {})))
-        return made
+                raise RealmError(f"{self.where}: {both[0]} is in `settings` and in `by_benchmark`; leave it in one.")
+            for cell_settings in combinations({**settings, **own}):
+                arguments = self._arguments(values, cell_settings, choose.get(values["method"], {}))
+                cells += [
+                    benchmark_cell(**arguments, seed=seed, folder=folder, offline=offline) for seed in self._seeds()
+                ]
+        return cells
 
-    def _cell(self, axes: dict[str, Any], settings: dict[str, Any], choose: dict[str, tuple[Any, ...]]) -> Cell:
-        if settings.get("expertise") == "matrix":  # what is learned anyway
-            settings = {name: value for name, value in settings.items() if name != "expertise"}
-        elif settings.get("expertise") == "scalar" and settings.get("expertise_update") == "em":
-            raise RealmError(f"{self.where}: expertise: scalar cannot be combined with expertise_update: em.")
+    def _arguments(
+        self, axes: dict[str, Any], settings: dict[str, Any], choose: dict[str, tuple[Any, ...]]
+    ) -> dict[str, Any]:
+        """Arguments of `benchmark_cell`, but for the seed and the place of the data."""
+        shared_tasks = settings.get(EXPERTISE) == "scalar"
+        settings = {name: value for name, value in settings.items() if name != EXPERTISE}
+        for name, value in (("expertise_update", "gradient"), ("channel", "uniform")):
+            if shared_tasks and (other := settings.get(name, value)) != value:
+                raise RealmError(f"{self.where}: expertise: scalar cannot be combined with {name}: {other}.")
         if both := sorted(set(settings) & set(choose)):
             raise RealmError(
-                f"{self.where}: {both[0]} stands in `settings` or `by_benchmark` and in `choose`; leave it in one "
+                f"{self.where}: {both[0]} is in `settings` or `by_benchmark` and in `choose`; leave it in one "
                 "(`choose: {}` in a grid turns choosing off)."
             )
         if axes["noise"] is None and axes["pool"] is None and JOINED not in axes["benchmark"]:
             axes = {**axes, "pool": "all"}
         self._check_pool(axes)
         counts: dict[str, Any] = {name: self._count(name) for name in COUNTS}
-        return Cell(**axes, **counts, settings=settings, choose=choose)
+        return {**axes, **counts, "settings": settings, "choose": choose, "shared_tasks": shared_tasks}
 
-    # ---------------------------------------------------------------- what a key may say
+    # ---------------------------------------------------------------- the values of a key
 
     def _axis(self, name: str) -> tuple[Any, ...]:
         """The values of a key, each once; none where the key is absent."""
-        said = self.said.get(name)
-        values = said if isinstance(said, list) else [] if name not in self.said else [said]
+        content = self.keys.get(name)
+        values = content if isinstance(content, list) else [] if name not in self.keys else [content]
         where = f"{self.where}: {name}"
-        if name in self.said and not values:
+        if name in self.keys and not values:
             raise RealmError(f"{where}: the list is empty; write a value or leave the key out.")
         if name == "steps":
             return tuple(dict.fromkeys(_whole(where, value) for value in values))
@@ -181,50 +191,52 @@ class _Grid:
         return tuple(dict.fromkeys(values))
 
     def _seeds(self) -> list[int]:
-        said = self.said["seeds"]
-        if isinstance(said, list):
-            for value in said:
+        content = self.keys["seeds"]
+        if isinstance(content, list):
+            for value in content:
                 _whole(f"{self.where}: seeds", value, least=0)
-            return list(dict.fromkeys(said))
-        return list(range(_whole(f"{self.where}: seeds", said)))
+            return list(dict.fromkeys(content))
+        return list(range(_whole(f"{self.where}: seeds", content)))
 
     def _count(self, name: str) -> int | None:
-        in_grid = name in self.said
-        said = self.said[name] if in_grid else self.shared.get(name)
-        return None if said is None else _whole(f"{self.where if in_grid else self.shared_where}: {name}", said)
+        in_grid = name in self.keys
+        content = self.keys[name] if in_grid else self.shared.get(name)
+        return None if content is None else _whole(f"{self.where if in_grid else self.shared_where}: {name}", content)
 
     def _choose(self) -> dict[str, dict[str, tuple[Any, ...]]]:
         """For each method the settings to choose and their values. A grid's own replaces the spec's."""
-        in_grid = "choose" in self.said
-        said = (self.said if in_grid else self.shared).get("choose") or {}
+        in_grid = "choose" in self.keys
+        content = (self.keys if in_grid else self.shared).get("choose") or {}
         where = f"{self.where if in_grid else self.shared_where}: choose"
-        if not isinstance(said, Mapping):
-            raise RealmError(f"{where}: must be like {{realm: {{expertise_learning_rate: [0.1, 0.5]}}}}, not {said!r}.")
-        _known_keys(where, said, _allowed("method"))
-        made = {method: check_settings(f"{where}: {method}", settings) for method, settings in said.items()}
-        if stray := [name for settings in made.values() for name in settings if name in ("max_steps", "expertise")]:
-            raise RealmError(f"{where}: {stray[0]} cannot be chosen by trials; write it in the grid.")
-        return made
+        if not isinstance(content, Mapping):
+            raise RealmError(
+                f"{where}: must be like {{realm: {{expertise_learning_rate: [0.1, 0.5]}}}}, not {content!r}."
+            )
+        _known_keys(where, content, _allowed("method"))
+        choose = {method: check_settings(f"{where}: {method}", tried) for method, tried in content.items()}
+        if refused := [name for tried in choose.values() for name in tried if name in ("max_steps", EXPERTISE)]:
+            raise RealmError(f"{where}: {refused[0]} cannot be chosen by trials; write it in the grid.")
+        return choose
 
     def _by_benchmark(self) -> dict[str, dict[str, tuple[Any, ...]]]:
         """For each benchmark the settings that it has for itself. A grid's own replaces the spec's."""
-        in_grid = "by_benchmark" in self.said
-        said = (self.said if in_grid else self.shared).get("by_benchmark") or {}
+        in_grid = "by_benchmark" in self.keys
+        content = (self.keys if in_grid else self.shared).get("by_benchmark") or {}
         where = f"{self.where if in_grid else self.shared_where}: by_benchmark"
-        if not isinstance(said, Mapping) or not all(isinstance(values, Mapping) for values in said.values()):
-            raise RealmError(f"{where}: must be like {{train_layers: {{arc: 2, obqa: 4}}}}, not {said!r}.")
-        made: dict[str, dict[str, tuple[Any, ...]]] = {}
-        for name, values in said.items():
+        if not isinstance(content, Mapping) or not all(isinstance(values, Mapping) for values in content.values()):
+            raise RealmError(f"{where}: must be like {{train_layers: {{arc: 2, obqa: 4}}}}, not {content!r}.")
+        settings: dict[str, dict[str, tuple[Any, ...]]] = {}
+        for name, values in content.items():
             if name == "max_steps":
                 raise RealmError(f"{where}: {name} cannot differ by benchmark; write `steps` in grids of their own.")
             for benchmark, value in values.items():
                 _known_words(f"{where}: {name}", "benchmark", benchmark)
-                made.setdefault(benchmark, {}).update(check_settings(where, {name: value}))
-        return made
+                settings.setdefault(benchmark, {}).update(check_settings(where, {name: value}))
+        return settings
 
     def _check_pool(self, axes: Mapping[str, Any]) -> None:
         noise, pool, joined = axes["noise"], axes["pool"], axes["benchmark"].count(JOINED) + 1
-        if axes["method"] == "oracle" and (noise is not None or pool is None):
+        if METHODS[axes["method"]].needs_gold and (noise is not None or pool is None):
             return
         try:
             if noise is not None and pool is not None:
@@ -236,21 +248,13 @@ class _Grid:
             else:
                 own_pool(pool)
         except RealmError as error:
-            said = str(error).removeprefix("--pool ").removeprefix("--matrix ")
-            raise RealmError(f"{self.where}: {said}") from None
+            raise RealmError(f"{self.where}: {error}") from None
 
 
 def _allowed(name: str) -> tuple[str, ...]:
-    """The words an axis may use; none where they are open."""
-    if name == "method":
-        from realm.methods import METHODS
-
-        return tuple(METHODS)
-    if name == "benchmark":
-        from realm.lab.datasets import NAMES
-
-        return NAMES
-    return {"noise": get_args(Noise), "regime": get_args(Regime)}.get(name, ())
+    """The words an axis may use; empty where any is allowed."""
+    allowed = {"method": METHODS, "benchmark": NAMES, "noise": get_args(Noise), "regime": get_args(Regime)}
+    return tuple(allowed.get(name, ()))
 
 
 def _known_words(where: str, name: str, value: Any) -> None:
@@ -271,18 +275,18 @@ def _whole(where: str, value: Any, least: int = 1) -> int:
     return value
 
 
-def _known_keys(where: str, said: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    if unknown := [str(key) for key in said if key not in known]:
+def _known_keys(where: str, content: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    if unknown := [str(key) for key in content if key not in known]:
         raise RealmError(f"{where}: unknown key {unknown[0]}. There are: {', '.join(known)}.")
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        said = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RealmError(f"{path}: no spec can be read there: {error.strerror}.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RealmError(f"{path} is not readable YAML: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(content, dict):
         raise RealmError(f"{path}: a spec is `key: value` lines; see the page on the lab.")
-    return said
+    return content

@@ -1,4 +1,4 @@
-"""The settings a spec may name, checked and brought to one form, so that `1` and `1.0` are the same cell."""
+"""The settings a spec may name, checked and converted to their types, so that `1` and `1.0` are the same cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from functools import lru_cache
 from typing import Any
 
-from realm.errors import RealmError
+from realm import RealmConfig, RealmError
 
 OWNED = {
     "method": "write `method` in the grid",
@@ -19,40 +19,40 @@ OWNED = {
     "experts": "every configuration is trained on annotations alone",
     "use_gold": "every configuration is trained on annotations alone, but for the method `oracle`",
 }
-"""Settings of `RealmConfig` that a grid has another word for, or none."""
+"""Settings of `RealmConfig` that a grid has another key for, or none."""
 ALLOWED_TOO = ("cache_gb", "logging_steps")
-SCALAR = "scalar"
+"""Settings that decide no result but may be given."""
+EXPERTISE = "expertise"
+"""`scalar` learns one expertise per annotator over all tasks, `matrix` one per task."""
 
 
 @lru_cache(maxsize=1)
 def known_settings() -> dict[str, type]:
     """The settings a cell may have and the type of each."""
-    from realm.training import RealmConfig
-
     deciding = set(RealmConfig("unused", use_cpu=True).settings())
     defaults = {f.name: f.default for f in fields(RealmConfig) if f.default is not MISSING}
     names = sorted((deciding | set(ALLOWED_TOO)) & set(defaults) - set(OWNED))
     kinds = {name: str if defaults[name] is None else type(defaults[name]) for name in names}
-    for name in ("learning_rate", "weight_decay", "max_grad_norm", "logging_steps", "warmup_steps"):
+    for name in ("learning_rate", "weight_decay", "max_grad_norm", "warmup_steps"):
         if name in kinds:
             kinds[name] = float
-    return {**kinds, "expertise": str}
+    return {**kinds, EXPERTISE: str}
 
 
-def check_settings(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
-    """Each setting with its values (one, or a list to try all), in the form of its type. `where` begins every error."""
-    if given is None:
+def check_settings(where: str, settings: Any) -> dict[str, tuple[Any, ...]]:
+    """Each setting with its values (one, or a list to try all), converted to its type. `where` begins every error."""
+    if settings is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise RealmError(f"{where}: must be `name: value` pairs, such as {{learning_rate: 5.0e-5}}, not {given!r}.")
+    if not isinstance(settings, Mapping):
+        raise RealmError(f"{where}: must be `name: value` pairs, such as {{learning_rate: 5.0e-5}}, not {settings!r}.")
     checked = {}
-    for name, said in given.items():
+    for name, value in settings.items():
         if not isinstance(name, str) or name not in known_settings():
             raise RealmError(f"{where}: {_unknown(str(name))}")
-        values = said if isinstance(said, list) else [said]
+        values = value if isinstance(value, list) else [value]
         if not values:
             raise RealmError(f"{where}: {name}: the list is empty; write a value.")
-        checked[name] = tuple(dict.fromkeys(_in_form(f"{where}: {name}", name, value) for value in values))
+        checked[name] = tuple(dict.fromkeys(_converted(f"{where}: {name}", name, one) for one in values))
     return checked
 
 
@@ -64,10 +64,10 @@ def _unknown(name: str) -> str:
     return f"no such setting: {name}. {hint}"
 
 
-def _in_form(where: str, name: str, value: Any) -> Any:
+def _converted(where: str, name: str, value: Any) -> Any:
     kind = known_settings()[name]
-    if name == "expertise":
-        if value not in (SCALAR, "matrix"):
+    if name == EXPERTISE:
+        if value not in ("scalar", "matrix"):
             raise RealmError(f"{where}: must be scalar or matrix, not {value!r}.")
         return value
     if kind is bool and isinstance(value, bool):

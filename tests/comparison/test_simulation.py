@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from realm.compare.simulation import (
+from realm.comparison.simulation import (
     POOLS,
     graded,
     implied_expertise,

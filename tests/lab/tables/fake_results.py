@@ -1,4 +1,4 @@
-"""Results files without training: every cell of a spec with accuracies that a function gives."""
+"""Results files without training: every cell of a spec with accuracies that a function returns."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from realm.lab.grid.cell import Cell
-from realm.lab.grid.pools import simulated_pool
-from realm.lab.grid.results import Results
-from realm.lab.grid.spec import Spec, expand, load_spec
-from realm.lab.grid.work import CellResult
+from realm.comparison import Cell, CellResult, Results
+from realm.lab.cells import simulated_pool
+from realm.lab.spec import Spec, expand, load_spec
 
 ITEMS = 100
 
@@ -29,29 +27,29 @@ def fill(path: Path, spec: Spec, accuracy: Callable[[Cell], float | None]) -> Re
     for cell in expand(spec):
         share = accuracy(cell)
         if share is not None:
-            results.add(made_up(cell, share))
+            results.add(fake_result(cell, share))
     return results
 
 
-def made_up(cell: Cell, accuracy: float) -> CellResult:
+def fake_result(cell: Cell, accuracy: float) -> CellResult:
     """A finished cell: the first items are answered rightly, and expertise is what the accuracies imply at K = 4."""
     right = round(accuracy * ITEMS)
-    gold = np.zeros(ITEMS, dtype=np.uint8)
-    labels = (np.arange(ITEMS) >= right).astype(np.uint8)
-    tasks = cell.benchmark.split("+")
+    gold = np.zeros(ITEMS, dtype=np.int32)
+    labels = (np.arange(ITEMS) >= right).astype(np.int32)
+    tasks = cell.data.benchmark.split("+")
     figures = {"accuracy": right / ITEMS} | {f"accuracy/{task}": right / ITEMS for task in tasks if len(tasks) > 1}
     expertise, trajectory = [], {}
-    if cell.method == "realm" and cell.noise is not None:
-        asked = simulated_pool(cell.pool or "", len(tasks), len(tasks))
+    if cell.method == "realm" and cell.data.noise is not None:
+        asked = simulated_pool(cell.data.pool or "", len(tasks), len(tasks))
         trained = np.clip((asked - 0.25) / 0.75, 0.01, 1.0)
         expertise = [
             {
-                "annotator": f"a{person + 1}", "task": task, "annotations": 50,
-                "asked_accuracy": float(asked[person, m]),
-                "true_accuracy": float(asked[person, m]), "expertise_trained": float(trained[person, m]),
-                "expertise": float(trained[person, m]), "accuracy": float(0.25 + 0.75 * trained[person, m]),
+                "annotator": f"a{annotator + 1}", "task": task, "annotations": 50,
+                "asked_accuracy": float(asked[annotator, m]),
+                "true_accuracy": float(asked[annotator, m]), "expertise_trained": float(trained[annotator, m]),
+                "expertise": float(trained[annotator, m]), "accuracy": float(0.25 + 0.75 * trained[annotator, m]),
             }
-            for person in range(len(asked))
+            for annotator in range(len(asked))
             for m, task in enumerate(tasks)
         ]  # fmt: skip
         figures |= {"asked_spearman_trained": 0.8, "asked_spearman_trained_max": 0.9, "asked_spearman": 0.85}
@@ -59,7 +57,7 @@ def made_up(cell: Cell, accuracy: float) -> CellResult:
         trajectory = {"annotators": [f"a{i + 1}" for i in range(len(asked))], "tasks": tasks, "points": points}
     curve = [[0, 0.25], [cell.steps // 2, accuracy / 2 + 0.1], [cell.steps, right / ITEMS]] if cell.curve else []
     return CellResult(
-        cell=cell, chosen={}, figures=figures, config={"versions": {}}, data="made-up", weights="made-up", seconds=1.0,
+        cell=cell, chosen={}, metrics=figures, config={"versions": {}}, data="made-up", weights="made-up", seconds=1.0,
         finished_at="2026-01-01T00:00:00", expertise=expertise, curve=curve, trajectory=trajectory, labels=labels,
         gold=gold,
     )  # fmt: skip

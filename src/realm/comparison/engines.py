@@ -1,7 +1,7 @@
-"""Where cells run: this process, several processes, or a Ray cluster. Only the caller writes results.
+"""Where cells are trained: this process, several processes, or a Ray cluster. Only the caller writes results.
 
-An engine takes the next job whenever it has room, by `take()`, which gives None while none is ready (a cell waits for
-the trials that choose its settings). It ends when nothing runs and nothing is ready.
+An engine calls `next_job()` whenever a worker is free; None means that no job is ready (a cell waits for the trials
+that choose its settings). It ends when nothing is running and nothing is ready.
 """
 
 from __future__ import annotations
@@ -18,46 +18,48 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
 from typing import Any
 
+from realm.comparison.training import CellResult, Job, train_cell
 from realm.errors import RealmError
-from realm.lab.grid.work import CellResult, Job, run_job
 
 ENGINES = ("processes", "ray")
 
-Take = Callable[[], Job | None]
+NextJob = Callable[[], Job | None]
 Outcome = tuple[Job, CellResult | RealmError]
 
 
-def run_jobs(take: Take, engine: str = "processes", workers: int | None = None) -> Iterator[Outcome]:
-    """Run the jobs that `take` gives and yield each outcome as it comes.
+def run_jobs(next_job: NextJob, engine: str = "processes", workers: int | None = None) -> Iterator[Outcome]:
+    """Run the jobs that `next_job` returns and yield each outcome as it is finished.
 
-    `workers` is how many cells run at once: by default one, and on Ray as many as the cluster has room for.
+    `workers` is how many cells are trained at once: by default one, and on Ray as many as the cluster has room for.
     """
+    if engine not in ENGINES:
+        raise RealmError(f"`engine={engine}`: must be one of {', '.join(ENGINES)}.")
     if engine == "ray":
-        return _on_ray(take, workers)
+        return _on_ray(next_job, workers)
     workers = workers or 1
-    return _in_processes(take, workers) if workers > 1 or _gpus() > 1 else _here(take)
+    return _in_processes(next_job, workers) if workers > 1 or _gpus() > 1 else _here(next_job)
 
 
 def attempt(job: Job) -> CellResult | RealmError:
-    """A mistake that a person can mend ends the cell; anything else ends the run."""
+    """Train a cell. A `RealmError` fails the cell; any other exception ends the run."""
     logger = logging.getLogger("realm")
-    heard = logger.level
-    logger.setLevel(logging.ERROR)  # warnings are kept with the result
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # warnings are part of the result
     try:
-        return run_job(job)
+        return train_cell(job)
     except RealmError as error:
         return error
     finally:
-        logger.setLevel(heard)
+        logger.setLevel(level)
 
 
-def _here(take: Take) -> Iterator[Outcome]:
-    while (job := take()) is not None:
+def _here(next_job: NextJob) -> Iterator[Outcome]:
+    while (job := next_job()) is not None:
         yield job, attempt(job)
 
 
-def _fill(take: Take, room: int) -> Iterator[Job]:
-    while room > 0 and (job := take()) is not None:
+def _fill(next_job: NextJob, room: int) -> Iterator[Job]:
+    while room > 0 and (job := next_job()) is not None:
         room -= 1
         yield job
 
@@ -65,15 +67,15 @@ def _fill(take: Take, room: int) -> Iterator[Job]:
 # -------------------------------------------------------------------- processes
 
 
-def _in_processes(take: Take, workers: int) -> Iterator[Outcome]:
+def _in_processes(next_job: NextJob, workers: int) -> Iterator[Outcome]:
     context = multiprocessing.get_context("spawn")
     share = (max(_threads() // workers, 1), _gpus(), context.Value("i", 0))
-    others = set(multiprocessing.active_children())
+    earlier = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=share)
     running: dict[Future[CellResult | RealmError], Job] = {}
     try:
         while True:
-            for job in _fill(take, workers - len(running)):
+            for job in _fill(next_job, workers - len(running)):
                 running[pool.submit(attempt, job)] = job
             if not running:
                 return
@@ -81,20 +83,20 @@ def _in_processes(take: Take, workers: int) -> Iterator[Outcome]:
                 yield running.pop(done), done.result()
     except BrokenProcessPool:
         raise RealmError(
-            "a worker process ended abruptly (often: out of memory). Finished cells are kept: run the same command "
-            "again, with fewer --jobs."
+            "a worker process ended abruptly (often: out of memory). Finished cells are kept: run it again, with "
+            "fewer `jobs`."
         ) from None
     finally:
-        for process in set(multiprocessing.active_children()) - others if running else ():
+        for process in set(multiprocessing.active_children()) - earlier if running else ():
             process.terminate()
         pool.shutdown(cancel_futures=True)
 
 
 def _start_worker(threads: int, gpus: int, started: Any) -> None:
-    """A worker's share of the machine. It ends when the process that started it has, however that came about."""
+    """Give a worker its share of the machine, and let it end with its parent process, even if that is killed."""
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; ending workers is the caller's part
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends the workers
     with started.get_lock():
         number = started.value
         started.value += 1
@@ -128,25 +130,25 @@ def _gpus() -> int:
 # -------------------------------------------------------------------- Ray
 
 
-def _on_ray(take: Take, workers: int | None) -> Iterator[Outcome]:
-    """Cells as Ray tasks: on a cluster that is connected already or that RAY_ADDRESS names, else on one made here."""
+def _on_ray(next_job: NextJob, workers: int | None) -> Iterator[Outcome]:
+    """Cells as Ray tasks: on a cluster that is connected already or that RAY_ADDRESS names, else on a local one."""
     try:
         import ray
     except ImportError:
-        raise RealmError("--engine ray: ray is not installed; `pip install 'realm-lm[ray]'`.") from None
-    with contextlib.ExitStack() as ends:
+        raise RealmError("`engine=ray`: ray is not installed; `pip install 'realm-lm[ray]'`.") from None
+    with contextlib.ExitStack() as stack:
         if not ray.is_initialized():
-            made_here = {"num_cpus": workers, "include_dashboard": False}
-            ray.init(log_to_driver=False, **({} if os.environ.get("RAY_ADDRESS") else made_here))
-            ends.callback(ray.shutdown)
-        there = ray.cluster_resources()
-        gpus = int(there.get("GPU", 0))
+            local = {"num_cpus": workers, "include_dashboard": False}
+            ray.init(log_to_driver=False, **({} if os.environ.get("RAY_ADDRESS") else local))
+            stack.callback(ray.shutdown)
+        resources = ray.cluster_resources()
+        gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
         task = ray.remote(num_cpus=1, num_gpus=1 if gpus else 0, max_retries=0)(attempt)
-        room = min(workers or gpus or int(there.get("CPU", 1)), gpus or int(there.get("CPU", 1)))
+        room = min(workers or gpus or cpus, gpus or cpus)
         running: dict[Any, Job] = {}
         try:
             while True:
-                for job in _fill(take, room - len(running)):
+                for job in _fill(next_job, room - len(running)):
                     running[task.remote(job)] = job
                 if not running:
                     return
@@ -154,7 +156,7 @@ def _on_ray(take: Take, workers: int | None) -> Iterator[Outcome]:
                 yield running.pop(done[0]), ray.get(done[0])
         except ray.exceptions.WorkerCrashedError:
             raise RealmError(
-                "a Ray worker ended abruptly (often: out of memory). Finished cells are kept: run the command again."
+                "a Ray worker ended abruptly (often: out of memory). Finished cells are kept: run it again."
             ) from None
         finally:
             for reference in running:

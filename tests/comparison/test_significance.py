@@ -11,8 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from realm.compare.fitting import rank_correlation
-from realm.lab.tables.statistics import Summary, contrast, count_wins
+from realm.comparison.significance import Summary, contrast, count_wins, rank_correlation
 
 NAMES = ("realm", "noisy")
 

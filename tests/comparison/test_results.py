@@ -8,20 +8,33 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from realm.comparison import Cell, Results
 from realm.errors import RealmError
-from realm.lab.grid.cell import Cell
-from realm.lab.grid.results import Results
+
+
+@dataclass(frozen=True)
+class FakeData:
+    """Data that is never loaded."""
+
+    origin: str = "obqa"
+
+    def describe(self) -> dict[str, str]:
+        return {"benchmark": self.origin}
+
+    def fingerprint(self) -> str:
+        return "f0"
 
 
 def cell(seed: int, **changed) -> Cell:
-    said = {"model": "m", "benchmark": "obqa", "noise": "uniform", "pool": "D1", "regime": "sparse"}
-    return Cell(**{**said, "method": "realm", "seed": seed, "steps": 9, "settings": {"train_layers": 2}, **changed})
+    values = {"model": "m", "data": FakeData(), "method": "realm", "seed": seed, "steps": 9}
+    return Cell(**{**values, "settings": {"train_layers": 2}, **changed})
 
 
 def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed) -> SimpleNamespace:
@@ -29,7 +42,7 @@ def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed) -> Simple
     made = {
         "cell": of,
         "chosen": {"learning_rate": 0.1},
-        "figures": {"accuracy": accuracy, "n_test": size, "spearman": None},
+        "metrics": {"accuracy": accuracy, "n_test": size, "spearman": None},
         "expertise": [record, {**record, "annotator": "a2"}],
         "curve": [[0, 0.1], [5, 0.2]],
         "trajectory": {"annotators": ["a1", "a2"], "tasks": ["t"], "points": [[1, [[0.5], [0.6]]]]},
@@ -38,8 +51,8 @@ def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed) -> Simple
         "weights": "w0",
         "seconds": 1.5,
         "finished_at": "2030-01-01T00:00:00.000+00:00",
-        "labels": np.arange(size, dtype=np.uint8) % 3,
-        "gold": np.zeros(size, dtype=np.uint8),
+        "labels": np.arange(size, dtype=np.int32) % 3,
+        "gold": np.zeros(size, dtype=np.int32),
     }
     return SimpleNamespace(**{**made, **changed})
 
@@ -108,28 +121,15 @@ def test_a_file_that_is_no_database_is_left_alone(content, tmp_path) -> None:
 def test_other_databases_are_refused(tmp_path, results) -> None:
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE cells (id)")
     for create in (False, True):
-        with pytest.raises(RealmError, match="no results of"):
+        with pytest.raises(RealmError, match="no results file of"):
             Results.open(tmp_path / "other.sqlite", create=create)
     results._connection.execute("PRAGMA user_version = 99")
     with pytest.raises(RealmError, match="another version"):
         Results.open(results.path)
 
 
-def test_a_file_of_the_layout_before_is_read_and_brought_to_the_new_one(results) -> None:
-    results.add(result(cell(0), accuracy=0.1))
-    results._connection.execute("ALTER TABLE cells DROP COLUMN weights")
-    results._connection.execute("PRAGMA user_version = 1")
-    reader = Results.open(results.path)
-    assert reader.frame([cell(0)])["accuracy"].tolist() == [0.1] and reader.weights_of("m") == set()
-    writer = Results.open(results.path, create=True)
-    assert writer.missing([cell(0), cell(1)]) == [cell(1)] and writer.add(result(cell(1)))
-    for one in (writer, reader, Results.open(results.path)):
-        weights = one.frame([cell(0), cell(1)])["weights"]
-        assert weights.isna().tolist() == [True, False] and weights[1] == "w0" and one.weights_of("m") == {"w0"}
-
-
 def test_no_file_or_no_cell(tmp_path, results) -> None:
-    with pytest.raises(RealmError, match="realm lab run"):
+    with pytest.raises(RealmError, match="no such file"):
         Results.open(tmp_path / "gone.sqlite")
     with pytest.raises(RealmError, match="no cell nonsense"):
         results.predictions("nonsense")
@@ -144,8 +144,8 @@ def test_a_schema_from_elsewhere_runs_nothing_of_ours(results) -> None:
 
 WRITER = """
 import sys
-from realm.lab.grid.results import Results
-from tests.lab.grid.test_results import cell, result
+from realm.comparison import Results
+from tests.comparison.test_results import cell, result
 results = Results.open(sys.argv[1], create=True)
 for seed in range(100_000):
     results.add(result(cell(seed), accuracy=seed / 100_000, size=50_000))
@@ -155,7 +155,7 @@ for seed in range(100_000):
 def test_killed_while_writing_every_cell_is_whole_or_absent(tmp_path) -> None:
     path = tmp_path / "results.sqlite"
     for attempt in range(3):
-        process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=Path(__file__).parents[3])
+        process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=Path(__file__).parents[2])
         deadline = time.monotonic() + 60
         before = 0 if attempt == 0 else _count(path)
         while not path.exists() or _count(path) < before + 3:

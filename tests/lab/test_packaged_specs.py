@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from realm.lab.grid.cell import Cell
-from realm.lab.grid.spec import expand, load_spec, packaged_specs
+from realm.comparison import Cell
+from realm.lab.spec import expand, load_spec, packaged_specs
 
 NAMES = packaged_specs()
 ASKED_FOR = ("real-small", "noise-small", "llm-small", "multitask-small", "expertise-small", "annotators-small")
@@ -22,7 +22,7 @@ def cells(name: str) -> list[Cell]:
 
 
 def configurations(name: str) -> set[tuple[str, str, str | None, str | None]]:
-    return {(c.model, c.benchmark, c.noise, c.pool) for c in cells(name) if c.method == "realm"}
+    return {(c.model, c.data.benchmark, c.data.noise, c.data.pool) for c in cells(name) if c.method == "realm"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,10 +58,10 @@ def test_what_tables_share_is_run_once() -> None:
     assert set(cells("multitask-tasks")) == set(cells("multitask"))
     assert set(cells("multitask-tasks-small")) < set(cells("multitask-small"))
     assert set(cells("wins-small")) <= set(cells("significance-small")) | set(cells("multitask-small"))
-    trained = {cell for cell in cells("expertise") if cell.pool in ("D1", "D2", "D3")}
+    trained = {cell for cell in cells("expertise") if cell.data.pool in ("D1", "D2", "D3")}
     assert trained < noises
-    assert {cell for cell in cells("annotators") if cell.pool == "D3"} < noises
-    same_rate = [c for c in cells("expertise-rate") if c.settings["expertise_learning_rate"] == RATES[c.benchmark]]
+    assert {cell for cell in cells("annotators") if cell.data.pool == "D3"} < noises
+    same_rate = [c for c in cells("expertise-rate") if c.settings["expertise_learning_rate"] == RATES[c.data.benchmark]]
     assert len(same_rate) == 25 and set(same_rate) < noises
     small = {cell for name in ASKED_FOR for cell in cells(name)}
     assert len(small) == 224
@@ -76,8 +76,8 @@ def test_simulated_cells_have_the_paper_settings() -> None:
             assert settings["answers"] == "letters"
             if cell.method == "realm":
                 assert settings["expertise_optimizer"] == "adamw"
-                if cell.benchmark in RATES:
-                    assert settings["expertise_learning_rate"] == RATES[cell.benchmark] and not cell.choose
+                if cell.data.benchmark in RATES:
+                    assert settings["expertise_learning_rate"] == RATES[cell.data.benchmark] and not cell.choose
                 else:  # of several tasks the paper's figures do not give the rate away
                     assert dict(cell.choose) == {"expertise_learning_rate": (0.1, 0.5, 1.0)}
     assert {cell.seed for cell in cells("uniform")} == set(range(5))
@@ -91,7 +91,7 @@ def test_the_page_on_the_lab_counts_cells_and_trainings() -> None:
 
 
 def test_real_cells_have_the_paper_budgets_and_layouts() -> None:
-    budgets = {(c.model.rsplit("-", 1)[-1], c.benchmark): c.steps for c in cells("real")}
+    budgets = {(c.model.rsplit("-", 1)[-1], c.data.benchmark): c.steps for c in cells("real")}
     assert budgets["base", "wikiattack"] == budgets["base", "sentpolarity"] == 3000
     assert budgets["large", "wikitoxicity"] == 2000
     assert budgets["base", "goemotions"] == budgets["large", "goemotions"] == 1000
@@ -103,7 +103,7 @@ def test_real_cells_have_the_paper_budgets_and_layouts() -> None:
     }
     assert layout == {"base": (64, 1), "large": (16, 4)}
     assert {c.choose["expertise_learning_rate"] for c in cells("real") if c.method == "realm"} == {(0.005, 0.01, 0.1)}
-    pools = {c.benchmark: c.pool for c in cells("real") if c.pool}
+    pools = {c.data.benchmark: c.data.pool for c in cells("real") if c.data.pool}
     assert pools == {"wikiattack": "contrast:150", "wikitoxicity": "contrast:150", "sentpolarity": "contrast:20",
                      "goemotions": "contrast:10"}  # fmt: skip
     assert {c.seed for c in cells("real")} == {0, 1, 2}

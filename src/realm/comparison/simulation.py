@@ -43,6 +43,9 @@ POOLS: dict[str, tuple[float, ...]] = {"D1": (0.9, 0.1, 0.1), "D2": (0.9, 0.9, 0
 ADJACENT_WEIGHT = 4.0
 """How much likelier the adjacent class is than another wrong one, under asymmetric noise."""
 
+ENOUGH_TO_RANK = 10
+"""Annotations of items with gold that an annotator needs to be ranked: with fewer, an accuracy is one of few values."""
+
 
 # -------------------------------------------------------------------- pools
 
@@ -211,17 +214,28 @@ def _draw_distinct(n: int, people: int, k: int, generator: np.random.Generator) 
 
 
 def realised_accuracies(table: Annotations) -> Floats:
-    """Share of each annotator's labels that are gold, (annotators, tasks); NaN where there are none."""
+    """Share of each annotator's labels that equal gold, (annotators, tasks); NaN where there are none."""
+    correct, counts = _correct_and_counted(table)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(correct / counts, dtype=np.float64)
+
+
+def ranked_pairs(table: Annotations) -> npt.NDArray[np.bool_]:
+    """The (annotator, task) pairs with enough annotations of items with gold to be ranked. (annotators, tasks)"""
+    return _correct_and_counted(table)[1] >= ENOUGH_TO_RANK
+
+
+def _correct_and_counted(table: Annotations) -> tuple[Floats, Index]:
+    """Labels that equal gold and labels of items with gold, (annotators, tasks) each."""
     if table.gold is None:
         raise RealmError("realised accuracies need gold.")
     known = table.gold[table.item] != UNKNOWN
-    cell = table.annotator[known].astype(np.int64) * len(table.tasks) + table.item_tasks[table.item[known]]
-    right = table.label[known] == table.gold[table.item[known]]
-    size = table.n_annotators * len(table.tasks)
-    counts = np.bincount(cell, minlength=size)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.bincount(cell, right, minlength=size) / counts
-    return np.asarray(share, dtype=np.float64).reshape(table.n_annotators, len(table.tasks))
+    item, shape = table.item[known], (table.n_annotators, len(table.tasks))
+    pair = table.annotator[known].astype(np.int64) * shape[1] + table.item_tasks[item]
+    right = (table.label[known] == table.gold[item]).astype(np.float64)
+    size = shape[0] * shape[1]
+    correct, counts = np.bincount(pair, right, minlength=size), np.bincount(pair, minlength=size)
+    return correct.reshape(shape), counts.reshape(shape)
 
 
 def implied_expertise(accuracy: npt.ArrayLike, options: npt.ArrayLike) -> Floats:

@@ -1,1 +1,0 @@
-"""Methods side by side over seeds: the experiment engine, significance and simulation."""

@@ -1,0 +1,282 @@
+"""`compare`: methods side by side, seed after seed, on the same annotations, scored on the same test items."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from realm.comparison.cells import Cell, CellTables
+from realm.comparison.grid import CellFinished, run_cells
+from realm.comparison.results import Results
+from realm.comparison.significance import contrast
+from realm.comparison.training import LIKELIHOOD
+from realm.data import Annotations
+from realm.errors import RealmError
+from realm.methods import METHODS
+from realm.metrics import check_test
+from realm.progress import Progress
+from realm.runs.folder import fingerprint
+from realm.training.labels import training_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = "results.sqlite"
+"""The results file in the folder of a comparison."""
+REGIMES = ("sparse", "shared")
+RENAMED = {
+    "n_test": "items",
+    "spearman": "expertise_spearman",
+    "spearman_trained": "expertise_trained_spearman",
+}
+"""Metrics of a cell under the names that the table of a comparison gives them."""
+
+
+@dataclass(frozen=True)
+class TableData:
+    """The tables of a comparison as the data of its cells. Every method of a seed gets the same annotations."""
+
+    annotations: Annotations
+    test: Annotations
+    regime: str = "shared"
+    reads_gold: bool = False
+
+    @property
+    def origin(self) -> str:
+        return self.fingerprint()
+
+    def describe(self) -> dict[str, Any]:
+        return {"regime": self.regime, "tables": self.fingerprint()}
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return f"{fingerprint(self.annotations, gold=self.reads_gold)}-{fingerprint(self.test, gold=True)}"
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def load(self, method: str, seed: int) -> CellTables:
+        return CellTables(self.annotations.sparse(seed) if self.regime == "sparse" else self.annotations, self.test)
+
+    def __str__(self) -> str:
+        return self.regime
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `compare`.
+
+    | field | meaning |
+    |---|---|
+    | table | a row per method and seed: method, seed, settings chosen by trials, accuracy and the other metrics |
+    | summary | a record per method: mean and std of accuracy over seeds, and `realm` minus it with paired tests |
+    | chosen | of each method with trials, the values tried and the held-out log-likelihood of each |
+    | warnings | of the trainings, each once |
+    """
+
+    table: pd.DataFrame
+    summary: list[dict[str, Any]]
+    regime: str
+    seeds: int
+    gold_read: bool
+    chosen: dict[str, dict[str, float]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def compare(
+    annotations: Annotations,
+    test: Annotations,
+    model: str = "minilm-l6",
+    *,
+    methods: Sequence[str] | None = None,
+    seeds: int = 3,
+    regime: str = "shared",
+    settings: Mapping[str, Any] | None = None,
+    choose: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    engine: str = "processes",
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Train each method with several seeds and compare them on the test items, with paired tests against `realm`.
+
+    Args:
+        annotations: the table to train on.
+        test: items with gold, read with `tasks=annotations.tasks`.
+        model: a folder, a named model or a Hugging Face id.
+        methods: rows of `METHODS`; by default all of them. Aggregation is left out where every item has one annotation.
+        seeds: how many, from 0. A seed decides the annotation that `sparse` keeps, the batches and new weights.
+        regime: `shared` keeps all annotations, `sparse` one per item.
+        settings: of `RealmConfig`, shared by all methods.
+        choose: for a method, settings with values to try, as many for each method. A tenth of the items of seed 0 is
+            held out, and the likelihood of its annotations decides; gold has no part in it.
+        output: folder of `results.sqlite`, which holds every finished training: the same call continues where it was
+            stopped. By default nothing is kept.
+        overwrite: remove the results that the folder holds.
+        engine, jobs: `processes` trains so many cells at once on this machine, `ray` on a Ray cluster.
+        progress: called with a message and how many of the trainings are done.
+
+    Example:
+        >>> compare(annotations, test, methods=["realm", "noisy"], seeds=2).table  # doctest: +SKIP
+    """
+    cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
+    report = progress or (lambda message, done, total: None)
+    for method in dict.fromkeys(methods or METHODS):
+        if method not in {cell.method for cell in cells}:
+            report(f"{method}: does not apply, every item has one annotation", 0, len(cells))
+    with tempfile.TemporaryDirectory(prefix="realm-compare-") as temporary:
+        folder = Path(temporary) if output is None else Path(output)
+        results = _open(folder, overwrite)
+        try:
+            _refuse_other_cells(cells, results)
+            run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(report, results))
+            return _comparison(cells, results, regime, seeds, bool((settings or {}).get("use_gold")))
+        finally:
+            results.close()
+
+
+# -------------------------------------------------------------------- cells
+
+
+def _cells(
+    annotations: Annotations,
+    test: Annotations,
+    model: str,
+    methods: Sequence[str] | None,
+    seeds: int,
+    regime: str,
+    settings: dict[str, Any],
+    choose: Mapping[str, Mapping[str, Sequence[float]]],
+) -> list[Cell]:
+    """A cell per method that applies and seed, after checking what can be checked before anything is trained."""
+    methods = list(dict.fromkeys(methods or METHODS))
+    if unknown := [method for method in methods if method not in METHODS]:
+        raise RealmError(f"`methods`: no such method: {', '.join(unknown)}. There are: {', '.join(METHODS)}.")
+    if regime not in REGIMES:
+        raise RealmError(f"`regime={regime}`: must be one of {', '.join(REGIMES)}.")
+    if seeds < 1:
+        raise RealmError(f"`seeds={seeds}`: must be 1 or more.")
+    if len({len(values) for tried in choose.values() for values in tried.values()}) > 1:
+        raise RealmError("every method must get the same number of trials: give lists of equal length.")
+    check_test(annotations, test)
+    if settings.get("use_gold") and (leaked := _gold_in_test(annotations, test)):
+        raise RealmError(
+            f"`use_gold`: {leaked} of the items whose gold would be trained on are in the test table too. Remove "
+            "them from it, or do not use gold."
+        )
+    one_each = regime == "sparse" or int(annotations.annotations_per_item.max(initial=0)) < 2
+    applicable = [method for method in methods if not (METHODS[method].aggregator and one_each)]
+    steps = int(settings.pop("max_steps", -1))
+    by_gold = {reads_gold: TableData(annotations, test, regime, reads_gold) for reads_gold in (False, True)}
+    cells = [
+        Cell(
+            model, by_gold[METHODS[method].needs_gold or bool(settings.get("use_gold"))], method, seed, steps, settings,
+            {name: tuple(values) for name, values in choose.get(method, {}).items()},
+        )
+        for method in applicable
+        for seed in range(seeds)
+    ]  # fmt: skip
+    for method in applicable:
+        if METHODS[method].needs_gold:
+            training_labels(annotations, method)  # refuses a table without gold before anything is trained
+    return cells
+
+
+def _gold_in_test(annotations: Annotations, test: Annotations) -> int:
+    """How many items with gold have the text of a test item, but for case and space."""
+    if annotations.gold is None:
+        return 0
+    tested = {_normalised(text) for text in test.texts.to_pylist()}
+    known = np.flatnonzero(annotations.gold >= 0)
+    return sum(_normalised(text) in tested for text in annotations.texts.take(known).to_pylist())
+
+
+def _normalised(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+# -------------------------------------------------------------------- results
+
+
+def _open(folder: Path, overwrite: bool) -> Results:
+    """The results file of a comparison. A folder that holds something else is refused."""
+    path = folder / RESULTS
+    if folder.exists() and not folder.is_dir():
+        raise RealmError(f"`output={folder}`: is a file; name a folder.")
+    if not path.is_file() and folder.is_dir() and any(folder.iterdir()):
+        raise RealmError(f"`output={folder}`: is not empty and holds no comparison. Name another folder.")
+    if path.is_file() and overwrite:
+        Results.open(path).close()  # refuses a file that is not ours
+        path.unlink()
+    return Results.open(path, create=True)
+
+
+def _refuse_other_cells(cells: Sequence[Cell], results: Results) -> None:
+    """A folder is one comparison: cells of its methods and seeds must be these."""
+    for cell in cells:
+        if results.ids(cell.method, cell.seed) - {cell.id}:
+            raise RealmError(
+                f"{results.path} holds {cell.method}, seed {cell.seed}, of other data or settings. Use `overwrite` or "
+                "another `output`."
+            )
+
+
+def _reporter(report: Progress, results: Results) -> Any:
+    def on_finished(event: CellFinished) -> None:
+        if isinstance(event.result, RealmError):
+            raise event.result
+        name, value = next((k, event.result.metrics[k]) for k in ("accuracy", LIKELIHOOD) if k in event.result.metrics)
+        values = "".join(f", {k} {v[0]:g}" for k, v in event.cell.choose.items()) if event.cell.trial else ""
+        what = f"{event.cell.method}{values or f', seed {event.cell.seed}'}: {name.replace('_', ' ')} {value:.4f}"
+        report(what, event.done, event.total)
+
+    return on_finished
+
+
+def _comparison(cells: Sequence[Cell], results: Results, regime: str, seeds: int, gold_read: bool) -> Comparison:
+    frame = results.frame(cells)
+    settings = [name for name in dict.fromkeys(name for cell in cells for name in cell.choose)]
+    names = dict.fromkeys(name for id in frame["id"] for name in results.metrics(id))
+    shown = [name for name in names if "/" not in name and not name.endswith("_max")]
+    table = frame[["method", "seed", *settings, *shown]].rename(columns=RENAMED)
+    warnings = dict.fromkeys(text for id in frame["id"] for text in results.config(id)["warnings"])
+    chosen = {
+        cell.method: {
+            ", ".join(f"{name} {values[0]:g}" for name, values in trial.choose.items()): results.metrics(trial.id)[
+                LIKELIHOOD
+            ]
+            for trial in cell.trials()
+        }
+        for cell in cells
+        if cell.choose
+    }
+    return Comparison(table, _summary(frame, results), regime, seeds, gold_read, chosen, list(warnings))
+
+
+def _summary(frame: pd.DataFrame, results: Results) -> list[dict[str, Any]]:
+    """One record per method: mean and std over seeds, and `realm` against it."""
+    accuracy = {method: rows["accuracy"].to_numpy(dtype=float) for method, rows in frame.groupby("method", sort=False)}
+    correct = {method: results.correct(rows["id"].tolist()) for method, rows in frame.groupby("method", sort=False)}
+    records = []
+    for method, values in accuracy.items():
+        record: dict[str, Any] = {"method": method, "mean": float(values.mean()), "std": float(values.std())}
+        if "realm" in accuracy and method != "realm":
+            ours, theirs = correct["realm"], correct[method]
+            assert ours is not None and theirs is not None
+            test = contrast(("realm", str(method)), accuracy["realm"], values, (ours, theirs))
+            assert test is not None
+            record |= {
+                "realm_minus_this": test.delta,
+                "p_seeds": test.p_seeds,
+                "p_items": test.p_items,
+                "interval_items": [test.low, test.high],
+            }
+        records.append(record)
+    return records

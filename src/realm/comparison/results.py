@@ -1,0 +1,232 @@
+"""One SQLite file with every finished cell: whole cells only, each once, whatever happens to the process.
+
+A cell is added by one short transaction (rollback journal, `synchronous=FULL`), so that a process killed at any moment
+leaves each cell there or not there. Reading executes nothing: JSON and raw bytes only, and the schema is not trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.comparison.cells import Cell
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from realm.comparison.training import CellResult
+
+APPLICATION = 0x7265616C
+"""Marks the file as ours: `real` in ASCII."""
+LAYOUT = 3
+"""Of the table below; a file of another layout is refused."""
+BUSY_TIMEOUT = 60.0
+"""Seconds to wait for another process that is writing; a transaction takes milliseconds."""
+CHUNK = 500
+"""Ids in one query: below 999, the limit of parameters in SQLite before 3.32."""
+
+TABLE = """
+CREATE TABLE cells (
+    id TEXT PRIMARY KEY, content TEXT NOT NULL, trial INTEGER NOT NULL, model TEXT NOT NULL, origin TEXT NOT NULL,
+    method TEXT NOT NULL, seed INTEGER NOT NULL, chosen TEXT NOT NULL, metrics TEXT NOT NULL, expertise TEXT NOT NULL,
+    curve TEXT NOT NULL, trajectory TEXT NOT NULL, config TEXT NOT NULL, data TEXT NOT NULL, weights TEXT NOT NULL,
+    seconds REAL NOT NULL, finished_at TEXT NOT NULL, labels BLOB NOT NULL, gold BLOB NOT NULL
+)
+"""
+JSON_COLUMNS = ("chosen", "metrics", "expertise", "curve", "trajectory", "config")
+PLAIN_COLUMNS = ("data", "weights", "seconds", "finished_at")
+
+
+class Results:
+    """The finished cells of a results file. Use `open`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path, self._connection = path, connection
+
+    @classmethod
+    def open(cls, path: str | Path, *, create: bool = False) -> Results:
+        """Open a results file, read-only unless `create` (which creates it where it does not exist)."""
+        path = Path(path)
+        if not create and not path.is_file():
+            raise RealmError(f"{path}: no such file, so there are no results.")
+        try:
+            if create:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            uri = f"{path.resolve().as_uri()}?mode={'rwc' if create else 'ro'}"
+            connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None)
+            _prepare(connection, create)
+        except (OSError, sqlite3.Error) as error:
+            raise RealmError(f"{path}: cannot be used as a results file: {error}") from None
+        if _pragma(connection, "application_id") != APPLICATION:
+            connection.close()
+            raise RealmError(f"{path}: is a database, but no results file of REALM. Name another file.")
+        if _pragma(connection, "user_version") != LAYOUT:
+            connection.close()
+            raise RealmError(f"{path}: was written by another version of realm. Name another file.")
+        return cls(path, connection)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # ---------------------------------------------------------------- writing
+
+    def add(self, result: CellResult) -> bool:
+        """Record a finished cell; False where it is recorded already."""
+        cell = result.cell
+        row: dict[str, Any] = {"id": cell.id, "content": cell.content, "trial": int(cell.trial), "model": cell.model}
+        row |= {"origin": cell.data.origin, "method": cell.method, "seed": cell.seed}
+        row |= {name: _json(getattr(result, name)) for name in JSON_COLUMNS}
+        row |= {name: getattr(result, name) for name in PLAIN_COLUMNS}
+        row |= {"labels": _bytes(result.labels), "gold": _bytes(result.gold)}
+        statement = f"INSERT OR IGNORE INTO cells ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            added = self._connection.execute(statement, list(row.values())).rowcount
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        return added == 1
+
+    # ---------------------------------------------------------------- reading
+
+    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+        """The cells that are not finished, in their order."""
+        cells = list(cells)
+        finished = {row["id"] for row in self._rows([cell.id for cell in cells], "id")}
+        return [cell for cell in cells if cell.id not in finished]
+
+    def frame(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        """One row per finished cell, in the order of `cells`.
+
+        Columns: id, the fields of a cell, its settings (as chosen, where they were), the metrics, seconds, finished_at,
+        data and weights (fingerprints of the data and of the model), and versions (JSON).
+        """
+        import pandas as pd
+
+        columns = ("id", "chosen", "metrics", "config", *PLAIN_COLUMNS)
+        rows = {row["id"]: row for row in self._rows([cell.id for cell in cells], ", ".join(columns))}
+        records = []
+        for cell in cells:
+            if (row := rows.get(cell.id)) is None:
+                continue
+            record = {"id": cell.id, **cell.fields(), "settings": _json(dict(cell.settings)), "chosen": row["chosen"]}
+            record |= {**cell.settings, **json.loads(row["chosen"]), **json.loads(row["metrics"])}
+            record |= {name: row[name] for name in PLAIN_COLUMNS}
+            record["versions"] = _json(json.loads(row["config"]).get("versions", {}))
+            records.append(record)
+        return pd.DataFrame(records)
+
+    def predictions(self, id: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The answers of a cell and the true labels, (test items with gold,) each."""
+        row = self._row(id, "labels, gold")
+        return np.frombuffer(row["labels"], dtype="<i4"), np.frombuffer(row["gold"], dtype="<i4")
+
+    def correct(self, ids: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+        """Whether each answer is right, (cells, items); None where the cells have no or different items."""
+        predictions = [self.predictions(id) for id in ids]
+        if not predictions or not all(len(gold) and np.array_equal(gold, predictions[0][1]) for _, gold in predictions):
+            return None
+        return np.stack([labels == gold for labels, gold in predictions])
+
+    def metrics(self, id: str) -> dict[str, Any]:
+        return dict(json.loads(self._row(id, "metrics")["metrics"]))
+
+    def config(self, id: str) -> dict[str, Any]:
+        """Every setting of a cell's training, the size of its data, versions and warnings."""
+        return dict(json.loads(self._row(id, "config")["config"]))
+
+    def expertise(self, ids: Sequence[str]) -> pd.DataFrame:
+        """One row per cell, annotator and task: id, annotator, task, annotations, asked_accuracy, true_accuracy
+        (realised), expertise_trained, expertise and accuracy (re-estimated)."""
+        import pandas as pd
+
+        rows = [{"id": id, **record} for id, records in self._column(ids, "expertise") for record in records]
+        return pd.DataFrame(rows, columns=None if rows else ["id"])
+
+    def curves(self, ids: Sequence[str]) -> pd.DataFrame:
+        """Test accuracy during training: id, step, accuracy."""
+        import pandas as pd
+
+        rows = [(id, int(step), accuracy) for id, points in self._column(ids, "curve") for step, accuracy in points]
+        return pd.DataFrame(rows, columns=["id", "step", "accuracy"])
+
+    def trajectories(self, ids: Sequence[str]) -> pd.DataFrame:
+        """Expertise as trained during training: id, step, annotator, task, expertise."""
+        import pandas as pd
+
+        rows = [
+            (id, int(step), annotator, task, value)
+            for id, trajectory in self._column(ids, "trajectory")
+            for step, matrix in trajectory.get("points", ())
+            for annotator, values in zip(trajectory["annotators"], matrix, strict=True)
+            for task, value in zip(trajectory["tasks"], values, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["id", "step", "annotator", "task", "expertise"])
+
+    def ids(self, method: str, seed: int) -> set[str]:
+        """The finished cells of a method and seed, without trials."""
+        query = "SELECT id FROM cells WHERE method = ? AND seed = ? AND NOT trial"
+        return {row["id"] for row in self._connection.execute(query, [method, seed])}
+
+    def data_of(self, origin: str) -> set[str]:
+        """The fingerprints of the data that finished cells of an origin were trained on."""
+        query = "SELECT DISTINCT data FROM cells WHERE origin = ?"
+        return {row["data"] for row in self._connection.execute(query, [origin])}
+
+    def weights_of(self, model: str) -> set[str]:
+        """The fingerprints of the weights that finished cells of a model were trained from."""
+        query = "SELECT DISTINCT weights FROM cells WHERE model = ?"
+        return {row["weights"] for row in self._connection.execute(query, [model])}
+
+    def _column(self, ids: Sequence[str], name: str) -> list[tuple[str, Any]]:
+        values = {row["id"]: row[name] for row in self._rows(ids, f"id, {name}")}
+        return [(id, json.loads(values[id])) for id in ids if id in values]
+
+    def _row(self, id: str, columns: str) -> sqlite3.Row:
+        if not (rows := self._rows([id], columns)):
+            raise RealmError(f"{self.path}: no cell {id}.")
+        return rows[0]
+
+    def _rows(self, ids: Sequence[str], columns: str) -> list[sqlite3.Row]:
+        rows: list[sqlite3.Row] = []
+        for start in range(0, len(ids), CHUNK):
+            chunk = ids[start : start + CHUNK]
+            query = f"SELECT {columns} FROM cells WHERE id IN ({', '.join('?' * len(chunk))})"
+            rows += self._connection.execute(query, chunk).fetchall()
+        return rows
+
+
+def _prepare(connection: sqlite3.Connection, create: bool) -> None:
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if not create:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("BEGIN IMMEDIATE")
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        connection.execute(TABLE)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {LAYOUT}")
+    connection.execute("COMMIT")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _bytes(labels: npt.NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(labels, dtype="<i4").tobytes()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)

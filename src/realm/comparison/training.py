@@ -1,0 +1,272 @@
+"""Training one cell: its tables, its training, and everything worth recording of it as plain values."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from realm.channels import Channel, ItemScores, Observed, UniformChannel
+from realm.comparison.cells import Cell, CellTables, cell_config
+from realm.comparison.significance import rank_correlation
+from realm.comparison.simulation import Floats, ranked_pairs, realised_accuracies
+from realm.crowd.estimate import estimate
+from realm.data import Annotations, Task
+from realm.errors import RealmError
+from realm.metrics import evaluate, gold_items
+from realm.models.fingerprint import model_fingerprint
+from realm.scorers.scoring import score
+from realm.training import RealmConfig, RealmTrainer
+from realm.training.labels import training_labels
+
+LIKELIHOOD = "held_out_likelihood"
+HELD_OUT = 0.1
+"""Share of the items that a trial is scored on: a tenth, as usual for a validation set."""
+Labels = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell to train, and the settings that trials chose for it."""
+
+    cell: Cell
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """The result of a cell. Everything but the labels is plain values that JSON holds.
+
+    | field | meaning |
+    |---|---|
+    | metrics | accuracy and others on the test items, `accuracy/TASK`, rank correlations; of a trial its score |
+    | expertise | one record per annotator and task: configured, realised, trained and re-estimated |
+    | curve | [step, accuracy] |
+    | trajectory | names of `annotators` and `tasks`, and `points`: [step, expertise (annotators, tasks) as trained] |
+    | config | every setting, sizes of the data, versions, warnings |
+    | data, weights | fingerprints of the data and of the model that the training began with |
+    | labels, gold | (test items with gold,) the answer and the true label |
+    """
+
+    cell: Cell
+    chosen: Mapping[str, Any]
+    metrics: dict[str, Any]
+    config: dict[str, Any]
+    data: str
+    weights: str
+    seconds: float
+    finished_at: str
+    expertise: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[list[float]] = field(default_factory=list)
+    trajectory: dict[str, Any] = field(default_factory=dict)
+    labels: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    gold: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+
+def train_cell(job: Job) -> CellResult:
+    """Train and score a cell."""
+    start = time.monotonic()
+    cell = job.cell.with_chosen(job.chosen)
+    tables = cell.data.load(cell.method, cell.seed)
+    with tempfile.TemporaryDirectory(prefix="realm-cell-") as folder:
+        config = cell_config(cell, Path(folder), tables.instruction)
+        outcome = (_train_trial if cell.trial else _train_and_score)(cell, tables, config)
+    return CellResult(
+        cell=job.cell,
+        chosen=dict(job.chosen),
+        data=cell.data.fingerprint(),
+        weights=model_fingerprint(cell.model),
+        seconds=time.monotonic() - start,
+        finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **outcome,
+    )
+
+
+def quiet_trainer(
+    model: str,
+    table: Annotations,
+    config: RealmConfig,
+    test: Annotations | None = None,
+    channel: Channel | None = None,
+) -> RealmTrainer:
+    """A trainer that prints nothing."""
+    from transformers.trainer_callback import PrinterCallback
+
+    trainer = RealmTrainer(model, table, config, test=test, channel=channel)
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotations | None = None) -> RealmTrainer:
+    channel = None
+    if cell.shared_tasks:
+        channel = UniformChannel.from_annotations(table, start=config.expertise_start, shared_tasks=True)
+    return quiet_trainer(cell.model, table, config, test, channel)
+
+
+def _description(trainer: RealmTrainer) -> dict[str, Any]:
+    """Every setting, the size of the data, versions and warnings."""
+    table = trainer.labels_source
+    return {
+        "model": trainer.model_name,
+        "settings": trainer.args.settings(),
+        "gold_used": trainer.args.reads_gold,
+        "items": table.n_items,
+        "annotators": table.n_annotators,
+        "annotations": table.n_annotations,
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")},
+        "warnings": trainer.warnings,
+    }
+
+
+# -------------------------------------------------------------------- a trial
+
+
+def _train_trial(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[str, Any]:
+    train, held_out = tables.annotations.split(HELD_OUT, seed=0)
+    trainer = _trainer(cell, train, config)
+    trainer.train()
+    labels = training_labels(tables.annotations, cell.method).annotations
+    rows = _item_rows(tables.annotations, held_out)
+    likelihood = held_out_likelihood(trainer, held_out, labels.take_items(rows))
+    return {"metrics": {LIKELIHOOD: likelihood}, "config": _description(trainer)}
+
+
+def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: Annotations) -> float:
+    """Mean log-likelihood of the labels of items that were not trained on, under model and channel."""
+    import torch
+
+    if not labels.n_annotations:
+        raise RealmError("settings cannot be chosen: the held-out items have no labels. Give the settings instead.")
+    scores = score(trainer.scorer, trainer.scorer.encode(held_out.items))
+    with torch.no_grad():
+        channel = trainer.model.channel.eval().cpu()
+        observed = Observed.of(labels)
+        log_probs = torch.from_numpy(scores.log_probs).float()
+        counts = torch.from_numpy(held_out.option_counts.astype(np.int64))
+        evidence = channel(ItemScores(log_probs, counts), observed)
+        likelihood = (log_probs[observed.item] + evidence).logsumexp(dim=1)
+    return float(likelihood.mean())
+
+
+def _item_rows(table: Annotations, part: Annotations) -> npt.NDArray[np.int64]:
+    """The rows in `table` of the items of `part`."""
+    rows = {item: row for row, item in enumerate(zip(table.item_ids.to_pylist(), table.item_tasks, strict=True))}
+    return np.array([rows[item] for item in zip(part.item_ids.to_pylist(), part.item_tasks, strict=True)], np.int64)
+
+
+# -------------------------------------------------------------------- a cell
+
+
+def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[str, Any]:
+    test = tables.test
+    trainer = _trainer(cell, tables.annotations, config, test)
+    trainer.train()
+    scores = trainer.test_scores()
+    known = gold_items(test)
+    assert test.gold is not None
+    report = evaluate(test, scores)
+    tasks = report.pop("tasks", {})
+    metrics = {"n_test": report.pop("items"), **report}
+    metrics |= {f"accuracy/{name}": part["accuracy"] for name, part in tasks.items()}
+    outcome: dict[str, Any] = {}
+    if trainer.channel is not None:
+        outcome["expertise"], ranks = _expertise(cell, tables, trainer)
+        outcome["trajectory"] = _trajectory(trainer)
+        metrics |= ranks
+    if cell.curve:
+        outcome["curve"] = _curve(trainer, metrics["accuracy"])
+    return {
+        **outcome,
+        "metrics": metrics,
+        "config": _description(trainer),
+        "labels": scores.labels[known].astype(np.int32),
+        "gold": test.gold[known].astype(np.int32),
+    }
+
+
+def _curve(trainer: RealmTrainer, last: float) -> list[list[float]]:
+    points = {entry["step"]: entry["eval_accuracy"] for entry in trainer.state.log_history if "eval_accuracy" in entry}
+    points[trainer.state.global_step] = last
+    return [[step, accuracy] for step, accuracy in sorted(points.items())]
+
+
+def _trajectory(trainer: RealmTrainer) -> dict[str, Any]:
+    tasks = [task.name for task in trainer.annotations.tasks]
+    points = [[step, summary["expertise_trained"].round(5).tolist()] for step, summary in trainer.trajectory()]
+    return {"annotators": list(trainer.annotations.annotators), "tasks": tasks, "points": points}
+
+
+def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """One record per annotator and task, and how learned expertise ranks the annotators."""
+    table, configured = tables.annotations, tables.accuracies
+    assert trainer.channel is not None
+    tasks = len(table.tasks)
+    trained = trainer.channel.summary()["expertise_trained"]
+    estimates = (
+        estimate(_as_one_task(trainer.annotations), trainer.scores().log_probs)
+        if cell.shared_tasks
+        else trainer.estimate()
+    )
+    beta, accuracy = (np.broadcast_to(values, trained.shape) for values in (estimates.expertise, estimates.accuracy))
+    pairs = table.annotator.astype(np.int64) * tasks + table.item_tasks[table.item]
+    counts = np.bincount(pairs, minlength=trained.size).reshape(trained.shape)
+    realised = realised_accuracies(table) if table.gold is not None else np.full(trained.shape, np.nan)
+    records = [
+        {
+            "annotator": name,
+            "task": table.tasks[task].name,
+            "annotations": int(counts[annotator, task]),
+            "asked_accuracy": None if configured is None else float(configured[annotator, task]),
+            "true_accuracy": _finite(realised[annotator, task]),
+            "expertise_trained": float(trained[annotator, task]),
+            "expertise": _finite(beta[annotator, task]),
+            "accuracy": _finite(accuracy[annotator, task]),
+        }
+        for annotator, name in enumerate(table.annotators)
+        for task in range(tasks)
+        if counts[annotator, task]
+    ]
+    # Expertise that was estimated on gold agrees with it, which shows nothing.
+    if table.gold is None or trainer.args.use_gold:
+        return records, {}
+    return records, _ranks(table, configured, trained, beta)
+
+
+def _ranks(table: Annotations, configured: Floats | None, trained: Floats, beta: Floats) -> dict[str, Any]:
+    """Spearman of expertise as trained and as re-estimated with realised accuracy, and with the configured one.
+
+    `_max` is the greatest value that ties among the accuracies allow.
+    """
+    pairs = ranked_pairs(table)
+    ranks: dict[str, Any] = {}
+    for prefix, truth in (("", realised_accuracies(table)), ("asked_", configured)):
+        if truth is not None:
+            for name, learned in (("spearman", beta), ("spearman_trained", trained)):
+                ranks[prefix + name], ranks[f"{prefix}{name}_max"] = rank_correlation(truth[pairs], learned[pairs])
+    return ranks
+
+
+def _as_one_task(table: Annotations) -> Annotations:
+    """The same annotations with one task over all items, each with its own options: one number per annotator."""
+    options = [table.options_of(item) for item in range(table.n_items)]
+    items = replace(
+        table.items,
+        tasks=(Task("all", None),),
+        item_tasks=np.zeros(table.n_items, dtype=np.int32),
+        options=pa.array(options, pa.large_list(pa.large_string())),
+    )
+    return replace(table, items=items)
+
+
+def _finite(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,249 @@
+"""The cells of the lab: what they train on is a benchmark (or several, jointly), its annotators and its regime."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from realm import METHODS, Annotations, Items, RealmError, Task, simulate
+from realm.comparison import POOLS, Cell, CellTables, fingerprint, read_pool, task_matrix
+from realm.lab.datasets import Benchmark, load_benchmark
+
+JOINED = "+"
+"""Between benchmarks that are trained on jointly, as several tasks."""
+SHUFFLE_SEED = 0
+"""Of the order in which a smaller variant selects its items: the same for every cell, so that they share caches."""
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BenchmarkData:
+    """The data of a cell of the lab.
+
+    | field | meaning |
+    |---|---|
+    | benchmark | its name, or one task of it (`cebab/food`); several joined by `+` are trained on as several tasks |
+    | noise | of simulated annotators; None for the benchmark's own annotations |
+    | pool | accuracies of simulated annotators (`D1`, `graded:5`), or of the benchmark's own `all` or `contrast:20` |
+    | regime | `sparse` or `shared` |
+    | items, test_items | how many training and test items, of each benchmark; None for all |
+    | folder, offline | where the benchmark's files are; None for the hub, or its cache on this machine alone |
+
+    Training on gold reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it
+    trains on: what is not read is None, so that such a cell is trained once for all configurations that share it.
+    """
+
+    benchmark: str
+    noise: str | None = None
+    pool: str | None = None
+    regime: str | None = None
+    items: int | None = None
+    test_items: int | None = None
+    folder: Path | None = field(default=None, compare=False)
+    offline: bool = field(default=False, compare=False)
+
+    @property
+    def origin(self) -> str:
+        return self.benchmark
+
+    @property
+    def benchmarks(self) -> list[str]:
+        return self.benchmark.split(JOINED)
+
+    def describe(self) -> dict[str, Any]:
+        names = ("benchmark", "noise", "pool", "regime", "items", "test_items")
+        return {name: getattr(self, name) for name in names}
+
+    def fingerprint(self) -> str:
+        return data_fingerprint(self.benchmark, self.folder, self.offline)
+
+    def __str__(self) -> str:
+        return " ".join(word for word in (self.benchmark, self.noise, self.pool, self.regime) if word)
+
+    def load(self, method: str, seed: int) -> CellTables:
+        """The same annotations for every method of a configuration; for the oracle, the items of these with gold."""
+        parts = [_load(name, self.folder, self.offline) for name in self.benchmarks]
+        test = join(self.benchmarks, [_some(_with_gold(part.test, part.name), self.test_items) for part in parts])
+        instructions = {part.instruction for part in parts}
+        instruction = instructions.pop() if len(instructions) == 1 else None
+        if self.noise is None and (not METHODS[method].needs_gold or self.pool is not None):
+            return CellTables(self._own_annotations(parts[0], method, seed), test, None, instruction)
+        items = join(self.benchmarks, [_some(_with_gold(part.train, part.name), self.items) for part in parts])
+        if METHODS[method].needs_gold:
+            return CellTables(items, test, None, instruction)
+        accuracies = simulated_pool(self.pool or "", len(parts), len(items.tasks))
+        how: dict[str, Any] = {"noise": self.noise, "regime": self.regime}
+        return CellTables(simulate(items, accuracies, seed=seed, **how), test, accuracies, instruction)
+
+    def _own_annotations(self, part: Benchmark, method: str, seed: int) -> Annotations:
+        """The benchmark's own annotations, by pool, number of items and regime; for the oracle, those with gold."""
+        train = part.train
+        if METHODS[method].needs_gold and self.pool == "all" and not train.n_annotations:
+            return _some(_with_gold(train, part.name), self.items)
+        if not train.n_annotations:
+            raise RealmError(f"{self.benchmark} has no annotations of its own: give a noise and a pool.")
+        size, min_annotations = own_pool(self.pool or "all")
+        try:
+            table = train.contrast(size, min_annotations or part.min_annotations) if size else train.compact()
+        except RealmError as error:
+            raise RealmError(f"pool {self.pool} of {self.benchmark}: {error}") from None
+        table = _some(table, self.items).compact()
+        if METHODS[method].needs_gold:
+            return _with_gold(table, f"{part.name}, pool {self.pool}")
+        return table.sparse(seed) if self.regime == "sparse" else table
+
+
+def benchmark_cell(
+    model: str,
+    benchmark: str,
+    noise: str | None,
+    pool: str | None,
+    regime: str | None,
+    method: str,
+    seed: int,
+    steps: int,
+    *,
+    items: int | None = None,
+    test_items: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    choose: Mapping[str, tuple[Any, ...]] | None = None,
+    curve: int | None = None,
+    trial: bool = False,
+    shared_tasks: bool = False,
+    folder: Path | None = None,
+    offline: bool = False,
+) -> Cell:
+    """A cell of the lab. What training on gold does not read of the data is left out: see `BenchmarkData`."""
+    if METHODS[method].needs_gold:
+        noise, pool, regime = None, pool if noise is None else None, None
+    data = BenchmarkData(benchmark, noise, pool, regime, items, test_items, folder, offline)
+    return Cell(model, data, method, seed, steps, settings or {}, choose or {}, curve, trial, shared_tasks)
+
+
+def _with_gold(table: Annotations, name: str) -> Annotations:
+    if table.gold is None or not (table.gold >= 0).any():
+        raise RealmError(f"benchmark {name}: no gold in its items.")
+    return table.take_items(np.flatnonzero(table.gold >= 0))
+
+
+def _some(table: Annotations, items: int | None) -> Annotations:
+    """The first n items of a seeded shuffle, in their own order."""
+    if items is None or items >= table.n_items:
+        return table
+    order = np.random.default_rng(SHUFFLE_SEED).permutation(table.n_items)
+    return table.take_items(np.sort(order[:items]))
+
+
+# -------------------------------------------------------------------- pools
+
+
+def simulated_pool(pool: str, benchmarks: int, tasks: int) -> Floats:
+    """Accuracies (annotators, tasks). Over several benchmarks D1, D2 and D3 are the paper's annotator x task matrices.
+
+    Example:
+        >>> simulated_pool("D1", benchmarks=3, tasks=3).tolist()
+        [[0.9, 0.1, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]]
+    """
+    if benchmarks > 1 and pool in POOLS:
+        return task_matrix(pool, tasks)
+    return np.repeat(np.array(read_pool(pool))[:, None], tasks, axis=1)
+
+
+def own_pool(pool: str) -> tuple[int, int | None]:
+    """m of `contrast:m` (0 for `all`) and how many annotations an annotator must have (`contrast:m:n`)."""
+    name, *sizes = pool.split(":")
+    if pool == "all":
+        return 0, None
+    if name == "contrast" and 1 <= len(sizes) <= 2 and all(size.isdigit() and int(size) for size in sizes):
+        return int(sizes[0]), int(sizes[1]) if len(sizes) == 2 else None
+    raise RealmError(
+        f"pool {pool}: of a benchmark's own annotators `all`, `contrast:20`, or `contrast:20:10` (those with 10 "
+        "annotations or more). With a noise it may be D1, D2, D3, graded:N, one-reliable:N or accuracies."
+    )
+
+
+# -------------------------------------------------------------------- several benchmarks
+
+
+def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
+    """The items of several benchmarks in one table, each with tasks of its own and without annotations.
+
+    A benchmark of one task gives its name to it. A single table is returned unchanged.
+    """
+    if len(tables) == 1:
+        return tables[0]
+    tasks: list[Task] = []
+    item_tasks: list[np.ndarray] = []
+    for name, table in zip(names, tables, strict=True):
+        item_tasks.append(table.item_tasks + len(tasks))
+        several = len(table.tasks) > 1
+        tasks += [replace(task, name=f"{name}: {task.name}" if several else name) for task in table.tasks]
+    empty = np.zeros(0, dtype=np.int32)
+    options = next((table.options.type for table in tables if table.options is not None), None)
+    items = Items(
+        ids=_concatenated([table.item_ids for table in tables]),
+        texts=_concatenated([table.texts for table in tables]),
+        contexts=_column(tables, "contexts", pa.large_string()),
+        options=None if options is None else _column(tables, "options", options),
+        item_tasks=np.concatenate(item_tasks).astype(np.int32),
+        tasks=tuple(tasks),
+    )
+    gold = np.concatenate([table.gold for table in tables if table.gold is not None])
+    return Annotations(items=items, annotators=(), item=empty, annotator=empty, label=empty, gold=gold)
+
+
+def _column(tables: Sequence[Annotations], name: str, kind: pa.DataType) -> pa.Array | None:
+    """A column that some tables have, null for the items of the others; None where none has it."""
+    columns = [getattr(table, name) for table in tables]
+    if all(column is None for column in columns):
+        return None
+    return _concatenated(
+        [
+            pa.nulls(table.n_items, kind) if column is None else column
+            for table, column in zip(tables, columns, strict=True)
+        ]
+    )
+
+
+def _concatenated(columns: Sequence[pa.Array]) -> pa.Array:
+    return pa.concat_arrays([column.cast(columns[0].type) for column in columns])
+
+
+# -------------------------------------------------------------------- benchmarks
+
+
+@lru_cache(maxsize=8)
+def _load(name: str, folder: Path | None, offline: bool = False) -> Benchmark:
+    """A benchmark, or one task of it: `cebab/food`."""
+    whole, _, task = name.partition("/")
+    loaded = load_benchmark(whole, folder, offline=offline)
+    if not task:
+        return loaded
+    return replace(loaded, name=name, train=_one_task(loaded.train, task), test=_one_task(loaded.test, task))
+
+
+def _one_task(table: Annotations, name: str) -> Annotations:
+    part = table.select(tasks=[name])
+    tasks = tuple(task for task in table.tasks if task.name == name)
+    items = replace(part.items, tasks=tasks, item_tasks=np.zeros(part.n_items, dtype=np.int32))
+    return replace(part, items=items)
+
+
+@lru_cache(maxsize=64)
+def data_fingerprint(benchmark: str, folder: Path | None, offline: bool = False) -> str:
+    """A hash of everything a benchmark (or several joined by +) holds: tables, gold, instruction and pool size."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in benchmark.split(JOINED):
+        loaded = _load(name, folder, offline)
+        for table in (loaded.train, loaded.test):
+            digest.update(fingerprint(table, gold=True).encode())
+        digest.update(repr((loaded.min_annotations, loaded.instruction)).encode())
+    return digest.hexdigest()
