@@ -235,7 +235,7 @@ def _correct_and_counted(table: Annotations) -> tuple[Floats, Index]:
     right = (table.label[known] == table.gold[item]).astype(np.float64)
     size = shape[0] * shape[1]
     correct, counts = np.bincount(pair, right, minlength=size), np.bincount(pair, minlength=size)
-    return correct.reshape(shape), counts.reshape(shape)
+    return np.asarray(correct, dtype=np.float64).reshape(shape), counts.astype(np.int64).reshape(shape)
 
 
 def implied_expertise(accuracy: npt.ArrayLike, options: npt.ArrayLike) -> Floats:
