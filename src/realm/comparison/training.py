@@ -115,7 +115,7 @@ def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotati
 
 def _description(trainer: RealmTrainer) -> dict[str, Any]:
     """Every setting, the size of the data, versions and warnings."""
-    table = trainer.labels_source
+    table = trainer.annotations
     return {
         "model": trainer.model_name,
         "settings": trainer.args.settings(),
