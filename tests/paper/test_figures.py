@@ -15,7 +15,7 @@ from realm.errors import RealmError
 from realm.lab.datasets import NAMES
 from realm.lab.paper import paper_figures
 from realm.lab.paper.figures import MODELS
-from tests.lab.test_specs import RATES
+from tests.lab.test_packaged_specs import RATES
 
 GRIDS = {
     "tab:results_noise_types": "D1",
