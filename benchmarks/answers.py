@@ -42,9 +42,9 @@ def main() -> None:
     labels = ["negative", "positive"]
     question = {"text": "question", "options": "choices", "gold": "answer", "item": "id", "label_form": "index"}
     tables = {
-        "sentpolarity": Annotations.read(DATA / "sentpolarity" / "test.csv", need="gold", labels=labels),
-        "piqa": Annotations.read(DATA / "piqa" / "test.jsonl", need="gold", **question),
-        "obqa": Annotations.read(DATA / "obqa" / "test.jsonl", need="gold", **question),
+        "sentpolarity": Annotations.read_test(DATA / "sentpolarity" / "test.csv", labels=labels),
+        "piqa": Annotations.read_test(DATA / "piqa" / "test.jsonl", **question),
+        "obqa": Annotations.read_test(DATA / "obqa" / "test.jsonl", **question),
     }
     print("| items | answers | chat template | accuracy | AUC | answer mass |\n|---|---|---|---|---|---|")
     for name, table in tables.items():

@@ -162,7 +162,7 @@ def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
     if named:
         model, layers = named, 2
         table = _some(Annotations.read(DATA / "annotations.csv"), 1000).compact()
-        test = _some(Annotations.read(DATA / "test.csv", need="gold", tasks=table.tasks), 500)
+        test = _some(Annotations.read_test(DATA / "test.csv", tasks=table.tasks), 500)
     else:
         model, layers = setup.model, LAYERS
         table, test = _material.crowd(200, 3), _material.crowd(100, 1, seed=5)

@@ -11,7 +11,7 @@ import pytest
 from realm.check import Examination, examine
 from realm.check.labels import look_alikes
 from realm.data import Annotations
-from realm.data.build import build
+from realm.data.build import build, build_items
 
 PEOPLE = {"constant", "alternating", "chance", "below chance", "near copies"}
 
@@ -162,11 +162,11 @@ def test_few_labels_rare_labels_emails_and_low_agreement() -> None:
 
 def test_texts_that_are_in_the_test_set_too() -> None:
     table = build(crowd(0, 2), keep_rows=True)
-    test = build(pd.DataFrame({"text": ["text 1", " TEXT  2", "new"], "item": ["t1", "t2", "t3"]}), need="items")
+    test = build_items(pd.DataFrame({"text": ["text 1", " TEXT  2", "new"], "item": ["t1", "t2", "t3"]}))
     leak = next(finding for finding in examine(table, test).findings if finding.code == "text leak")
     assert leak.message.startswith("2 of 3 test items are in the table too (1 of them word for word)")
     assert leak.about == ("t1", "t2")
-    clean = build(pd.DataFrame({"text": ["new"]}), need="items")
+    clean = build_items(pd.DataFrame({"text": ["new"]}))
     assert "text leak" not in codes(examine(table, clean))
 
 

@@ -33,7 +33,7 @@ def questions(n: int, labels: int = 4, tasks: int = 1) -> Annotations:
             "task": [f"task {i % tasks}" for i in range(n)],
         }
     )
-    return Annotations.from_pandas(frame, need="gold", labels=[f"label {k}" for k in range(labels)])
+    return Annotations.test_from_pandas(frame, labels=[f"label {k}" for k in range(labels)])
 
 
 def mistakes(table: Annotations, annotator: int) -> np.ndarray:
@@ -190,7 +190,7 @@ def test_items_may_have_options_of_their_own() -> None:
             "gold": ["no", "blue"] * 200,
         }
     )
-    table = simulate(Annotations.from_pandas(frame, need="gold"), (0.0, 0.0), regime="shared")
+    table = simulate(Annotations.test_from_pandas(frame), (0.0, 0.0), regime="shared")
     assert table.gold is not None
     assert (table.label < table.option_counts[table.item]).all()
     assert (table.label != table.gold[table.item]).all()
@@ -199,7 +199,7 @@ def test_items_may_have_options_of_their_own() -> None:
 
 def test_gold_is_kept_and_items_without_it_are_left_out_and_counted() -> None:
     frame = pd.DataFrame({"text": ["a", "b", "c"], "gold": ["yes", None, "no"]})
-    table = simulate(Annotations.from_pandas(frame, need="gold"), (1.0,), names=["Ann"])
+    table = simulate(Annotations.test_from_pandas(frame), (1.0,), names=["Ann"])
     assert table.n_items == 2 and table.gold is not None
     assert table.label.tolist() == table.gold.tolist()
     assert table.annotators == ("Ann",)

@@ -18,6 +18,8 @@ from realm.data.build import (
     POINT_ZERO,
     REPEATED,
     build,
+    build_items,
+    build_test,
 )
 from realm.errors import RealmError
 
@@ -71,12 +73,12 @@ def test_a_dataset_gives_the_same_table() -> None:
 
 
 def test_missing_required_column_names_the_flag_and_the_columns() -> None:
-    with pytest.raises(RealmError, match=r"no column 'annotator'.*text, label.*--annotator"):
+    with pytest.raises(RealmError, match=r"no column 'annotator'.*text, label.*`annotator`"):
         build(small().drop(columns="annotator"))
 
 
 def test_named_column_that_is_absent() -> None:
-    with pytest.raises(RealmError, match=r"--label nope.*text, annotator, label"):
+    with pytest.raises(RealmError, match=r'`label="nope"`.*text, annotator, label'):
         build(small(), label="nope")
 
 
@@ -87,12 +89,12 @@ def test_a_column_that_appears_twice() -> None:
 
 def test_what_is_needed() -> None:
     gold = frame(text=["a", "b"], gold=["x", "y"])
-    assert build(gold, need="gold").gold is not None
-    assert build(frame(text=["a"]), need="items").n_items == 1
-    with pytest.raises(RealmError, match="--gold"):
-        build(frame(text=["a"]), need="gold")
-    with pytest.raises(RealmError, match="--text"):
-        build(frame(label=["a"]), need="items")
+    assert build_test(gold).gold is not None
+    assert len(build_items(frame(text=["a"]))) == 1
+    with pytest.raises(RealmError, match="`gold`"):
+        build_test(frame(text=["a"]))
+    with pytest.raises(RealmError, match="`text`"):
+        build_items(frame(label=["a"]))
 
 
 def test_a_table_without_rows() -> None:
@@ -201,17 +203,17 @@ def test_each_task_has_its_own_labels() -> None:
 
 def test_the_tasks_of_a_run_give_their_numbers() -> None:
     tasks = (Task("u", ("b", "a")), Task("t", ("x", "y")))
-    table = build(frame(text=["q", "r"], task=["t", "u"], gold=["y", "a"]), need="gold", tasks=tasks)
+    table = build_test(frame(text=["q", "r"], task=["t", "u"], gold=["y", "a"]), tasks=tasks)
     assert table.tasks == tasks
     assert table.item_tasks.tolist() == [1, 0]
     assert table.gold is not None
     assert table.gold.tolist() == [1, 1]
     with pytest.raises(RealmError, match="row 1: the task 'v'"):
-        build(frame(text=["q"], task=["v"], gold=["y"]), need="gold", tasks=tasks)
+        build_test(frame(text=["q"], task=["v"], gold=["y"]), tasks=tasks)
     with pytest.raises(RealmError, match="row 1: the gold 'z'"):
-        build(frame(text=["q"], task=["t"], gold=["z"]), need="gold", tasks=tasks)
-    with pytest.raises(RealmError, match="--task"):
-        build(frame(text=["q"], gold=["y"]), need="gold", tasks=tasks)
+        build_test(frame(text=["q"], task=["t"], gold=["z"]), tasks=tasks)
+    with pytest.raises(RealmError, match="`task`"):
+        build_test(frame(text=["q"], gold=["y"]), tasks=tasks)
 
 
 def test_a_single_class() -> None:
@@ -225,7 +227,7 @@ def test_a_single_class() -> None:
 @pytest.mark.parametrize("nothing", [None, "", "  ", "nan", "NaN", float("nan")])
 def test_a_missing_label(nothing: Any) -> None:
     source = frame(text=list("abc"), annotator=["w"] * 3, label=["x", nothing, "y"])
-    with pytest.raises(RealmError, match=r"row 2: no label \(1 in all\).*--missing drop"):
+    with pytest.raises(RealmError, match=r'row 2: no label \(1 in all\).*`missing="drop"`'):
         build(source)
     table = build(source, missing="drop")
     assert table.n_annotations == 2
@@ -276,7 +278,7 @@ def test_source_rows_are_kept_on_request() -> None:
     assert build(small()).source_rows is None
 
 
-@pytest.mark.parametrize("flag", ["missing", "label_form", "need"])
+@pytest.mark.parametrize("flag", ["missing", "label_form"])
 def test_words_that_mean_nothing(flag: str) -> None:
     with pytest.raises(RealmError, match="must be one of"):
         build(small(), **{flag: "perhaps"})

@@ -42,5 +42,5 @@ def test_bad_keys(tmp_path: Path) -> None:
     (tmp_path / "short").write_text("secret\n")
     with pytest.raises(RealmError, match="16 bytes or more is needed; this one has 6"):
         read_key(tmp_path / "short")
-    with pytest.raises(RealmError, match="--key-file"):
+    with pytest.raises(RealmError, match="`key_file="):
         read_key(tmp_path / "no" / "such" / "folder")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from realm.data import Annotations
 from realm.data.build import build
 from realm.data.comma_lists import split_list
-from realm.data.write import inventory_hint, to_arrow, write_table
+from realm.data.write import labels_hint, to_arrow, write_table
 from realm.errors import RealmError
 
 # Every character but lone halves of pairs, which no file can hold.
@@ -23,6 +23,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 labels = st.sampled_from(
     ["pos", "neg", "1", "1.0", "2", "Pos", "пос", " pos", "=1+1", "a,b", 'q"', "x\ny", "nil", "null"]
 )
+
+
+weights = st.floats(min_value=0, exclude_min=True, allow_nan=False, allow_infinity=False)
 
 
 @st.composite
@@ -35,6 +38,8 @@ def tables(draw: st.DrawFn) -> Annotations:
         frame["gold"] = [draw(st.sampled_from([None, label])) for label in frame["label"]]
     if draw(st.booleans()):
         frame["context"] = [draw(st.one_of(st.none(), texts)) for _ in rows]
+    if draw(st.booleans()):
+        frame["weight"] = [draw(weights) for _ in rows]
     return build(frame, labels=None if draw(st.booleans()) else sorted(set(frame["label"]) | {"pos", "neg"}))
 
 
@@ -42,6 +47,8 @@ def same(one: Annotations, other: Annotations) -> None:
     assert to_arrow(one).equals(to_arrow(other))
     assert one.tasks == other.tasks
     assert (one.gold is None) == (other.gold is None)
+    assert (one.weight is None) == (other.weight is None)
+    assert one.items.fingerprint() == other.items.fingerprint()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -55,7 +62,7 @@ def test_any_table_written_and_read_back_is_equal(tmp_path: Path, suffix: str, d
         return
     path = tmp_path / f"table{suffix}"
     write_table(table, path)
-    hint = inventory_hint(table)
+    hint = labels_hint(table)
     same(table, Annotations.read(path, labels=None if hint is None else split_list(hint)))
 
 
@@ -102,9 +109,9 @@ def test_cells_are_written_exactly_as_they_are(tmp_path: Path) -> None:
 
 def test_a_label_order_that_the_table_cannot_tell_is_hinted() -> None:
     frame = pd.DataFrame({"text": list("ab"), "annotator": "w", "label": ["lo", "hi"]})
-    assert inventory_hint(build(frame)) is None
-    assert inventory_hint(build(frame, labels=["lo", "hi"])) == "lo,hi"
-    assert inventory_hint(build(frame, labels=["hi", "lo", "mid"])) == "hi,lo,mid"
+    assert labels_hint(build(frame)) is None
+    assert labels_hint(build(frame, labels=["lo", "hi"])) == "lo,hi"
+    assert labels_hint(build(frame, labels=["hi", "lo", "mid"])) == "hi,lo,mid"
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:

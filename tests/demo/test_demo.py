@@ -146,7 +146,7 @@ def test_every_method_of_an_act_gets_the_same_budget(small: object, tmp_path: Pa
         assert people["true"].between(0, 1).all()
     assert (demo.run_folder / "report.html").exists()
     assert (demo.run_folder / "model" / "config.json").exists()
-    labels, test = Annotations.read(demo.folder / "labels.csv"), Annotations.read(demo.folder / "test.csv", need="gold")
+    labels, test = Annotations.read(demo.folder / "labels.csv"), Annotations.read_test(demo.folder / "test.csv")
     assert (labels.annotations_per_item == 1).all() and labels.n_items == 36
     assert not set(labels.texts.to_pylist()) & set(test.texts.to_pylist())
 

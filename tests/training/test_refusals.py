@@ -91,7 +91,7 @@ def test_a_test_table_without_gold_is_refused(tiny_model, tmp_path) -> None:
 
 def test_a_test_table_that_numbers_its_labels_in_another_way_is_refused(tiny_model, tmp_path) -> None:
     frame = crowd(20).to_pandas()
-    own = Annotations.from_pandas(frame[frame["gold"] != "red"][["item", "text", "gold"]], need="gold")
+    own = Annotations.test_from_pandas(frame[frame["gold"] != "red"][["item", "text", "gold"]])
     with pytest.raises(RealmError, match="tasks=annotations"):
         trainer(tiny_model("bert"), crowd(20), tmp_path, test=own)
 

@@ -15,6 +15,7 @@ from realm.check.methods import Applicability, applicable_methods
 from realm.check.people import FEW, Suspect, find_suspects, too_few
 from realm.check.texts import find_leaks, repeated_texts
 from realm.data.annotations import Annotations
+from realm.data.items import Items
 from realm.data.ledger import Ledger
 
 LOW_ALPHA = 0.4
@@ -60,8 +61,8 @@ class Examination:
         }
 
 
-def examine(annotations: Annotations, test: Annotations | None = None) -> Examination:
-    """Examine a table, and a test table against it. Built with `keep_rows`, the order of labelling is known too."""
+def examine(annotations: Annotations, test: Items | None = None) -> Examination:
+    """Examine a table, and test items against it. Built with `keep_rows`, the order of labelling is known too."""
     alpha, separate, shares = alpha_by_task(annotations), parts(annotations), balance(annotations)
     consensus = fit_consensus(annotations)
     suspects = find_suspects(annotations, consensus)
@@ -237,7 +238,7 @@ def _of_labels(
     return found
 
 
-def _of_texts(annotations: Annotations, test: Annotations | None) -> list[Finding]:
+def _of_texts(annotations: Annotations, test: Items | None) -> list[Finding]:
     found = []
     count, ids = repeated_texts(annotations)
     if count:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.data.annotations import Annotations
+from realm.data import Annotations, Items
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Leak:
     examples: tuple[str, ...]
 
 
-def find_leaks(annotations: Annotations, test: Annotations) -> Leak:
+def find_leaks(annotations: Annotations, test: Items) -> Leak:
     """Which test items' texts are in the table too."""
-    exact = pc.is_in(test.texts, value_set=annotations.texts).to_numpy(zero_copy_only=False)
-    loose = pc.is_in(loosened(test.texts), value_set=loosened(annotations.texts)).to_numpy(zero_copy_only=False)
-    ids = test.item_ids.take(pa.array(np.flatnonzero(loose)[:5])).to_pylist()
-    return Leak(int(exact.sum()), int(loose.sum()), test.n_items, tuple(ids))
+    exact = pc.is_in(test.texts, value_set=annotations.items.texts).to_numpy(zero_copy_only=False)
+    loose = pc.is_in(loosened(test.texts), value_set=loosened(annotations.items.texts)).to_numpy(zero_copy_only=False)
+    ids = test.ids.take(pa.array(np.flatnonzero(loose)[:5])).to_pylist()
+    return Leak(int(exact.sum()), int(loose.sum()), len(test), tuple(ids))
 
 
 def loosened(texts: pa.LargeStringArray) -> pa.LargeStringArray:

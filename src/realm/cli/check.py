@@ -53,19 +53,19 @@ def _read_test(source: Source, test: Path) -> Any:
     same = {
         name: value for name, value in vars(source).items() if name in ("text", "item", "task", "options", "context")
     }
-    return Source(**same).read(test, need="items")
+    return Source(**same).read_items(test)
 
 
 def lines(examination: Examination) -> list[str]:
     """The examination for a pipe: one fact per line, no colour, no boxes."""
-    told = [f"{name}: {value}" for name, value in _facts(examination)]
+    text_lines = [f"{name}: {value}" for name, value in _facts(examination)]
     for task, shares in examination.balance.items():
-        told += [f"label ({task}): {_clean(label)} {count}" for label, count in shares.items()]
-    told += [f"{reason}: {count} (rows {_rows(rows, count)})" for reason, count, rows in _ledger(examination)]
-    told += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
+        text_lines += [f"label ({task}): {_clean(label)} {count}" for label, count in shares.items()]
+    text_lines += [f"{reason}: {count} (rows {_rows(rows, count)})" for reason, count, rows in _ledger(examination)]
+    text_lines += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
     for finding in examination.findings:
-        told.append(f"{finding.level}: {_clean(finding.message)} {finding.remedy}".rstrip())
-    return told
+        text_lines.append(f"{finding.level}: {_clean(finding.message)} {finding.remedy}".rstrip())
+    return text_lines
 
 
 def _show(examination: Examination, file: Path) -> None:
@@ -111,24 +111,24 @@ def _grid(title: str, header: Sequence[str], sides: str, rows: Iterable[Sequence
 
 def _facts(examination: Examination) -> list[tuple[str, str]]:
     facts = examination.summary
-    told = [] if examination.ledger.format is None else [("format", examination.ledger.format)]
-    told += [(name, f"{facts[name]:,}") for name in ("items", "annotators", "annotations")]
-    told.append(("tasks", f"{len(facts['tasks']):,}"))
+    rows = [] if examination.ledger.format is None else [("format", examination.ledger.format)]
+    rows += [(name, f"{facts[name]:,}") for name in ("items", "annotators", "annotations")]
+    rows.append(("tasks", f"{len(facts['tasks']):,}"))
     for name in ("annotations_per_item", "annotations_per_annotator"):
         spread = facts[name]
-        told.append(
+        rows.append(
             (
                 name.replace("_", " "),
                 f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:g}, mean {spread['mean']:.1f}",
             )
         )
-    told.append(("items with gold", f"{facts['items_with_gold']:,}"))
-    told.append(("connected groups", f"{len(examination.parts):,}"))
+    rows.append(("items with gold", f"{facts['items_with_gold']:,}"))
+    rows.append(("connected groups", f"{len(examination.parts):,}"))
     several = len(examination.alpha) > 1
     for task, alpha in examination.alpha.items():
         name = f"Krippendorff's alpha ({_clean(task)})" if several else "Krippendorff's alpha"
-        told.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
-    return told
+        rows.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
+    return rows
 
 
 def _ledger(examination: Examination) -> list[tuple[str, int, list[int]]]:

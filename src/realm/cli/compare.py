@@ -41,7 +41,7 @@ def compare(
 ) -> None:
     """Train each method with several seeds and set them side by side, with paired tests against `realm`."""
     annotations = source.read(file)
-    tested = source.read(test, need="gold", tasks=annotations.tasks)
+    tested = source.read_test(test, tasks=annotations.tasks)
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)
 

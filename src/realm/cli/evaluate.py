@@ -25,7 +25,7 @@ def evaluate(
     from realm.runs import Run
 
     opened = Run.open(run)
-    table = source.read(test, need="gold", tasks=opened.tasks)
+    table = source.read_test(test, tasks=opened.tasks)
 
     from realm.metrics import LOW_MASS
     from realm.metrics import evaluate as figures_of

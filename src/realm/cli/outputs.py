@@ -45,9 +45,9 @@ def refuse_run_file(output: Path, run: Path) -> None:
 
 def note_inventory(annotations: Annotations) -> None:
     """Say which --labels a table that was written needs, where their order does not follow from it."""
-    from realm.data.write import inventory_hint
+    from realm.data.write import labels_hint
 
-    if hint := inventory_hint(annotations):
+    if hint := labels_hint(annotations):
         note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
 
 

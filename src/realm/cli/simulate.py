@@ -46,7 +46,7 @@ def simulate(
     from realm.data.write import write_table
 
     refuse_existing(output, overwrite)
-    questions = source.read(file, need="gold")
+    questions = source.read_test(file)
     accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))
     how: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
     made = make(questions, accuracies, per_item=per_item, seed=seed, **how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from realm.cli.flags import flag
 
@@ -22,6 +22,7 @@ class Source:
     text: str | None = flag(None, "Column with the text or question.", panel=PANEL)
     annotator: str | None = flag(None, "Column with the annotator.", panel=PANEL)
     label: str | None = flag(None, "Column with the label given.", panel=PANEL)
+    weight: str | None = flag(None, "Column with how much the annotation counts; without it, 1 for all.", panel=PANEL)
     task: str | None = flag(None, "Column with the task, where there are several.", panel=PANEL)
     gold: str | None = flag(None, "Column with the true label, where it is known.", panel=PANEL)
     item: str | None = flag(None, "Column with the item's id; without it, task and text identify an item.", panel=PANEL)
@@ -30,7 +31,7 @@ class Source:
     )
     context: str | None = flag(None, "Column with a passage that the text refers to.", panel=PANEL)
     labels: str | None = flag(
-        None, "The label inventory in order, comma separated. Default: the labels met, sorted.", panel=PANEL
+        None, "The label set in order, comma separated. Default: the labels of the annotations, sorted.", panel=PANEL
     )
     format: str | None = flag(None, "Format of the file; without it, recognised by its signature.", panel=PANEL)
     wide: str | None = flag(None, "Columns of annotators, comma separated, for one row per item.", panel=PANEL)
@@ -41,25 +42,35 @@ class Source:
         None, "How labels point at an item's own options: `index` from 0, `letter` or `text`.", panel=PANEL
     )
 
-    def read(
-        self, path: Path, *, need: Literal["annotations", "gold", "items"] = "annotations", **more: Any
-    ) -> Annotations:
-        """Read the table; `need` says what it must hold."""
+    def read(self, path: Path, **arguments: Any) -> Annotations:
+        """Read the table of annotations."""
         from realm.data.readers import read
 
-        return read(path, need=need, **self._chosen(), **more)
+        return read(path, **self._arguments(), **arguments)
+
+    def read_test(self, path: Path, *, tasks: Sequence[Task] | None = None) -> Annotations:
+        """Read a table of items with gold; `tasks` are those of the run or of the training table."""
+        from realm.data.readers import read_test
+
+        return read_test(path, tasks=tasks, **self._arguments())
+
+    def read_items(self, path: Path) -> Items:
+        """Read the items of a table."""
+        from realm.data.readers import read_items
+
+        return read_items(path, **self._arguments())
 
     def stream_items(self, path: Path, *, tasks: Sequence[Task]) -> Iterator[Items]:
         """Read the items of a table in chunks; `tasks` are those of the run that is asked."""
         from realm.data.readers.streaming import stream_items
 
-        return stream_items(path, tasks=tasks, **self._chosen())
+        return stream_items(path, tasks=tasks, **self._arguments())
 
-    def _chosen(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
         from realm.data.comma_lists import split_list
 
-        chosen = {name: value for name, value in vars(self).items() if value is not None}
+        arguments = {name: value for name, value in vars(self).items() if value is not None}
         for name in ("labels", "wide"):
-            if name in chosen:
-                chosen[name] = split_list(chosen[name])
-        return chosen
+            if name in arguments:
+                arguments[name] = split_list(arguments[name])
+        return arguments

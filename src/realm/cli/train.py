@@ -50,7 +50,7 @@ def train(
         if not training.use_gold:
             raise RealmError("--gold-items is read only under --use-gold; add it.")
         annotations = with_gold_items(annotations, gold_items)
-    test_table = None if test is None else source.read(test, need="gold", tasks=annotations.tasks)
+    test_table = None if test is None else source.read_test(test, tasks=annotations.tasks)
 
     from realm.training import RealmTrainer
 

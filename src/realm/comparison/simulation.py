@@ -268,7 +268,7 @@ def _with_gold(annotations: Annotations) -> Annotations:
         raise RealmError("simulating annotators needs gold labels, and the table has none. Name the column: --gold.")
     known = annotations.gold != UNKNOWN
     nothing = np.zeros(0, dtype=np.int32)
-    bare = replace(annotations, item=nothing, annotator=nothing, label=nothing, source_rows=None)
+    bare = replace(annotations, item=nothing, annotator=nothing, label=nothing, weight=None, source_rows=None)
     ledger = annotations.ledger.merged(Ledger())
     ledger.add("no gold label to simulate from", np.flatnonzero(~known) + 1)
     return replace(bare.take_items(np.flatnonzero(known)), ledger=ledger)

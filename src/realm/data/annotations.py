@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,7 +36,7 @@ class Annotations:
     | item, annotator, label | (annotations,) int32 | sorted by item; label indexes the item's own options |
     | weight | (annotations,) float64 or None | how much the annotation counts; None: 1 for all |
     | gold | (items,) int32 or None | the true label where it is known, -1 elsewhere |
-    | source_rows | (annotations,) int32 or None | its row in the source, where the builder was asked |
+    | source_rows | (annotations,) int32 or None | its row in the source, where `keep_rows` was given |
     """
 
     items: Items
@@ -58,11 +59,25 @@ class Annotations:
         return read(path, **columns)
 
     @classmethod
+    def read_test(cls, path: str | Path, **columns: Any) -> Annotations:
+        """Read items with gold, to evaluate a model on. Annotations are not read and need not be there."""
+        from realm.data.readers import read_test
+
+        return read_test(path, **columns)
+
+    @classmethod
     def from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
         """Build from a DataFrame with one row per annotation; see `realm.data.build.build`."""
         from realm.data.build import build
 
         return build(frame, **columns)
+
+    @classmethod
+    def test_from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
+        """Build from a DataFrame of items with gold, to evaluate a model on. Annotations are not read."""
+        from realm.data.build import build_test
+
+        return build_test(frame, **columns)
 
     @classmethod
     def from_dataset(cls, dataset: Any, **columns: Any) -> Annotations:
@@ -158,16 +173,16 @@ class Annotations:
         items = np.asarray(items, dtype=np.int64)
         counts = self.annotations_per_item[items]
         starts = np.repeat(self.offsets[items] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        kept = starts + np.arange(counts.sum())
+        selected = starts + np.arange(counts.sum())
         return replace(
             self,
             items=self.items.take(items),
             item=np.repeat(np.arange(len(items), dtype=np.int32), counts),
-            annotator=self.annotator[kept],
-            label=self.label[kept],
-            weight=None if self.weight is None else self.weight[kept],
+            annotator=self.annotator[selected],
+            label=self.label[selected],
+            weight=None if self.weight is None else self.weight[selected],
             gold=None if self.gold is None else self.gold[items],
-            source_rows=None if self.source_rows is None else self.source_rows[kept],
+            source_rows=None if self.source_rows is None else self.source_rows[selected],
         )
 
     def keep_annotations(self, keep: npt.NDArray[np.bool_]) -> Annotations:
@@ -202,22 +217,22 @@ class Annotations:
         """Keep the m annotators that agree least with gold and the m that agree most (the paper's contrast-m).
 
         Only annotators with `min_annotations` annotations of items with gold are ranked; of equals, those with more
-        annotations come first, then those met earlier.
+        annotations come first, then those that appear earlier.
         """
         if self.gold is None:
-            raise RealmError("contrast needs gold labels: the table has no gold column. Name it with --gold.")
+            raise RealmError("contrast needs gold labels: the table has no gold column. Name it with `gold`.")
         known = self.gold[self.item] != UNKNOWN
         counts = np.bincount(self.annotator[known], minlength=self.n_annotators)
-        right = np.bincount(
+        correct = np.bincount(
             self.annotator[known], self.label[known] == self.gold[self.item[known]], minlength=self.n_annotators
         )
         ranked = np.flatnonzero(counts >= max(min_annotations, 1))
         if len(ranked) < 2 * m:
             raise RealmError(
                 f"contrast {m} needs {2 * m} annotators with {min_annotations} annotations of gold items or more; "
-                f"there are {len(ranked)}. Lower --contrast or --min-annotations."
+                f"there are {len(ranked)}. Lower `contrast` or `min_annotations`."
             )
-        agreement = right[ranked] / counts[ranked]
+        agreement = correct[ranked] / counts[ranked]
         lowest = np.lexsort((-counts[ranked], agreement))[:m]
         highest = np.lexsort((-counts[ranked], -agreement))
         highest = highest[~np.isin(highest, lowest)][:m]
@@ -234,20 +249,20 @@ class Annotations:
     ) -> Annotations:
         """Keep only what is named. Tasks keep their numbering; annotators left with nothing are dropped."""
         table = self
-        for flag, wanted, known in (
+        for kind, names, known in (
             ("tasks", tasks, [task.name for task in self.tasks]),
             ("annotators", annotators, list(self.annotators)),
         ):
-            if missing := [name for name in wanted or () if name not in known]:
-                raise RealmError(f"select: no such {flag}: {', '.join(missing)}. There are: {', '.join(known[:20])}.")
+            if missing := [name for name in names or () if name not in known]:
+                raise RealmError(f"select: no such {kind}: {', '.join(missing)}. There are: {', '.join(known[:20])}.")
         if tasks is not None:
-            wanted_tasks = np.array([task.name in set(tasks) for task in self.tasks])
-            table = table.take_items(np.flatnonzero(wanted_tasks[table.item_tasks]))
+            selected_tasks = np.array([task.name in set(tasks) for task in self.tasks])
+            table = table.take_items(np.flatnonzero(selected_tasks[table.item_tasks]))
         if items is not None:
-            table = table.take_items(np.flatnonzero(np.isin(np.array(table.item_ids.to_pylist()), list(items))))
+            table = table.take_items(np.flatnonzero(np.isin(np.array(table.items.ids.to_pylist()), list(items))))
         if annotators is not None:
-            wanted_people = np.isin(np.array(table.annotators), list(annotators))
-            table = table.keep_annotations(wanted_people[table.annotator]).compact()
+            selected_annotators = np.isin(np.array(table.annotators), list(annotators))
+            table = table.keep_annotations(selected_annotators[table.annotator]).compact()
         return table
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
@@ -268,35 +283,53 @@ class Annotations:
     def without_gold(self) -> Annotations:
         return replace(self, gold=None)
 
+    def fingerprint(self, gold: bool = False) -> str:
+        """A hash of items, annotators and annotations; of gold only where it is asked for."""
+        digest = hashlib.blake2b(self.items.fingerprint().encode(), digest_size=16)
+        arrays = {"item": self.item, "annotator": self.annotator, "label": self.label, "weight": self.weight}
+        if gold:
+            arrays["gold"] = self.gold
+        for name, array in arrays.items():
+            if array is not None:
+                digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+        digest.update(repr(self.annotators).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
     def to_pandas(self) -> pd.DataFrame:
         """One row per annotation (items without annotations have one row with no annotator), canonical columns."""
         import pandas as pd
 
-        bare = np.flatnonzero(self.annotations_per_item == 0)
-        rows = np.concatenate([self.item, bare.astype(np.int32)])
-        order = np.argsort(rows, kind="stable")
-        rows = rows[order]
-        frame: dict[str, Any] = {"item": self.item_ids.take(pa.array(rows)).to_pylist()}
-        frame["task"] = [self.tasks[t].name for t in self.item_tasks[rows]]
-        frame["text"] = self.texts.take(pa.array(rows)).to_pylist()
-        if self.contexts is not None:
-            frame["context"] = self.contexts.take(pa.array(rows)).to_pylist()
-        if self.options is not None:
-            frame["options"] = [self.options_of(i) for i in rows]
-        people = np.concatenate([self.annotator, np.full(len(bare), UNKNOWN, dtype=np.int32)])[order]
-        labels = np.concatenate([self.label, np.full(len(bare), UNKNOWN, dtype=np.int32)])[order]
+        items = self.items
+        unlabelled = np.flatnonzero(self.annotations_per_item == 0)
+        item = np.concatenate([self.item, unlabelled.astype(np.int32)])
+        order = np.argsort(item, kind="stable")
+        item = item[order]
+        rows = pa.array(item)
+        frame: dict[str, Any] = {"item": items.ids.take(rows).to_pylist()}
+        frame["task"] = [self.tasks[t].name for t in self.item_tasks[item]]
+        frame["text"] = items.texts.take(rows).to_pylist()
+        if items.contexts is not None:
+            frame["context"] = items.contexts.take(rows).to_pylist()
+        if items.options is not None:
+            frame["options"] = [items.options_of(i) for i in item]
+        nobody = np.full(len(unlabelled), UNKNOWN, dtype=np.int32)
+        annotator = np.concatenate([self.annotator, nobody])[order]
+        label = np.concatenate([self.label, nobody])[order]
         if self.n_annotations:
-            frame["annotator"] = [None if a == UNKNOWN else self.annotators[a] for a in people]
-            names = zip(rows, labels, strict=True)
-            frame["label"] = [None if k == UNKNOWN else self.label_name(i, k) for i, k in names]
+            frame["annotator"] = [None if a == UNKNOWN else self.annotators[a] for a in annotator]
+            frame["label"] = self._label_names(item, label)
+        if self.weight is not None:
+            frame["weight"] = np.concatenate([self.weight, np.full(len(unlabelled), np.nan)])[order]
         if self.gold is not None:
-            golds = zip(rows, self.gold[rows], strict=True)
-            frame["gold"] = [None if k == UNKNOWN else self.label_name(i, k) for i, k in golds]
+            frame["gold"] = self._label_names(item, self.gold[item])
         return pd.DataFrame(frame)
 
+    def _label_names(self, item: Ints, label: Ints) -> list[str | None]:
+        return [None if k == UNKNOWN else self.label_name(i, k) for i, k in zip(item, label, strict=True)]
+
     def describe(self) -> dict[str, Any]:
-        """Sizes and spreads, as a person would ask for them."""
-        per_item, per_person = self.annotations_per_item, self.annotations_per_annotator
+        """How many items, annotators, annotations and tasks there are, and how annotations spread over them."""
+        per_item, per_annotator = self.annotations_per_item, self.annotations_per_annotator
         return {
             "items": self.n_items,
             "annotators": self.n_annotators,
@@ -310,7 +343,7 @@ class Annotations:
                 for index, task in enumerate(self.tasks)
             ],
             "annotations_per_item": _spread(per_item),
-            "annotations_per_annotator": _spread(per_person),
+            "annotations_per_annotator": _spread(per_annotator),
             "items_with_one_annotation": int((per_item == 1).sum()),
             "items_with_gold": 0 if self.gold is None else int((self.gold != UNKNOWN).sum()),
         }

@@ -1,4 +1,4 @@
-"""From the columns of a source table to columns of text: which column is which, and what a cell says."""
+"""From the columns of a source table to columns of text: which column has which role, and what a cell says."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from realm.data.request import ROLES
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -18,38 +19,41 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
-ROLES = ("item", "text", "annotator", "label", "task", "gold", "options", "context")
 ROWS_NAMED = 5
+"""Rows that a message names: enough to see what is wrong, and one line long."""
+NAMES_SHOWN = 40
+"""Columns that a message lists: all of a usual table, and not the thousands of a broken one."""
 UUID_BYTES = 16
+EXACT_IN_FLOAT64 = 2**53
+"""Whole numbers below it are exact in a float64 column."""
 
 
-def resolve(
-    given: Mapping[str, str | None], required: Sequence[str], names: Sequence[str], source: str
-) -> dict[str, str]:
-    """The column of each role that is there: the one named, or else the one with the role's own name."""
-    chosen: dict[str, str] = {}
+def resolve(named: Mapping[str, str], required: Sequence[str], names: Sequence[str], source: str) -> dict[str, str]:
+    """The column of each role that is there: the one `named` for it, or else the one with the role's own name."""
+    columns: dict[str, str] = {}
     for role in ROLES:
-        named = given.get(role)
-        parts = [named] if named is None or role != "options" or named in names else named.split(",")
-        for part in parts:
-            if part is not None and part.strip() not in names and part not in names:
-                raise RealmError(f"{source}: --{role} {part.strip()}: there is no such column. {_there_are(names)}")
-        if named is not None:
-            chosen[role] = named
+        column = named.get(role)
+        if column is not None:
+            for part in column.split(",") if role == "options" and column not in names else [column]:
+                if part.strip() not in names and part not in names:
+                    raise RealmError(
+                        f'{source}: `{role}="{part.strip()}"`: there is no such column. {_there_are(names)}'
+                    )
+            columns[role] = column
         elif role in names:
-            chosen[role] = role
+            columns[role] = role
         elif role in required:
             raise RealmError(
-                f"{source}: there is no column '{role}'. {_there_are(names)} Name the right one with --{role} COLUMN."
+                f"{source}: there is no column '{role}'. {_there_are(names)} Name the right one with `{role}`."
             )
-    for name in {part.strip() for column in chosen.values() for part in (column, *column.split(","))}:
+    for name in {part.strip() for column in columns.values() for part in (column, *column.split(","))}:
         if list(names).count(name) > 1:
             raise RealmError(f"{source}: the column '{name}' appears {list(names).count(name)} times. Rename one.")
-    return chosen
+    return columns
 
 
 def _there_are(names: Sequence[str]) -> str:
-    shown = ", ".join(str(name) for name in names[:40]) + (", ..." if len(names) > 40 else "")
+    shown = ", ".join(str(name) for name in names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
     return f"The columns are: {shown}." if len(names) else "It has no columns."
 
 
@@ -94,8 +98,8 @@ def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: str) -> pa.La
     if pa.types.is_floating(kind):
         column = column.cast(pa.float64())
         values = column.to_numpy(zero_copy_only=False)
-        known = np.isfinite(values)
-        whole = known & (np.abs(np.where(known, values, 0)) < 2**53) & (np.where(known, values, 0.5) % 1 == 0)
+        finite = np.where(np.isfinite(values), values, 0.5)
+        whole = (np.abs(finite) < EXACT_IN_FLOAT64) & (finite % 1 == 0)
         as_whole = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.large_string())
         text = pc.if_else(pa.array(whole), as_whole, column.cast(pa.large_string()))
         return pc.if_else(pa.array(np.isnan(values)), pa.scalar(None, pa.large_string()), text)
@@ -104,7 +108,7 @@ def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: str) -> pa.La
     if pa.types.is_nested(kind):
         raise RealmError(
             f"{source}: column '{name}' holds lists or objects, not one value per row. "
-            "Name another column, or give the format of the export with --format."
+            "Name another column, or give the format of the export with `format`."
         )
     if pa.types.is_fixed_size_binary(kind):
         if kind.byte_width == UUID_BYTES:
@@ -125,7 +129,7 @@ def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: str) -> pa.La
 
 
 def blank(column: pa.LargeStringArray, *, nan_words: bool = False) -> Mask:
-    """Where a text column says nothing: null, or blank; with `nan_words` also "nan" and "NaN". Shape (rows,)."""
+    """Where a text column is null or blank; with `nan_words` also "nan" and "NaN". Shape (rows,)."""
     empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(column)), 0)
     if nan_words:
         empty = pc.or_(empty, pc.is_in(column, value_set=pa.array(["nan", "NaN"], pa.large_string())))

@@ -1,11 +1,11 @@
-"""Several names in one flag: comma separated, and in double quotes where a name has a comma of its own."""
+"""Several names in one string: comma separated, and in double quotes where a name has a comma of its own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-_PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
 
 
 def split_list(text: str) -> list[str]:
@@ -15,12 +15,12 @@ def split_list(text: str) -> list[str]:
         >>> split_list('neg, "so, so", pos')
         ['neg', 'so, so', 'pos']
     """
-    parts, at, more = [], 0, ","
-    while more and (found := _PART.match(text, at)):
-        quoted, plain, more = found.groups()
-        parts.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
-        at = found.end()
-    return parts
+    names, position, comma = [], 0, ","
+    while comma and (match := _NAME.match(text, position)):
+        quoted, plain, comma = match.groups()
+        names.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
+        position = match.end()
+    return names
 
 
 def join_list(names: Iterable[str]) -> str:

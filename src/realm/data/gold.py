@@ -16,31 +16,30 @@ def read_gold(annotations: Annotations, path: Path) -> Annotations:
 
     Labels are names (or, for items with their own options, the option's text). An unknown item or label is an error.
     """
-    table = _read(path)
-    if missing := [name for name in ("item", "gold") if name not in table]:
-        raise RealmError(f"--gold-items: {path} has no column {missing[0]!r}; there are: {', '.join(table)}.")
-    has_task = "task" in table
+    columns = _read(path)
+    if missing := [name for name in ("item", "gold") if name not in columns]:
+        raise RealmError(f"`gold_items`: {path} has no column {missing[0]!r}; there are: {', '.join(columns)}.")
+    has_task = "task" in columns
     if not has_task and len(annotations.tasks) > 1:
-        raise RealmError(f"--gold-items: {path} needs a column 'task', since the table has several tasks.")
+        raise RealmError(f"`gold_items`: {path} needs a column 'task', since the table has several tasks.")
     names = [task.name for task in annotations.tasks]
-    place = {
+    items = annotations.items
+    index_of = {
         (item, names[task]): index
-        for index, (item, task) in enumerate(
-            zip(annotations.item_ids.to_pylist(), annotations.item_tasks.tolist(), strict=True)
-        )
+        for index, (item, task) in enumerate(zip(items.ids.to_pylist(), items.item_tasks.tolist(), strict=True))
     }
     gold = np.full(annotations.n_items, UNKNOWN, dtype=np.int32)
-    tasks = table["task"] if has_task else [names[0]] * len(table["item"])
-    for number, (item, task, label) in enumerate(zip(table["item"], tasks, table["gold"], strict=True), 1):
+    tasks = columns["task"] if has_task else [names[0]] * len(columns["item"])
+    for number, (item, task, label) in enumerate(zip(columns["item"], tasks, columns["gold"], strict=True), 1):
         if label == "":
             continue
-        index = place.get((item, task))
+        index = index_of.get((item, task))
         if index is None:
-            raise RealmError(f"--gold-items: {path}, row {number}: no item {item!r} in task {task!r}.")
-        options = annotations.options_of(index)
+            raise RealmError(f"`gold_items`: {path}, row {number}: no item {item!r} in task {task!r}.")
+        options = items.options_of(index)
         if label not in options:
             raise RealmError(
-                f"--gold-items: {path}, row {number}: {label!r} is not one of the item's labels ({', '.join(options)})."
+                f"`gold_items`: {path}, row {number}: {label!r} is not one of the item's labels ({', '.join(options)})."
             )
         gold[index] = options.index(label)
     return replace(annotations, gold=gold)
@@ -52,7 +51,7 @@ def _read(path: Path) -> dict[str, list[str]]:
     try:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, sep="\t" if path.suffix == ".tsv" else ",")
     except FileNotFoundError:
-        raise RealmError(f"--gold-items: no such file: {path}") from None
+        raise RealmError(f"`gold_items`: no such file: {path}") from None
     except (ValueError, UnicodeDecodeError) as error:
-        raise RealmError(f"--gold-items: {path} is not readable as a table: {error}") from None
+        raise RealmError(f"`gold_items`: {path} is not readable as a table: {error}") from None
     return {str(name): [str(value) for value in frame[name]] for name in frame.columns}

@@ -1,4 +1,4 @@
-"""What was dropped on the way in, and why: nothing leaves a table silently."""
+"""What was dropped while reading, and why: nothing leaves a table silently."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 ROWS_KEPT = 20
+"""Rows listed under a reason: enough to look at, where millions may have been dropped."""
 
 
 @dataclass
@@ -14,7 +15,7 @@ class Ledger:
 
     `format` is what the source was read as, where it was a file.
 
-    Row numbers count as a person counts in the source: the first record is row 1 (a header is not a record).
+    Row numbers are those of the source: the first record is row 1 (a header is not a record).
 
     Example:
         >>> ledger = Ledger()
@@ -29,21 +30,21 @@ class Ledger:
     format: str | None = None
 
     def add(self, reason: str, rows: Iterable[int], count: int | None = None) -> None:
-        """Record rows under a reason; `count` where more rows were met than are listed."""
+        """Record rows under a reason; `count` where there are more rows than are listed."""
         rows = [int(row) for row in rows]
         total = len(rows) if count is None else count
         if not total:
             return
         self.counts[reason] = self.counts.get(reason, 0) + total
-        kept = self.rows.setdefault(reason, [])
-        kept.extend(rows[: ROWS_KEPT - len(kept)])
+        listed = self.rows.setdefault(reason, [])
+        listed.extend(rows[: ROWS_KEPT - len(listed)])
 
     def warn(self, message: str) -> None:
         if message not in self.warnings:
             self.warnings.append(message)
 
     def merged(self, other: Ledger) -> Ledger:
-        """A new ledger with what both say."""
+        """A new ledger with the counts, rows and warnings of both."""
         both = Ledger(
             dict(self.counts),
             {k: list(v) for k, v in self.rows.items()},

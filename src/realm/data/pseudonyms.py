@@ -1,4 +1,4 @@
-"""Annotators without their names: keyed hashes (HMAC), the same for the same person under the same key."""
+"""Annotators without their names: keyed hashes (HMAC), the same for the same annotator under the same key."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from realm.data.annotations import Annotations
 from realm.errors import RealmError
 
 SHORTEST_KEY = 16
+"""Bytes of a key: 128 bits, which cannot be found by trying."""
 LENGTH = 12
+"""Hexadecimal digits of a pseudonym: 48 bits, so that a thousand annotators collide once in 500 million tables."""
+DIGITS = 64
+"""Of a SHA-256 hash."""
 
 
 def pseudonymise(annotations: Annotations, key: bytes) -> Annotations:
     """The same table with every annotator's name replaced by a keyed hash of it."""
-    for length in range(LENGTH, 65):
+    for length in range(LENGTH, DIGITS + 1):
         names = tuple(_hash(name, key)[:length] for name in annotations.annotators)
         if len(set(names)) == len(names):
             break
@@ -44,9 +48,9 @@ def read_key(path: Path | None) -> bytes:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(key + b"\n")
     except OSError as error:
-        raise RealmError(f"--key-file {path}: {error.strerror or error}.") from None
+        raise RealmError(f"`key_file={path}`: {error.strerror or error}.") from None
     if len(key) < SHORTEST_KEY:
         raise RealmError(
-            f"--key-file {path}: a key of {SHORTEST_KEY} bytes or more is needed; this one has {len(key)}."
+            f"`key_file={path}`: a key of {SHORTEST_KEY} bytes or more is needed; this one has {len(key)}."
         )
     return key

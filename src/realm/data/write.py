@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +13,14 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from realm.data.annotations import UNKNOWN, Annotations
-from realm.data.choices import FORMS, LabelForm, read_labels
 from realm.data.comma_lists import join_list
-from realm.data.inventory import in_order
+from realm.data.items import Items
+from realm.data.label_sets import sorted_labels
+from realm.data.options import LABEL_FORMS, LabelForm, read_labels
 from realm.errors import RealmError
+from realm.files import write_atomically
 
 Index = npt.NDArray[np.int64]
-SUFFIXES = (".csv", ".parquet")
 
 
 def write_table(annotations: Annotations, path: str | Path) -> None:
@@ -32,25 +31,19 @@ def write_table(annotations: Annotations, path: str | Path) -> None:
     path = Path(path)
     writers: dict[str, Callable[[pa.Table, Path], None]] = {".csv": _write_csv, ".parquet": _write_parquet}
     if path.suffix.lower() not in writers:
-        raise RealmError(f"--output {path}: must end in {' or '.join(SUFFIXES)}.")
-    table = to_arrow(annotations)
-    beside = path.with_name(f".{path.name}.partial")
+        raise RealmError(f"{path}: the name of the file must end in {' or '.join(writers)}.")
+    table, write = to_arrow(annotations), writers[path.suffix.lower()]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        writers[path.suffix.lower()](table, beside)
-        os.replace(beside, path)
+        write_atomically(path, lambda partial: write(table, partial))
     except OSError as error:
-        raise RealmError(f"--output {path}: cannot be written ({error.strerror or error}).") from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
+        raise RealmError(f"{path}: cannot be written ({error.strerror or error}).") from None
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:
     if "options" in table.column_names:
         lists = [None if o is None else json.dumps(o, ensure_ascii=False) for o in table.column("options").to_pylist()]
-        place = table.column_names.index("options")
-        table = table.set_column(place, "options", pa.array(lists, pa.large_string()))
+        position = table.column_names.index("options")
+        table = table.set_column(position, "options", pa.array(lists, pa.large_string()))
     with path.open("wb") as file:
         pa_csv.write_csv(table, file)
 
@@ -62,27 +55,31 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
 
 def to_arrow(annotations: Annotations) -> pa.Table:
     """One row per annotation, and one with neither annotator nor label for an item without any; canonical columns."""
-    bare = np.flatnonzero(annotations.annotations_per_item == 0)
-    item = np.concatenate([annotations.item.astype(np.int64), bare])
+    items = annotations.items
+    unlabelled = np.flatnonzero(annotations.annotations_per_item == 0)
+    item = np.concatenate([annotations.item.astype(np.int64), unlabelled])
     order = np.argsort(item, kind="stable")
-    nobody = np.full(len(bare), UNKNOWN, dtype=np.int64)
     item = item[order]
+    nobody = np.full(len(unlabelled), UNKNOWN, dtype=np.int64)
     label = np.concatenate([annotations.label.astype(np.int64), nobody])[order]
-    person = np.concatenate([annotations.annotator.astype(np.int64), nobody])[order]
+    annotator = np.concatenate([annotations.annotator.astype(np.int64), nobody])[order]
     rows = pa.array(item)
-    columns = {"item": annotations.item_ids.take(rows)}
-    columns["task"] = _named([task.name for task in annotations.tasks], annotations.item_tasks[item].astype(np.int64))
-    columns["text"] = annotations.texts.take(rows)
-    if annotations.contexts is not None:
-        columns["context"] = annotations.contexts.take(rows)
-    if annotations.options is not None:
-        columns["options"] = annotations.options.take(rows)
-    columns["annotator"] = _named(list(annotations.annotators), person)
+    columns = {"item": items.ids.take(rows)}
+    columns["task"] = _named([task.name for task in items.tasks], items.item_tasks[item].astype(np.int64))
+    columns["text"] = items.texts.take(rows)
+    if items.contexts is not None:
+        columns["context"] = items.contexts.take(rows)
+    if items.options is not None:
+        columns["options"] = items.options.take(rows)
+    columns["annotator"] = _named(list(annotations.annotators), annotator)
     gold = None if annotations.gold is None else annotations.gold[item].astype(np.int64)
-    form = _form(annotations, item, label, gold)
-    columns["label"] = _labels(annotations, item, label, form)
+    form = _form(items, item, label, gold)
+    columns["label"] = _labels(items, item, label, form)
+    if annotations.weight is not None:
+        weight = np.concatenate([annotations.weight, np.full(len(unlabelled), np.nan)])[order]
+        columns["weight"] = pa.array(weight, mask=annotator == UNKNOWN)
     if gold is not None:
-        columns["gold"] = _labels(annotations, item, gold, form)
+        columns["gold"] = _labels(items, item, gold, form)
     return pa.table(columns)
 
 
@@ -90,58 +87,54 @@ def _named(names: list[str], codes: Index) -> pa.LargeStringArray:
     return pa.array(names, pa.large_string()).take(pa.array(codes, mask=codes == UNKNOWN))
 
 
-def _labels(annotations: Annotations, item: Index, label: Index, form: LabelForm) -> pa.LargeStringArray:
-    """Labels by name; those that point at an item's own options in the given form. Shape (rows,)."""
-    inventories = [task.labels or () for task in annotations.tasks]
-    names = pa.array([name for inventory in inventories for name in inventory], pa.large_string())
-    starts = np.concatenate([[0], np.cumsum([len(inventory) for inventory in inventories])])[:-1].astype(np.int64)
-    at = starts[annotations.item_tasks[item]] + label
-    if annotations.options is not None:
-        own = annotations.options.is_valid().to_numpy(zero_copy_only=False)[item]
-        counts = annotations.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+def _labels(items: Items, item: Index, label: Index, form: LabelForm) -> pa.LargeStringArray:
+    """Labels by name; those that point at an item's own options in this form. Shape (rows,)."""
+    label_sets = [task.labels or () for task in items.tasks]
+    names = pa.array([name for label_set in label_sets for name in label_set], pa.large_string())
+    starts = np.concatenate([[0], np.cumsum([len(label_set) for label_set in label_sets])])[:-1].astype(np.int64)
+    position = starts[items.item_tasks[item]] + label
+    if items.options is not None:
+        own = items.options.is_valid().to_numpy(zero_copy_only=False)[item]
+        counts = items.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         if form == "text":
-            values, first = annotations.options.flatten(), (np.cumsum(counts) - counts)[item]
+            values, first = items.options.flatten(), (np.cumsum(counts) - counts)[item]
         else:
-            places = range(int(counts.max(initial=0)))
-            values = pa.array([chr(ord("A") + k) if form == "letter" else str(k) for k in places], pa.large_string())
+            numbers = range(int(counts.max(initial=0)))
+            values = pa.array([chr(ord("A") + k) if form == "letter" else str(k) for k in numbers], pa.large_string())
             first = np.zeros(len(item), dtype=np.int64)
-        at = np.where(own, len(names) + first + label, at)
+        position = np.where(own, len(names) + first + label, position)
         names = pa.concat_arrays([names, values.cast(pa.large_string())])
-    return names.take(pa.array(at, mask=label == UNKNOWN))
+    return names.take(pa.array(position, mask=label == UNKNOWN))
 
 
-def _form(annotations: Annotations, item: Index, label: Index, gold: Index | None) -> LabelForm:
-    """The form in which labels of multiple choice are read back right: text where it can be."""
-    if annotations.options is None:
+def _form(items: Items, item: Index, label: Index, gold: Index | None) -> LabelForm:
+    """The form in which labels that point at an item's own options are read back right: text where it can be."""
+    if items.options is None:
         return "text"
-    options = annotations.options.take(pa.array(item))
-    own = options.is_valid().to_numpy(zero_copy_only=False)
-    for form in reversed(FORMS):
-        if all(
-            _reads_back(annotations, item, codes, own, options, form) for codes in (label, gold) if codes is not None
-        ):
+    for form in reversed(LABEL_FORMS):
+        if all(_reads_back(items, item, codes, form) for codes in (label, gold) if codes is not None):
             return form
     raise RealmError("the labels cannot be written so that they are read back without doubt: the options are numbers.")
 
 
-def _reads_back(
-    annotations: Annotations, item: Index, codes: Index, own: npt.NDArray[np.bool_], options: pa.Array, form: LabelForm
-) -> bool:
-    given = own & (codes != UNKNOWN)
-    column = _labels(annotations, item, codes, form)
+def _reads_back(items: Items, item: Index, codes: Index, form: LabelForm) -> bool:
+    assert items.options is not None
+    options = items.options.take(pa.array(item))
+    mask = options.is_valid().to_numpy(zero_copy_only=False) & (codes != UNKNOWN)
+    column = _labels(items, item, codes, form)
     try:
-        read = read_labels(column, given, options, item, form="auto", role="label", source="the table")
+        labels = read_labels(column, mask, options, item, label_form="auto", role="label", source="the table")
     except RealmError:
         return False
-    return bool((read[given] == codes[given]).all())
+    return bool((labels[mask] == codes[mask]).all())
 
 
-def inventory_hint(annotations: Annotations) -> str | None:
-    """The --labels that must be given when the table is read back, where they do not follow from the labels met."""
+def labels_hint(annotations: Annotations) -> str | None:
+    """The `labels` that must be given when the table is read back, where they do not follow from its annotations."""
     task_of = annotations.item_tasks[annotations.item]
     for index, task in enumerate(annotations.tasks):
         if task.labels is not None:
-            met = np.unique(annotations.label[task_of == index])
-            if in_order([task.labels[label] for label in met]) != task.labels:
+            used = np.unique(annotations.label[task_of == index])
+            if sorted_labels([task.labels[label] for label in used]) != task.labels:
                 return join_list(task.labels)
     return None

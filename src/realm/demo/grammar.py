@@ -13,7 +13,7 @@ import pyarrow as pa
 import yaml
 
 from realm.data.annotations import Annotations
-from realm.data.build import build
+from realm.data.build import build_test
 from realm.errors import RealmError
 
 SLOT = re.compile(r"\{(\w+)\}")
@@ -96,7 +96,7 @@ def messages(n: int, seed: int = 0) -> Annotations:
         else:
             raise RealmError(f"the grammar cannot write {n:,} distinct messages.")
     table = pa.table({"text": list(seen), "gold": list(seen.values())})
-    return build(table, need="gold", labels=grammar.labels, source="the demo's messages")
+    return build_test(table, labels=grammar.labels, source="the demo's messages")
 
 
 def _pick(choices: tuple[str, ...] | list[str], generator: np.random.Generator) -> str:

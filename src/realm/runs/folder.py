@@ -22,12 +22,9 @@ it, and nothing holds a time of day.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from realm import __version__
 from realm.data import Annotations
@@ -111,14 +108,7 @@ def check_format(folder: Path, config: dict[str, Any]) -> None:
 
 def fingerprint(annotations: Annotations, gold: bool = False) -> str:
     """A hash of items, annotators and annotations, and with `gold` of the gold labels."""
-    digest = hashlib.blake2b(annotations.items.fingerprint().encode(), digest_size=16)
-    if gold and annotations.gold is not None:
-        digest.update(np.ascontiguousarray(annotations.gold).tobytes())
-    for array in (annotations.item, annotations.annotator, annotations.label, annotations.weight):
-        if array is not None:
-            digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update(repr(annotations.annotators).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    return annotations.fingerprint(gold)
 
 
 def probabilities_in_words(folds: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from realm.data import Annotations
 from realm.data.readers.argilla import NESTED
-from realm.data.readers.collect import NO_ANNOTATIONS, SEVERAL_DROPPED
+from realm.data.readers.long_table import NO_ANNOTATIONS, SEVERAL_DROPPED
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -27,7 +27,7 @@ def test_only_submitted_responses_count() -> None:
 
 
 def test_metadata_beside_the_text_is_asked_about() -> None:
-    with pytest.raises(RealmError, match="--text: review, source"):
+    with pytest.raises(RealmError, match="`text`: review, source"):
         Annotations.read(EXPORTS / "argilla_flat.jsonl")
 
 

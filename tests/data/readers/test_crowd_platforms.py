@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from realm.data import Annotations
+from realm.data import Annotations, Items
 from realm.data.readers import mturk, toloka
-from realm.data.readers.collect import NO_ANSWER
+from realm.data.readers.long_table import NO_ANSWER
 from realm.errors import RealmError
 
 MTURK_HEADER = """
@@ -53,7 +53,7 @@ BATCH = [
 def test_mturk(tmp_path: Path) -> None:
     header = [*MTURK, "Input.review", "Input.url", "Answer.sentiment.label", "Approve", "Reject"]
     path = write(tmp_path / "batch.csv", header, BATCH)
-    with pytest.raises(RealmError, match=r"--text: Input\.review, Input\.url"):
+    with pytest.raises(RealmError, match=r"`text`: Input\.review, Input\.url"):
         Annotations.read(path)
     table = Annotations.read(path, text="review")
     assert table.ledger.counts == {mturk.REJECTED: 1, NO_ANSWER: 1}
@@ -62,7 +62,7 @@ def test_mturk(tmp_path: Path) -> None:
     kept = Annotations.read(path, text="Input.review", rejected="keep")
     assert kept.ledger.counts == {NO_ANSWER: 1}
     assert kept.annotators == ("W1", "W2")
-    assert Annotations.read(path, text="review", need="items").n_items == 2
+    assert len(Items.read(path, text="review")) == 2
 
 
 def test_mturk_with_several_answers_needs_label(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_mturk_with_several_answers_needs_label(tmp_path: Path) -> None:
         for k in range(2)
     ]
     path = write(tmp_path / "batch.csv", header, rows)
-    with pytest.raises(RealmError, match=r"--label: Answer\.mood, Answer\.topic"):
+    with pytest.raises(RealmError, match=r"`label`: Answer\.mood, Answer\.topic"):
         Annotations.read(path)
     assert Annotations.read(path, label="mood").n_annotations == 2
     with pytest.raises(RealmError, match=r"no row is left \(2 x annotation without an answer\)"):
@@ -121,6 +121,6 @@ def test_toloka(tmp_path: Path) -> None:
 def test_toloka_with_several_outputs(tmp_path: Path) -> None:
     rows = [{"INPUT:a": "x", "OUTPUT:p": str(k), "OUTPUT:q": "z", "ASSIGNMENT:worker_id": "w"} for k in range(2)]
     path = write(tmp_path / "t.tsv", ["INPUT:a", "OUTPUT:p", "OUTPUT:q", "ASSIGNMENT:worker_id"], rows, "\t")
-    with pytest.raises(RealmError, match="--label: OUTPUT:p, OUTPUT:q"):
+    with pytest.raises(RealmError, match="`label`: OUTPUT:p, OUTPUT:q"):
         Annotations.read(path)
     assert Annotations.read(path, label="p").tasks[0].labels == ("0", "1")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from realm.data import Annotations
-from realm.data.readers.collect import SEVERAL_FIRST
+from realm.data import Annotations, Items
 from realm.data.readers.doccano import UNLABELLED
+from realm.data.readers.long_table import SEVERAL_FIRST
 from realm.errors import RealmError
 
 
@@ -64,7 +64,7 @@ def test_the_collaborative_export_is_refused(tmp_path: Path, name: str) -> None:
     for path in (tmp_path / name, pack(tmp_path / "export.zip", {name: text})):
         with pytest.raises(RealmError, match=r"does not say who gave which label.*one file per annotator"):
             Annotations.read(path)
-    assert Annotations.read(tmp_path / name, need="items").n_items == 3
+    assert len(Items.read(tmp_path / name)) == 3
 
 
 def test_the_old_form_names_users_by_number(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_zip_without_files(tmp_path: Path) -> None:
 def test_lists_of_labels_beside_an_annotator_are_a_plain_table(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text(lines([example(1, "a", "pos", worker="ada"), example(1, "a", "neg", worker="bob")]))
-    with pytest.raises(RealmError, match=r"there is no column 'annotator'.*worker.*--annotator"):
+    with pytest.raises(RealmError, match=r"there is no column 'annotator'.*worker.*`annotator`"):
         Annotations.read(path)
     table = Annotations.read(path, annotator="worker")
     assert (table.annotators, table.ledger.format) == (("ada", "bob"), "table")
@@ -103,19 +103,19 @@ def test_a_named_annotator_is_a_column_whatever_it_is_called(tmp_path: Path) -> 
     path.write_text(lines([example(1, "a", "pos", who="ada"), example(1, "a", "neg", who="bob")]))
     assert Annotations.read(path).annotators == ("labels",)
     assert Annotations.read(path, annotator="who").annotators == ("ada", "bob")
-    with pytest.raises(RealmError, match=r"--annotator who: not for this format.*--format table"):
+    with pytest.raises(RealmError, match=r'`annotator="who"`: not for this format.*`format="table"`'):
         Annotations.read(path, annotator="who", format="doccano")
 
 
 @pytest.mark.parametrize("role", ["text", "label"])
 def test_flags_that_name_nothing(tmp_path: Path, role: str) -> None:
     path = pack(tmp_path / "export.zip", {"ada.jsonl": lines(ADA), "bob.jsonl": lines(BOB)})
-    with pytest.raises(RealmError, match=rf"--{role} nosuch: there is no such field. There are: .*text"):
+    with pytest.raises(RealmError, match=rf'`{role}="nosuch"`: there is no such field. There are: .*text'):
         Annotations.read(path, **{role: "nosuch"})
 
 
 def test_an_old_export_has_its_label_in_one_place(tmp_path: Path) -> None:
     old = {"id": 1, "text": "a", "annotations": [{"label": 1, "user": 1}, {"label": 2, "user": 2}]}
     (tmp_path / "old.jsonl").write_text(lines([old]))
-    with pytest.raises(RealmError, match="--label meta: not for this format"):
+    with pytest.raises(RealmError, match='`label="meta"`: not for this format'):
         Annotations.read(tmp_path / "old.jsonl", label="meta")

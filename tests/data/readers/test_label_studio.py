@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from realm.data import Annotations
+from realm.data import Annotations, Items
 from realm.data.build import CONTRADICTED, NO_ANNOTATION
 from realm.data.label_studio_export import label_studio_tasks
-from realm.data.readers.collect import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED, SEVERAL_FIRST
 from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
+from realm.data.readers.long_table import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED, SEVERAL_FIRST
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -53,7 +53,7 @@ def test_the_latest_annotation_counts_though_it_is_listed_first() -> None:
 
 
 def test_several_choices_are_refused_with_a_count_unless_told() -> None:
-    with pytest.raises(RealmError, match=r"row 3: 1 annotations have several answers.*--multi first.*--multi drop"):
+    with pytest.raises(RealmError, match=r'row 3: 1 annotations have several answers.*`multi="first"`.*`multi="drop"`'):
         Annotations.read(EXPORTS / "label_studio.json")
     table = Annotations.read(EXPORTS / "label_studio.json", multi="first")
     assert table.ledger.counts[SEVERAL_FIRST] == 1
@@ -94,14 +94,14 @@ def test_several_questions_and_several_fields_are_asked_for(tmp_path: Path) -> N
     other = [choice("mood", "bad"), choice("topic", "food")]
     tasks = [task(1, {"a": both, "b": other}, title="x", body="y"), task(2, {"a": other}, title="z", body="w")]
     path = write(tmp_path / "export.json", tasks)
-    with pytest.raises(RealmError, match="--label: mood, topic"):
+    with pytest.raises(RealmError, match="`label`: mood, topic"):
         Annotations.read(path, text="title")
-    with pytest.raises(RealmError, match="--text: title, body"):
+    with pytest.raises(RealmError, match="`text`: title, body"):
         Annotations.read(path, label="mood")
     table = Annotations.read(path, text="body", label="topic")
     assert table.tasks[0].labels == ("film", "food")
     assert table.texts.to_pylist() == ["y", "w"]
-    with pytest.raises(RealmError, match="--gold nope: there is no such field"):
+    with pytest.raises(RealmError, match='`gold="nope"`: there is no such field'):
         Annotations.read(path, text="body", label="topic", gold="nope")
 
 
@@ -114,7 +114,7 @@ def test_legacy_completions_and_skipped(tmp_path: Path) -> None:
 
 
 def test_items_alone_keep_tasks_without_annotations() -> None:
-    assert Annotations.read(EXPORTS / "label_studio.json", need="items").n_items == 5
+    assert len(Items.read(EXPORTS / "label_studio.json")) == 5
 
 
 def test_a_record_of_another_shape_names_its_row(tmp_path: Path) -> None:
@@ -177,5 +177,5 @@ def test_ground_truth_of_a_task_that_nobody_else_labelled_is_kept(tmp_path: Path
 
 
 def test_a_flag_that_names_nothing_in_json_min() -> None:
-    with pytest.raises(RealmError, match=r"--annotator nosuch: there is no such field. There are: .*annotator"):
+    with pytest.raises(RealmError, match=r'`annotator="nosuch"`: there is no such field. There are: .*annotator'):
         Annotations.read(EXPORTS / "label_studio_min.json", annotator="nosuch", multi="drop")

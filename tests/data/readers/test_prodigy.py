@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from realm.data import Annotations
-from realm.data.readers.collect import NO_ANSWER
+from realm.data import Annotations, Items
+from realm.data.readers.long_table import NO_ANSWER
 from realm.data.readers.prodigy import IGNORED, NEITHER, NOT_THIS, REJECTED
 from realm.errors import RealmError
 
@@ -119,10 +119,12 @@ def test_the_same_options_in_another_order_are_one_question(tmp_path: Path) -> N
 
 def test_flags_that_name_nothing(tmp_path: Path) -> None:
     records = [chosen("a", "POS"), chosen("b", "NEG")]
-    with pytest.raises(RealmError, match=r"--annotator nosuch: there is no such field. There are: .*_annotator_id"):
+    with pytest.raises(RealmError, match=r'`annotator="nosuch"`: there is no such field. There are: .*_annotator_id'):
         read(tmp_path, records, annotator="nosuch")
-    with pytest.raises(RealmError, match=r"--label nosuch: not for this format: the label is in accept or label"):
+    with pytest.raises(RealmError, match=r'`label="nosuch"`: not for this format: the label is in accept or label'):
         read(tmp_path, records, label="nosuch")
     assert read(tmp_path, records, annotator="_annotator_id").n_annotations == 2
     assert read(tmp_path, records, annotator="source").annotators == ("web",)
-    assert read(tmp_path, records, need="items", annotator="nosuch", label="nosuch", gold="nosuch").n_items == 2
+    read(tmp_path, records)
+    flags = {"annotator": "nosuch", "label": "nosuch", "gold": "nosuch"}
+    assert len(Items.read(tmp_path / "reviews.jsonl", **flags)) == 2

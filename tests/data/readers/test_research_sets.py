@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from realm.data import Annotations
-from realm.data.readers.collect import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED
+from realm.data import Annotations, Items
 from realm.data.readers.detox import NO_COMMENT
 from realm.data.readers.go_emotions import UNCLEAR
+from realm.data.readers.long_table import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED
 from realm.errors import RealmError
 
 
@@ -76,7 +76,7 @@ def test_go_emotions(tmp_path: Path) -> None:
     assert table.item_ids.to_pylist() == ["e1", "e3"]
     assert Annotations.read(path, multi="first").n_annotations == 3
     assert Annotations.read(path, multi="first", label="joy,neutral").tasks[0].labels == ("joy", "neutral")
-    assert Annotations.read(path, need="items").n_items == 3
+    assert len(Items.read(path)) == 3
     with pytest.raises(RealmError, match="column 'anger' must hold 0 or 1, not '2'"):
         Annotations.read(write(path, GO_EMOTIONS.replace("False,0,1,0", "False,2,1,0")))
 
@@ -140,7 +140,7 @@ def test_detox(tmp_path: Path, named: str) -> None:
     assert table.ledger.rows == {NO_COMMENT: [4], NO_ANSWER: [5]}
     assert table.tasks[0].labels == ("0", "1")
     assert Annotations.read(tmp_path / named, label="toxicity_score").tasks[0].labels == ("-1", "0")
-    assert Annotations.read(tmp_path / named, need="items").n_items == 2
+    assert len(Items.read(tmp_path / named)) == 2
 
 
 def test_detox_without_its_other_half(tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_detox_without_its_other_half(tmp_path: Path) -> None:
 def test_lewidi_flags_that_name_nothing(tmp_path: Path) -> None:
     item = {"text": "a", "annotators": "A1,A2", "annotations": "0,1"}
     path = write(tmp_path / "lewidi.json", {"1": item})
-    with pytest.raises(RealmError, match=r"--text nosuch: there is no such field. There are: .*text"):
+    with pytest.raises(RealmError, match=r'`text="nosuch"`: there is no such field. There are: .*text'):
         Annotations.read(path, text="nosuch")
-    with pytest.raises(RealmError, match="--label nosuch: not for this format"):
+    with pytest.raises(RealmError, match='`label="nosuch"`: not for this format'):
         Annotations.read(path, label="nosuch")
 
 
@@ -168,5 +168,5 @@ def test_detox_reads_gold_that_is_named_and_refuses_what_it_cannot_use(tmp_path:
     table = Annotations.read(path, gold="true")
     assert table.gold is not None and table.gold.tolist() == [0, 1]
     assert Annotations.read(path).gold is None
-    with pytest.raises(RealmError, match="--context comment: not for this format"):
+    with pytest.raises(RealmError, match='`context="comment"`: not for this format'):
         Annotations.read(path, context="comment")

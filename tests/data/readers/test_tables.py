@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from realm.data import Annotations
+from realm.data import Annotations, Items
 from realm.data.build import NO_ANNOTATION
-from realm.data.readers.collect import NO_ANNOTATIONS, SEVERAL_DROPPED
+from realm.data.readers.long_table import NO_ANNOTATIONS, SEVERAL_DROPPED
 from realm.errors import RealmError
 
 ROWS = pd.DataFrame(
@@ -76,7 +76,7 @@ def test_format_overrides_the_name(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="not readable JSON"):
         Annotations.read(tmp_path / "t.json")
     assert Annotations.read(tmp_path / "t.json", format="csv").n_annotations == 3
-    with pytest.raises(RealmError, match="--format xls: must be one of table, csv"):
+    with pytest.raises(RealmError, match='`format="xls"`: must be one of table, csv'):
         Annotations.read(tmp_path / "t.json", format="xls")
 
 
@@ -93,7 +93,7 @@ def test_wide(tmp_path: Path) -> None:
     ]
     assert table.ledger.counts == {NO_ANNOTATIONS: 1}
     assert table.ledger.rows == {NO_ANNOTATIONS: [3]}
-    with pytest.raises(RealmError, match="--wide dan: there is no such column"):
+    with pytest.raises(RealmError, match="`wide=dan`: there is no such column"):
         Annotations.read(path, wide=["ada", "dan"])
     with pytest.raises(RealmError, match="twice"):
         Annotations.read(path, wide=["ada", "ada"])
@@ -114,9 +114,9 @@ def test_labels_that_are_lists(tmp_path: Path) -> None:
 def test_two_signatures_are_an_error_that_lists_them(tmp_path: Path) -> None:
     record = {"id": 1, "data": {"text": "x"}, "annotations": [], "_input_hash": 1, "text": "x"}
     (tmp_path / "t.jsonl").write_text(json.dumps(record))
-    with pytest.raises(RealmError, match=r"more than one tool: label-studio, prodigy.*--format"):
+    with pytest.raises(RealmError, match=r"more than one tool: label-studio, prodigy.*`format`"):
         Annotations.read(tmp_path / "t.jsonl")
-    assert Annotations.read(tmp_path / "t.jsonl", format="label-studio", need="items").n_items == 1
+    assert len(Items.read(tmp_path / "t.jsonl", format="label-studio")) == 1
 
 
 def test_columns_that_are_not_mapped_are_not_carried_along(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_column_of_another_width_or_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize("role", ["annotator", "label"])
 def test_wide_has_no_use_for_an_annotator_or_a_label(tmp_path: Path, role: str) -> None:
     (tmp_path / "wide.csv").write_text("text,ada,bob\na,x,y\n")
-    with pytest.raises(RealmError, match=f"--{role} nosuch: not with --wide"):
+    with pytest.raises(RealmError, match=f'`{role}="nosuch"`: not with `wide`'):
         Annotations.read(tmp_path / "wide.csv", wide=["ada", "bob"], **{role: "nosuch"})
 
 
@@ -189,7 +189,7 @@ def test_a_test_table_need_not_have_the_columns_of_annotations(tmp_path: Path, n
     path = tmp_path / name
     frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_json(path, orient="records", lines=True)
     flags = {"text": "review", "annotator": "worker", "label": "sentiment"}
-    assert Annotations.read(path, need="gold", **flags).n_items == 2
-    assert Annotations.read(path, need="items", gold="truth", **flags).n_items == 2
-    with pytest.raises(RealmError, match="--gold truth: there is no such column"):
-        Annotations.read(path, need="gold", gold="truth", **flags)
+    assert Annotations.read_test(path, **flags).n_items == 2
+    assert len(Items.read(path, gold="truth", **flags)) == 2
+    with pytest.raises(RealmError, match='`gold="truth"`: there is no such column'):
+        Annotations.read_test(path, gold="truth", **flags)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.data.readers.collect import Asked, Collector, Long, named_fields, pick, refuse_flag
-from realm.data.readers.files import Opened
-from realm.data.readers.shapes import list_in, object_in, objects_in, value_in
+from realm.data.readers.fields import list_in, named_fields, object_in, objects_in, pick, refuse_column, value_in
+from realm.data.readers.files import SourceFile
+from realm.data.readers.long_table import LongTable, LongTableBuilder
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
 
 RESPONSES, USERS, STATUS = ".responses", ".responses.users", ".responses.status"
@@ -21,23 +22,23 @@ NESTED = (
 OF_RECORD = {"id", "status", "_server_id", "responses", "suggestions", "vectors", "metadata", "fields"}
 
 
-def matches(opened: Opened) -> bool:
-    return bool(_flat_questions(opened.names)) or any(_nested(record) is not None for record in opened.first)
+def matches(file: SourceFile) -> bool:
+    return bool(_flat_questions(file.names)) or any(_nested(record) is not None for record in file.first)
 
 
-def read(opened: Opened, asked: Asked) -> Long:
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read the records; row n is record n."""
-    records, source = opened.records(), opened.source
+    records, source = file.records(), file.source
     names = list(dict.fromkeys(name for record in records for name in record))
-    refuse_flag(asked, "annotator", "<question>.responses.users", source)
-    collector = Collector(asked, source)
+    refuse_column(request, "annotator", "<question>.responses.users", source)
+    builder = LongTableBuilder(request, source)
     if questions := _flat_questions(names):
-        _read_flat(records, questions, names, asked, collector)
+        _read_flat(records, questions, names, request, builder)
     else:
-        if asked.need == "annotations":
-            collector.ledger.warn(NESTED)
-        _read_nested(records, asked, collector)
-    return collector.finish()
+        if request.wants_annotations:
+            builder.ledger.warn(NESTED)
+        _read_nested(records, request, builder)
+    return builder.finish()
 
 
 def _flat_questions(names: Any) -> list[str]:
@@ -48,24 +49,29 @@ def _nested(record: dict[str, Any]) -> dict[str, Any] | None:
     responses = record.get("responses")
     if not isinstance(responses, dict) or not responses:
         return None
-    lists = [given for given in responses.values() if given]
+    lists = [answers for answers in responses.values() if answers]
     fits = all(
-        isinstance(g, list) and all(isinstance(r, dict) and {"value", "user_id"} <= r.keys() for r in g) for g in lists
+        isinstance(answers, list) and all(isinstance(r, dict) and {"value", "user_id"} <= r.keys() for r in answers)
+        for answers in lists
     )
     return responses if fits else None
 
 
 def _read_flat(
-    records: list[dict[str, Any]], questions: list[str], names: list[str], asked: Asked, collector: Collector
+    records: list[dict[str, Any]],
+    questions: list[str],
+    names: list[str],
+    request: ReadRequest,
+    builder: LongTableBuilder,
 ) -> None:
-    source = collector.source
-    question = pick(asked.label, "label", questions, source) if asked.need == "annotations" else questions[0]
+    source = builder.source
+    question = pick(request.label, "label", questions, source) if request.wants_annotations else questions[0]
     own = OF_RECORD | {n for n in names if ".responses" in n or ".suggestion" in n}
     texts = [n for n in names if n not in own and any(isinstance(record.get(n), str) for record in records)]
-    text = pick(asked.text, "text", texts, source, usual=("text",))
-    named = named_fields(asked, names, source)
+    text = pick(request.text, "text", texts, source, usual=("text",))
+    named = named_fields(request, names, source)
     for row, record in enumerate(records, 1):
-        collector.item(row, **_shown(record, record, text, named, row, source))
+        builder.item(row, **_shown(record, record, text, named, row, source))
         values = list_in(record, question + RESPONSES, row, source)
         users = list_in(record, question + USERS, row, source)
         statuses = list_in(record, question + STATUS, row, source) or [None] * len(values)
@@ -76,17 +82,17 @@ def _read_flat(
             )
         for value, user, status in zip(values, users, statuses, strict=True):
             if status == "submitted":
-                collector.annotation(user, _value(value, question, row, source))
+                builder.annotation(user, _value(value, question, row, source))
             else:
-                collector.drop(NOT_SUBMITTED.format(status or "no status"))
+                builder.drop(NOT_SUBMITTED.format(status or "no status"))
 
 
-def _read_nested(records: list[dict[str, Any]], asked: Asked, collector: Collector) -> None:
-    source = collector.source
+def _read_nested(records: list[dict[str, Any]], request: ReadRequest, builder: LongTableBuilder) -> None:
+    source = builder.source
     questions = list(dict.fromkeys(name for record in records for name in _nested(record) or ()))
-    question = pick(asked.label, "label", questions, source) if asked.need == "annotations" else ""
+    question = pick(request.label, "label", questions, source) if request.wants_annotations else ""
     fields = [_fields(record, row, source) for row, record in enumerate(records, 1)]
-    named = named_fields(asked, {name for shown in fields for name in shown}, source)
+    named = named_fields(request, {name for shown in fields for name in shown}, source)
     texts = list(
         dict.fromkeys(
             name
@@ -95,11 +101,11 @@ def _read_nested(records: list[dict[str, Any]], asked: Asked, collector: Collect
             if isinstance(value, str) and name not in OF_RECORD
         )
     )
-    text = pick(asked.text, "text", texts, source, usual=("text",))
+    text = pick(request.text, "text", texts, source, usual=("text",))
     for row, (record, shown) in enumerate(zip(records, fields, strict=True), 1):
-        collector.item(row, **_shown(record, shown, text, named, row, source))
+        builder.item(row, **_shown(record, shown, text, named, row, source))
         for response in objects_in(object_in(record, "responses", row, source), question, row, source):
-            collector.annotation(response.get("user_id"), _value(response.get("value"), question, row, source))
+            builder.annotation(response.get("user_id"), _value(response.get("value"), question, row, source))
 
 
 def _fields(record: dict[str, Any], row: int, source: str) -> dict[str, Any]:

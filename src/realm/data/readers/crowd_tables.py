@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from realm.data.columns import Mask, as_text, in_one, take_column
 from realm.data.ledger import Ledger
-from realm.data.readers.collect import Asked, Long
+from realm.data.readers.fields import ITEM_ROLES
+from realm.data.readers.long_table import LongTable
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
-
-ROLES = ("item", "task", "gold", "options", "context")
 
 
 def with_prefix(table: pa.Table, prefix: str) -> list[str]:
@@ -23,7 +23,7 @@ def with_prefix(table: pa.Table, prefix: str) -> list[str]:
 def column(table: pa.Table, name: str, role: str, source: str) -> pa.Array:
     if name not in table.column_names:
         raise RealmError(
-            f"{source}: --{role} {name}: there is no such column. There are: {', '.join(table.column_names)}."
+            f'{source}: `{role}="{name}"`: there is no such column. There are: {", ".join(table.column_names)}.'
         )
     return in_one(take_column(table, name, source))
 
@@ -42,13 +42,16 @@ def status_dropped(table: pa.Table, name: str, reasons: Mapping[str, str], ledge
 
 
 def long_table(
-    table: pa.Table, names: Mapping[str, str | None], asked: Asked, dropped: Mask, ledger: Ledger, source: str
-) -> Long:
+    table: pa.Table, names: Mapping[str, str | None], request: ReadRequest, dropped: Mask, ledger: Ledger, source: str
+) -> LongTable:
     """The columns of each role, without the dropped rows."""
-    roles = {**names, **{role: getattr(asked, role) for role in ROLES if getattr(asked, role)}}
-    made = {role: column(table, name, role, source) for role, name in roles.items() if name is not None}
-    kept = np.flatnonzero(~dropped)
-    if not len(kept):
-        told = "; ".join(f"{count:,} x {reason}" for reason, count in ledger.counts.items())
-        raise RealmError(f"{source}: no row is left ({told}).")
-    return Long(pa.table(made).take(pa.array(kept)), kept + 1, ledger)
+    columns = {
+        role: column(table, name, role, source)
+        for role, name in {**names, **request.columns(ITEM_ROLES)}.items()
+        if name is not None
+    }
+    rows = np.flatnonzero(~dropped)
+    if not len(rows):
+        reasons = "; ".join(f"{count:,} x {reason}" for reason, count in ledger.counts.items())
+        raise RealmError(f"{source}: no row is left ({reasons}).")
+    return LongTable(pa.table(columns).take(pa.array(rows)), rows + 1, ledger)

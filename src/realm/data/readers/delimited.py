@@ -14,6 +14,7 @@ import pyarrow.csv as pa_csv
 from realm.errors import RealmError
 
 BLOCK = 1 << 23
+"""Bytes parsed at a time: 8 MB keeps all of Arrow's threads busy, and a longer row is read with a larger block."""
 QUOTE, NEWLINE, RETURN = 0x22, 0x0A, 0x0D
 Bytes = npt.NDArray[np.uint8]
 
@@ -122,7 +123,7 @@ def _parse(
 def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> bool:
     """Whether there are quotes; ones that would make rows run together are refused.
 
-    Well-formed quoting is told by counting alone.
+    Well-formed quoting is recognised by counting alone.
     """
     count = _count_quotes(np.frombuffer(data, dtype=np.uint8), ord(delimiter))
     if count is not None:

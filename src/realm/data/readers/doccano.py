@@ -11,15 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from realm.data.readers.collect import Asked, Collector, Long, check_fields, named_fields, refuse_flag
-from realm.data.readers.files import SUFFIXES, Opened
-from realm.data.readers.shapes import objects_in, value_in
+from realm.data.readers.fields import check_fields, named_fields, objects_in, refuse_column, value_in
+from realm.data.readers.files import SUFFIXES, SourceFile
+from realm.data.readers.long_table import LongTable, LongTableBuilder
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
 
 UNLABELLED = "example not labelled by this annotator"
 OLD_KEYS = {"label", "user"}
-PEOPLE = {"annotator", "annotator_id", "worker", "worker_id", "rater", "rater_id", "user", "user_id", "coder"}
-PEOPLE |= {"labeller", "labeler", "annotators"}
+ANNOTATOR_FIELDS = {"annotator", "annotator_id", "worker", "worker_id", "rater", "rater_id", "user", "user_id", "coder"}
+ANNOTATOR_FIELDS |= {"labeller", "labeler", "annotators"}
 COLLABORATIVE = (
     "{}: this is doccano's export of a project with shared annotations (all.jsonl): it does not say who gave which "
     "label. Turn off 'Share annotations across all users' in the project's settings and export again: the zip then "
@@ -27,16 +28,16 @@ COLLABORATIVE = (
 )
 
 
-def matches(opened: Opened) -> bool:
+def matches(file: SourceFile) -> bool:
     """Lines with id, text and a list of labels, and no field for the annotator; nothing else says it is doccano's."""
-    if not may_be(opened) or "_input_hash" in opened.names or isinstance(opened.content, pa.Table):
+    if not may_be(file) or "_input_hash" in file.names or isinstance(file.content, pa.Table):
         return False
-    return bool(opened.first) and all(_is_example(record) for record in opened.first)
+    return bool(file.first) and all(_is_example(record) for record in file.first)
 
 
-def may_be(opened: Opened) -> bool:
+def may_be(file: SourceFile) -> bool:
     """Whether a file may be one annotator's: no field in it names one."""
-    return not PEOPLE & {name.lower() for name in opened.names}
+    return not ANNOTATOR_FIELDS & {name.lower() for name in file.names}
 
 
 def _is_example(record: dict[str, Any]) -> bool:
@@ -46,51 +47,51 @@ def _is_example(record: dict[str, Any]) -> bool:
     return isinstance(old, list) and "text" in record and all(isinstance(a, dict) and a.keys() >= OLD_KEYS for a in old)
 
 
-def read(opened: Opened, asked: Asked) -> Long:
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read the file of one annotator, or an old export that names its users by number."""
-    return read_files([opened], opened.source, asked)
+    return read_files([file], file.source, request)
 
 
-def read_files(files: Sequence[Opened], source: str, asked: Asked) -> Long:
+def read_files(files: Sequence[SourceFile], source: str, request: ReadRequest) -> LongTable:
     """Read files, one per annotator; rows are counted through them."""
-    refuse_flag(asked, "annotator", "the name of the file", source)
-    check_fields(asked, ("text",), frozenset().union(*(opened.names for opened in files)), source)
-    text = asked.text or "text"
-    collector = Collector(asked, source)
+    refuse_column(request, "annotator", "the name of the file", source)
+    check_fields(request, ("text",), frozenset().union(*(file.names for file in files)), source)
+    text = request.text or "text"
+    builder = LongTableBuilder(request, source)
     shift = 0
-    for opened in files:
-        name, records = _annotator(opened), opened.records()
+    for file in files:
+        name, records = _annotator(file), file.records()
         old = any("annotations" in record for record in records)
-        named = named_fields(asked, opened.names, opened.source)
+        named = named_fields(request, file.names, file.source)
         if old:
-            refuse_flag(asked, "label", "in annotations", opened.source)
+            refuse_column(request, "label", "in annotations", file.source)
         else:
-            check_fields(asked, ("label",), opened.names, opened.source)
-        if name == "all" and not old and asked.need == "annotations":
-            raise RealmError(COLLABORATIVE.format(opened.source))
+            check_fields(request, ("label",), file.names, file.source)
+        if name == "all" and not old and request.wants_annotations:
+            raise RealmError(COLLABORATIVE.format(file.source))
         for row, record in enumerate(records, shift + 1):
             shown = {
-                "item": value_in(record, "id", row, opened.source),
-                "text": value_in(record, text, row, opened.source),
+                "item": value_in(record, "id", row, file.source),
+                "text": value_in(record, text, row, file.source),
             }
-            collector.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
+            builder.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
             if old:
-                for annotation in objects_in(record, "annotations", row, opened.source):
-                    collector.annotation(annotation.get("user"), annotation.get("label"))
+                for annotation in objects_in(record, "annotations", row, file.source):
+                    builder.annotation(annotation.get("user"), annotation.get("label"))
                 continue
-            labels = _labels(record, asked.label or "label", row, opened.source)
+            labels = _labels(record, request.label or "label", row, file.source)
             if labels:
-                collector.annotation(name, labels)
+                builder.annotation(name, labels)
             else:
-                collector.drop(UNLABELLED)
+                builder.drop(UNLABELLED)
         shift += len(records)
     if len(files) > 1:
-        collector.ledger.warn("Rows are counted through the files in the order of their names.")
-    return collector.finish()
+        builder.ledger.warn("Rows are counted through the files in the order of their names.")
+    return builder.finish()
 
 
-def _annotator(opened: Opened) -> str:
-    name = Path(opened.path.name.removesuffix(".gz"))
+def _annotator(file: SourceFile) -> str:
+    name = Path(file.path.name.removesuffix(".gz"))
     return name.stem if name.suffix in SUFFIXES else name.name
 
 

@@ -1,4 +1,4 @@
-"""Opening a file: bytes, compression, encoding and container, before anyone asks what the records mean."""
+"""Opening a file: bytes, compression, encoding and container, whatever its records mean."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ SUFFIXES: dict[str, Container] = {
 BOM = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-LOOKED_AT = 100
+FIRST_RECORDS = 100
+"""Records that a format is detected by: some exports begin with records that have no annotations."""
 
 
 @dataclass(frozen=True)
-class Opened:
+class SourceFile:
     """What a file holds: a table of columns (CSV, TSV, Parquet), or records (JSON, JSONL), or a JSON object."""
 
     path: Path
@@ -56,9 +57,9 @@ class Opened:
     def first(self) -> list[dict[str, Any]]:
         """The first records, to recognise a format by."""
         if isinstance(self.content, pa.Table):
-            return [dict(record) for record in self.content.slice(0, LOOKED_AT).to_pylist()]
+            return [dict(record) for record in self.content.slice(0, FIRST_RECORDS).to_pylist()]
         records = list(self.content.values()) if isinstance(self.content, dict) else self.content
-        return [record for record in records[:LOOKED_AT] if isinstance(record, dict)]
+        return [record for record in records[:FIRST_RECORDS] if isinstance(record, dict)]
 
     def records(self) -> list[dict[str, Any]]:
         """Every record as a dict; record n is row n."""
@@ -84,7 +85,7 @@ class Opened:
         return pa.table({name: column_of([r.get(name) for r in records], name, self.source) for name in names})
 
 
-def open_file(path: Path, container: Container | None = None) -> Opened:
+def open_file(path: Path, container: Container | None = None) -> SourceFile:
     """Open a table or a file of records, whatever it means."""
     data = read_bytes(path)
     if is_blank(data):
@@ -92,7 +93,7 @@ def open_file(path: Path, container: Container | None = None) -> Opened:
     return open_bytes(data, path, str(path), container)
 
 
-def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Container | None = None) -> Opened:
+def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Container | None = None) -> SourceFile:
     """Open bytes that are known by a path, on disk or within an archive."""
     head = bytes(data[:4096])
     kind = container or SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix) or guess(head)
@@ -102,14 +103,14 @@ def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Cont
         raise RealmError(f"{source}: a spreadsheet (or a zip by another name), not a table. Save it as CSV (UTF-8).")
     if kind == "parquet":
         try:
-            return Opened(path, source, pq.read_table(pa.BufferReader(data)))
+            return SourceFile(path, source, pq.read_table(pa.BufferReader(data)))
         except (pa.ArrowException, OSError) as error:
             raise RealmError(f"{source}: not a readable Parquet file ({_first_line(error)}).") from None
     if head.startswith(BOM):
         data = data[len(BOM) :]
     if kind in ("csv", "tsv"):
-        return Opened(path, source, read_delimited(pa.py_buffer(data), kind, source))
-    return Opened(path, source, _read_json(bytes(data), kind, source))
+        return SourceFile(path, source, read_delimited(pa.py_buffer(data), kind, source))
+    return SourceFile(path, source, _read_json(bytes(data), kind, source))
 
 
 def read_bytes(path: Path) -> bytes | pa.Buffer:

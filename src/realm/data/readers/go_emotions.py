@@ -7,9 +7,11 @@ import pyarrow as pa
 
 from realm.data.columns import Mask, as_text, take_column
 from realm.data.ledger import Ledger
-from realm.data.readers.collect import NO_ANSWER, Asked, Long, listed, named_fields, settle_several
 from realm.data.readers.crowd_tables import column
-from realm.data.readers.files import Opened
+from realm.data.readers.fields import listed, named_fields
+from realm.data.readers.files import SourceFile
+from realm.data.readers.long_table import NO_ANSWER, LongTable, resolve_multiple
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
 
 EMOTIONS = (
@@ -21,42 +23,42 @@ UNCLEAR = "marked as very unclear"
 UNCLEAR_COLUMN = "example_very_unclear"
 
 
-def matches(opened: Opened) -> bool:
-    return {"rater_id", UNCLEAR_COLUMN} <= opened.names
+def matches(file: SourceFile) -> bool:
+    return {"rater_id", UNCLEAR_COLUMN} <= file.names
 
 
-def read(opened: Opened, asked: Asked) -> Long:
-    """Read the ratings. --label lists the columns of the labels, comma separated, where they are not the emotions."""
-    table, source, ledger = opened.table(), opened.source, Ledger()
-    wanted = tuple(asked.label.split(",")) if asked.label else EMOTIONS
-    names = [name for name in wanted if name in table.column_names]
-    if len(names) < 2 or (asked.label and len(names) < len(wanted)):
-        raise RealmError(f"{source}: --label must list two columns or more of: {listed(table.column_names)}.")
-    said = np.stack([_flags(table, name, source) for name in names], axis=1)
-    count = said.sum(1)
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
+    """Read the ratings. `label` lists the columns of the labels, comma separated, where they are not the emotions."""
+    table, source, ledger = file.table(), file.source, Ledger()
+    columns = tuple(request.label.split(",")) if request.label else EMOTIONS
+    names = [name for name in columns if name in table.column_names]
+    if len(names) < 2 or (request.label and len(names) < len(columns)):
+        raise RealmError(f"{source}: `label` must list two columns or more of: {listed(table.column_names)}.")
+    ratings = np.stack([_flags(table, name, source) for name in names], axis=1)
+    count = ratings.sum(1)
     unclear = (
         _flags(table, UNCLEAR_COLUMN, source) if UNCLEAR_COLUMN in table.column_names else np.zeros(len(table), bool)
     )
     dropped = np.zeros(len(table), dtype=bool)
-    if asked.need == "annotations":
+    if request.wants_annotations:
         dropped = unclear | (count == 0)
         ledger.add(UNCLEAR, np.flatnonzero(unclear) + 1)
         ledger.add(NO_ANSWER, np.flatnonzero((count == 0) & ~unclear) + 1)
         several = (count > 1) & ~unclear
-        settle_several(np.flatnonzero(several) + 1, asked.multi, ledger, source)
-        if asked.multi == "drop":
+        resolve_multiple(np.flatnonzero(several) + 1, request.multi, ledger, source)
+        if request.multi == "drop":
             dropped |= several
-    kept = np.flatnonzero(~dropped)
-    if not len(kept):
+    rows = np.flatnonzero(~dropped)
+    if not len(rows):
         raise RealmError(f"{source}: no row has a label.")
-    index = pa.array(kept)
-    roles = {"text": asked.text or "text", "annotator": asked.annotator or "rater_id"}
+    index = pa.array(rows)
+    roles = {"text": request.text or "text", "annotator": request.annotator or "rater_id"}
     if "id" in table.column_names:
         roles["item"] = "id"
-    roles |= named_fields(asked, table.column_names, source)
-    made = {role: column(table, name, role, source).take(index) for role, name in roles.items()}
-    made["label"] = pa.array(names, pa.large_string()).take(pa.array(said.argmax(1)[kept]))
-    return Long(pa.table(made), kept + 1, ledger, None if asked.need != "annotations" else names)
+    roles |= named_fields(request, table.column_names, source)
+    long = {role: column(table, name, role, source).take(index) for role, name in roles.items()}
+    long["label"] = pa.array(names, pa.large_string()).take(pa.array(ratings.argmax(1)[rows]))
+    return LongTable(pa.table(long), rows + 1, ledger, None if not request.wants_annotations else names)
 
 
 def _flags(table: pa.Table, name: str, source: str) -> Mask:

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.data.readers.collect import Asked, Collector, Long, listed, named_fields, pick
-from realm.data.readers.files import Opened
-from realm.data.readers.shapes import list_in, objects_in
+from realm.data.readers.fields import list_in, listed, named_fields, objects_in, pick
+from realm.data.readers.files import SourceFile
+from realm.data.readers.long_table import LongTable, LongTableBuilder
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
 
-PEOPLE = ("annotator_id", "annotator", "worker_id", "rater_id", "user_id")
+ANNOTATORS = ("annotator_id", "annotator", "worker_id", "rater_id", "user_id")
 IDS = ("item", "id", "item_id")
 ANSWERS = ("label", "labels", "value", "answer")
 
 
-def matches(opened: Opened) -> bool:
-    return bool(_struct_fields(opened.first))
+def matches(file: SourceFile) -> bool:
+    return bool(_struct_fields(file.first))
 
 
-def _struct_fields(records: list[dict[str, Any]], asked: Asked | None = None) -> list[str]:
-    people = (*PEOPLE, asked.annotator) if asked else PEOPLE
-    answers = (*ANSWERS, asked.label) if asked else ANSWERS
-    found: dict[str, None] = {}
+def _struct_fields(records: list[dict[str, Any]], request: ReadRequest | None = None) -> list[str]:
+    annotators = (*ANNOTATORS, request.annotator) if request else ANNOTATORS
+    answers = (*ANSWERS, request.label) if request else ANSWERS
+    fields: dict[str, None] = {}
     for record in records:
         for name, value in record.items():
             keys = _keys(value)
-            if any(key in keys for key in people) and any(key in keys for key in answers):
-                found[name] = None
-    return list(found)
+            if any(key in keys for key in annotators) and any(key in keys for key in answers):
+                fields[name] = None
+    return list(fields)
 
 
 def _keys(value: Any) -> set[str]:
@@ -42,19 +43,19 @@ def _keys(value: Any) -> set[str]:
     return set()
 
 
-def read(opened: Opened, asked: Asked) -> Long:
-    """Read the items with their structs; --annotator and --label name fields of the struct."""
-    records, source = opened.records(), opened.source
-    fields = _struct_fields(records, asked)
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
+    """Read the items with their structs; `annotator` and `label` name fields of the struct."""
+    records, source = file.records(), file.source
+    fields = _struct_fields(records, request)
     if len(fields) != 1:
         raise RealmError(
             f"{source}: one field of structs with annotator and label was expected; found: {listed(fields)}."
         )
     field = fields[0]
     keys = sorted(set().union(*(_keys(record.get(field)) for record in records)))
-    person = pick(asked.annotator, "annotator", keys, source, usual=PEOPLE)
-    answer = pick(asked.label, "label", keys, source, usual=ANSWERS)
-    named = named_fields(asked, opened.names, source)
+    annotator_field = pick(request.annotator, "annotator", keys, source, usual=ANNOTATORS)
+    label_field = pick(request.label, "label", keys, source, usual=ANSWERS)
+    named = named_fields(request, file.names, source)
     texts = list(
         dict.fromkeys(
             name
@@ -63,26 +64,28 @@ def read(opened: Opened, asked: Asked) -> Long:
             if name not in (field, *IDS, *named.values()) and (isinstance(value, str) or _is_tokens(value))
         )
     )
-    text = pick(asked.text, "text", texts, source, usual=("text",))
-    item = next((name for name in IDS if name in opened.names and name != text), None)
-    collector = Collector(asked, source)
+    text = pick(request.text, "text", texts, source, usual=("text",))
+    item = next((name for name in IDS if name in file.names and name != text), None)
+    builder = LongTableBuilder(request, source)
     for row, record in enumerate(records, 1):
         shown = {"item": record.get(item) if item else None, "text": _text(record.get(text))}
-        collector.item(row, **{**shown, **{role: record.get(name) for role, name in named.items()}})
-        for annotator, label in _pairs(record, field, person, answer, row, source):
-            collector.annotation(annotator, label)
-    return collector.finish()
+        builder.item(row, **{**shown, **{role: record.get(name) for role, name in named.items()}})
+        for annotator, label in _pairs(record, field, annotator_field, label_field, row, source):
+            builder.annotation(annotator, label)
+    return builder.finish()
 
 
 def _pairs(
-    record: dict[str, Any], field: str, person: str, answer: str, row: int, source: str
+    record: dict[str, Any], field: str, annotator_field: str, label_field: str, row: int, source: str
 ) -> list[tuple[Any, Any]]:
+    """(annotator, label) of each annotation of a record."""
     if isinstance(value := record.get(field), dict):
-        people, answers = list_in(value, person, row, source), list_in(value, answer, row, source)
-        if len(people) != len(answers):
-            raise RealmError(f"{source}, row {row}: {len(people)} annotators and {len(answers)} labels.")
-        return list(zip(people, answers, strict=True))
-    return [(one.get(person), one.get(answer)) for one in objects_in(record, field, row, source)]
+        annotators, labels = list_in(value, annotator_field, row, source), list_in(value, label_field, row, source)
+        if len(annotators) != len(labels):
+            raise RealmError(f"{source}, row {row}: {len(annotators)} annotators and {len(labels)} labels.")
+        return list(zip(annotators, labels, strict=True))
+    structs = objects_in(record, field, row, source)
+    return [(struct.get(annotator_field), struct.get(label_field)) for struct in structs]
 
 
 def _is_tokens(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Label Studio: JSON (tasks with their annotations), JSON-MIN and CSV (one record per annotation).
 
 Cancelled annotations are dropped, an annotation marked as ground truth is the item's gold and not an annotation, and of
-several annotations by one person the last counts. Predictions are not read.
+several annotations by one annotator the last counts. Predictions are not read.
 """
 
 from __future__ import annotations
@@ -9,9 +9,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from realm.data.readers.collect import Asked, Collector, Long, check_fields, named_fields, pick, refuse_flag
-from realm.data.readers.files import Opened
-from realm.data.readers.shapes import list_in, object_in, objects_in, value_in
+from realm.data.readers.fields import (
+    check_fields,
+    list_in,
+    named_fields,
+    object_in,
+    objects_in,
+    pick,
+    refuse_column,
+    value_in,
+)
+from realm.data.readers.files import SourceFile
+from realm.data.readers.long_table import LongTable, LongTableBuilder
+from realm.data.request import ReadRequest
 
 CANCELLED = "cancelled annotation (was_cancelled or skipped)"
 GROUND_TRUTH = "ground truth: read as gold, not as an annotation"
@@ -23,66 +33,66 @@ OF_RECORD = {"id", "annotator", "annotation_id", "created_at", "updated_at", "le
 OF_RECORD |= {"completed_by", "was_cancelled", "ground_truth", "predictions", "meta", "project"}
 
 
-def matches(opened: Opened) -> bool:
+def matches(file: SourceFile) -> bool:
     return any(
         isinstance(record.get("data"), dict) and isinstance(record.get("annotations", record.get("completions")), list)
-        for record in opened.first
+        for record in file.first
     )
 
 
-def matches_min(opened: Opened) -> bool:
-    return {"annotation_id", "annotator", "lead_time"} <= opened.names and "data" not in opened.names
+def matches_min(file: SourceFile) -> bool:
+    return {"annotation_id", "annotator", "lead_time"} <= file.names and "data" not in file.names
 
 
-def read(opened: Opened, asked: Asked) -> Long:
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read the full JSON export; row n is task n of the list."""
-    tasks, source = opened.records(), opened.source
+    tasks, source = file.records(), file.source
     datas = [object_in(task, "data", row, source) for row, task in enumerate(tasks, 1)]
     histories = [_in_order(task, row, source) for row, task in enumerate(tasks, 1)]
-    refuse_flag(asked, "annotator", "completed_by", source)
-    named = named_fields(asked, {name for data in datas for name in data}, source)
+    refuse_column(request, "annotator", "completed_by", source)
+    named = named_fields(request, {name for data in datas for name in data}, source)
     controls = _controls(histories, source)
-    control = pick(asked.label, "label", controls, source) if asked.need == "annotations" or controls else ""
+    control = pick(request.label, "label", controls, source) if request.wants_annotations or controls else ""
     fields = list(dict.fromkeys(name for data in datas for name, value in data.items() if isinstance(value, str)))
-    text = pick(asked.text, "text", fields, source, usual=("text",))
-    collector = Collector(asked, source)
+    text = pick(request.text, "text", fields, source, usual=("text",))
+    builder = LongTableBuilder(request, source)
     for row, (task, data, history) in enumerate(zip(tasks, datas, histories, strict=True), 1):
         shown = {"item": value_in(task, "id", row, source), "text": value_in(data, text, row, source)}
         shown |= {role: data.get(field) for role, field in named.items()}
         for truth in history:
             if _is_truth(truth) and len(answers := _answers(truth, control, row, source)) == 1:
                 shown["gold"] = answers[0]
-        collector.item(row, **shown)
+        builder.item(row, **shown)
         for annotation in history:
             if _cancelled(annotation):
-                collector.drop(CANCELLED)
+                builder.drop(CANCELLED)
             elif _is_truth(annotation):
-                collector.drop(GROUND_TRUTH)
+                builder.drop(GROUND_TRUTH)
             else:
-                collector.annotation(
-                    _person(annotation.get("completed_by")), _answers(annotation, control, row, source)
+                builder.annotation(
+                    _annotator(annotation.get("completed_by")), _answers(annotation, control, row, source)
                 )
-    return collector.finish()
+    return builder.finish()
 
 
 def _in_order(task: dict[str, Any], row: int, source: str) -> list[dict[str, Any]]:
-    """A task's annotations, oldest first, so that the last of one person's annotations is their latest."""
-    found = objects_in(task, "annotations" if "annotations" in task else "completions", row, source)
-    times = [annotation.get("updated_at") or annotation.get("created_at") for annotation in found]
-    if len(found) < 2 or not all(isinstance(time, str) for time in times):
-        return found
-    return [found[index] for index in sorted(range(len(found)), key=lambda index: str(times[index]))]
+    """A task's annotations, oldest first, so that the last of one annotator's annotations is their latest."""
+    annotations = objects_in(task, "annotations" if "annotations" in task else "completions", row, source)
+    times = [annotation.get("updated_at") or annotation.get("created_at") for annotation in annotations]
+    if len(annotations) < 2 or not all(isinstance(time, str) for time in times):
+        return annotations
+    return [annotations[index] for index in sorted(range(len(annotations)), key=lambda index: str(times[index]))]
 
 
 def _controls(histories: list[list[dict[str, Any]]], source: str) -> list[str]:
     """The questions that were answered by a choice."""
-    found: dict[str, None] = {}
+    controls: dict[str, None] = {}
     for row, history in enumerate(histories, 1):
         for annotation in history:
             for result in objects_in(annotation, "result", row, source):
                 if _values(result, row, source) is not None:
-                    found[str(result.get("from_name"))] = None
-    return list(found)
+                    controls[str(result.get("from_name"))] = None
+    return list(controls)
 
 
 def _values(result: dict[str, Any], row: int, source: str) -> list[Any] | None:
@@ -111,51 +121,51 @@ def _is_truth(annotation: dict[str, Any]) -> bool:
     return annotation.get("ground_truth") is True and not _cancelled(annotation)
 
 
-def _person(completed_by: Any) -> Any:
+def _annotator(completed_by: Any) -> Any:
     if isinstance(completed_by, dict):
         return completed_by.get("email") or completed_by.get("username") or completed_by.get("id")
     return completed_by
 
 
-def read_min(opened: Opened, asked: Asked) -> Long:
+def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read JSON-MIN or CSV: one record per annotation; tasks without annotations are records without an annotator."""
-    records, source = opened.records(), opened.source
+    records, source = file.records(), file.source
     fields = list(dict.fromkeys(name for record in records for name in record if name not in OF_RECORD))
     texts = [name for name in fields if any(isinstance(record.get(name), str) for record in records)]
-    text = pick(asked.text, "text", texts, source, usual=("text", "_data_text"))
+    text = pick(request.text, "text", texts, source, usual=("text", "_data_text"))
     everything = {name for record in records for name in record}
-    named = named_fields(asked, everything, source)
-    check_fields(asked, ("annotator",), everything, source)
+    named = named_fields(request, everything, source)
+    check_fields(request, ("annotator",), everything, source)
     rest = [name for name in fields if name != text and name not in named.values()]
-    if asked.label is None and len(answers := _varying(records, rest)) == 1:
+    if request.label is None and len(answers := _varying(records, rest)) == 1:
         rest = answers
-    label = pick(asked.label, "label", rest, source) if asked.need == "annotations" else ""
-    collector = Collector(asked, source)
-    if asked.need == "annotations":
-        collector.ledger.warn(NO_TRUTH)
+    label = pick(request.label, "label", rest, source) if request.wants_annotations else ""
+    builder = LongTableBuilder(request, source)
+    if request.wants_annotations:
+        builder.ledger.warn(NO_TRUTH)
     for row, record in _by_time(records):
         shown = {"item": value_in(record, "id", row, source), "text": value_in(record, text, row, source)}
-        collector.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
-        annotator = _decoded(record.get(asked.annotator or "annotator"))
+        builder.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
+        annotator = _decoded(record.get(request.annotator or "annotator"))
         if annotator in (None, "") and record.get("annotation_id") in (None, ""):
             continue
         if record.get("was_cancelled") in (True, "true", "True"):
-            collector.drop(CANCELLED)
+            builder.drop(CANCELLED)
         else:
-            collector.annotation(_person(annotator), _choices(_decoded(record.get(label))))
-    return collector.finish()
+            builder.annotation(_annotator(annotator), _choices(_decoded(record.get(label))))
+    return builder.finish()
 
 
 def _varying(records: list[dict[str, Any]], fields: list[str]) -> list[str]:
     """The fields that differ between annotations of one task: answers do, the task's own data cannot."""
     seen: dict[tuple[str, str], str] = {}
-    found: dict[str, None] = {}
+    varying: dict[str, None] = {}
     for record in records:
         for name in fields:
             value = json.dumps(record.get(name), sort_keys=True)
             if seen.setdefault((name, str(record.get("id"))), value) != value:
-                found[name] = None
-    return list(found)
+                varying[name] = None
+    return list(varying)
 
 
 def _by_time(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:

@@ -8,35 +8,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.data.readers.collect import Asked, Collector, Long, check_fields, named_fields, refuse_flag
-from realm.data.readers.files import Opened
+from realm.data.readers.fields import check_fields, named_fields, refuse_column
+from realm.data.readers.files import SourceFile
+from realm.data.readers.long_table import LongTable, LongTableBuilder
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
 
 
-def matches(opened: Opened) -> bool:
-    return any({"annotators", "annotations"} <= r.keys() and isinstance(r["annotators"], str) for r in opened.first)
+def matches(file: SourceFile) -> bool:
+    return any({"annotators", "annotations"} <= r.keys() and isinstance(r["annotators"], str) for r in file.first)
 
 
-def read(opened: Opened, asked: Asked) -> Long:
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read the items; row n is the nth of the file."""
-    source = opened.source
-    if isinstance(opened.content, dict):
-        items = list(opened.content.items())
+    source = file.source
+    if isinstance(file.content, dict):
+        items = list(file.content.items())
     else:
-        items = [(record.get("id"), record) for record in opened.records()]
-    refuse_flag(asked, "annotator", "in the field annotations", source)
-    refuse_flag(asked, "label", "in the field annotations", source)
-    check_fields(asked, ("text",), opened.names, source)
-    named = named_fields(asked, opened.names, source)
-    collector = Collector(asked, source)
+        items = [(record.get("id"), record) for record in file.records()]
+    refuse_column(request, "annotator", "in the field annotations", source)
+    refuse_column(request, "label", "in the field annotations", source)
+    check_fields(request, ("text",), file.names, source)
+    named = named_fields(request, file.names, source)
+    builder = LongTableBuilder(request, source)
     for row, (item, record) in enumerate(items, 1):
         if not isinstance(record, dict):
             raise RealmError(f"{source}, row {row}: not an item with its annotations.")
-        shown = {"item": item, "text": _text(record.get(asked.text or "text"))}
-        collector.item(row, **{**shown, **{role: record.get(name) for role, name in named.items()}})
+        shown = {"item": item, "text": _text(record.get(request.text or "text"))}
+        builder.item(row, **{**shown, **{role: record.get(name) for role, name in named.items()}})
         for annotator, answers in _pairs(record, row, source):
-            collector.annotation(annotator, answers)
-    return collector.finish()
+            builder.annotation(annotator, answers)
+    return builder.finish()
 
 
 def _text(value: Any) -> Any:
@@ -47,14 +49,14 @@ def _text(value: Any) -> Any:
 
 
 def _pairs(record: dict[str, Any], row: int, source: str) -> list[tuple[str, list[str]]]:
-    people = [name.strip() for name in str(record.get("annotators") or "").split(",") if name.strip()]
-    given = record.get("annotations")
-    if isinstance(given, dict):
-        return [(str(name), _answers(answer)) for name, answer in given.items()]
-    answers = [part.strip() for part in str(given or "").split(",")] if given else []
-    if len(answers) != len(people):
-        raise RealmError(f"{source}, row {row}: {len(people)} annotators and {len(answers)} annotations.")
-    return [(name, [answer]) for name, answer in zip(people, answers, strict=True)]
+    annotators = [name.strip() for name in str(record.get("annotators") or "").split(",") if name.strip()]
+    labels = record.get("annotations")
+    if isinstance(labels, dict):
+        return [(str(name), _answers(answer)) for name, answer in labels.items()]
+    answers = [part.strip() for part in str(labels or "").split(",")] if labels else []
+    if len(answers) != len(annotators):
+        raise RealmError(f"{source}, row {row}: {len(annotators)} annotators and {len(answers)} annotations.")
+    return [(name, [answer]) for name, answer in zip(annotators, answers, strict=True)]
 
 
 def _answers(value: Any) -> list[str]:

@@ -9,96 +9,99 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from realm.data.readers.collect import Asked, Collector, Long, check_fields, named_fields, refuse_flag
-from realm.data.readers.files import Opened
-from realm.data.readers.shapes import list_in, objects_in, value_in
+from realm.data.readers.fields import check_fields, list_in, named_fields, objects_in, refuse_column, value_in
+from realm.data.readers.files import SourceFile
+from realm.data.readers.long_table import LongTable, LongTableBuilder
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
 
 IGNORED = "ignored by the annotator"
 REJECTED = "task rejected by the annotator"
 NOT_THIS = "rejected label among three or more: says only what the label is not"
 NEITHER = "neither an accepted option nor a label"
-SITTING = (
-    "Some annotators are bare timestamps ({}): that is a sitting, not a person, and one person may have many. "
-    "Start Prodigy with a named session (?session=name) to tell people apart."
+TIMESTAMPS = (
+    "Some annotators are bare timestamps ({}): that is a session, not an annotator, and one annotator may have many. "
+    "Start Prodigy with a named session (?session=name) to tell them apart."
 )
 _TIMESTAMP = re.compile(r"^(.*-)?\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}$")
 
 
-def matches(opened: Opened) -> bool:
-    names = opened.names
+def matches(file: SourceFile) -> bool:
+    names = file.names
     return "_input_hash" in names or (
         "answer" in names and bool(names & {"_session_id", "_annotator_id", "_task_hash"})
     )
 
 
-def read(opened: Opened, asked: Asked) -> Long:
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read the export; row n is its nth record."""
-    records, source = opened.records(), opened.source
-    field = asked.text or "text"
+    records, source = file.records(), file.source
+    field = request.text or "text"
     if records and not any(field in record for record in records):
-        raise RealmError(f"{source}: there is no field '{field}'. Name the field with the text with --text.")
+        raise RealmError(f"{source}: there is no field '{field}'. Name the field with the text with `text`.")
     questions = _Questions(records, source)
-    fields = {name for record in records for name in _told(record)}
-    named = named_fields(asked, fields, source)
-    refuse_flag(asked, "label", "in accept or label", source)
-    check_fields(asked, ("annotator",), fields, source)
-    collector = Collector(asked, source)
-    sittings: dict[str, None] = {}
+    fields = {name for record in records for name in _with_meta(record)}
+    named = named_fields(request, fields, source)
+    refuse_column(request, "label", "in accept or label", source)
+    check_fields(request, ("annotator",), fields, source)
+    builder = LongTableBuilder(request, source)
+    timestamps: dict[str, None] = {}
     for row, record in enumerate(records, 1):
-        told = _told(record)
-        shown = {"item": value_in(told, "_input_hash", row, source), "text": value_in(told, field, row, source)}
-        shown |= {role: told.get(name) for role, name in named.items()}
+        values = _with_meta(record)
+        shown = {"item": value_in(values, "_input_hash", row, source), "text": value_in(values, field, row, source)}
+        shown |= {role: values.get(name) for role, name in named.items()}
         if questions.differ:
             shown["options"] = questions.texts(row) or None
-        collector.item(row, **shown)
-        person = told.get(asked.annotator) if asked.annotator else _person(record)
-        if isinstance(person, str) and _TIMESTAMP.match(person):
-            sittings[person] = None
-        _annotate(collector, row, record, person, questions)
-    if sittings and asked.need == "annotations":
-        collector.ledger.warn(SITTING.format(", ".join(list(sittings)[:3])))
+        builder.item(row, **shown)
+        annotator = values.get(request.annotator) if request.annotator else _annotator(record)
+        if isinstance(annotator, str) and _TIMESTAMP.match(annotator):
+            timestamps[annotator] = None
+        _annotate(builder, row, record, annotator, questions)
+    if timestamps and request.wants_annotations:
+        builder.ledger.warn(TIMESTAMPS.format(", ".join(list(timestamps)[:3])))
     inventory = None if questions.binary else questions.labels
-    return collector.finish(labels=inventory, label_form="text" if questions.differ else "auto")
+    return builder.finish(labels=inventory, label_form="text" if questions.differ else "auto")
 
 
-def _told(record: dict[str, Any]) -> dict[str, Any]:
+def _with_meta(record: dict[str, Any]) -> dict[str, Any]:
     """The record's fields and those of its meta, in one."""
     meta = record.get("meta")
     return {**meta, **record} if isinstance(meta, dict) else record
 
 
-def _person(record: dict[str, Any]) -> Any:
+def _annotator(record: dict[str, Any]) -> Any:
     return record.get("_annotator_id") or record.get("_session_id")
 
 
-def _annotate(collector: Collector, row: int, record: dict[str, Any], person: Any, questions: _Questions) -> None:
-    answer, source = record.get("answer", "accept"), collector.source
+def _annotate(
+    builder: LongTableBuilder, row: int, record: dict[str, Any], annotator: Any, questions: _Questions
+) -> None:
+    answer, source = record.get("answer", "accept"), builder.source
     if answer not in ("accept", "reject", "ignore"):
         raise RealmError(f"{source}, row {row}: the answer must be accept, reject or ignore, not {answer!r}.")
     if answer == "ignore":
-        collector.drop(IGNORED)
+        builder.drop(IGNORED)
     elif "accept" in record:
         if answer == "reject":
-            collector.drop(REJECTED)
+            builder.drop(REJECTED)
         else:
             chosen = list_in(record, "accept", row, source)
-            collector.annotation(person, [questions.name(row, option) for option in chosen])
+            builder.annotation(annotator, [questions.name(row, option) for option in chosen])
     elif record.get("label") is not None:
         label = str(value_in(record, "label", row, source))
         if answer == "accept":
-            collector.annotation(person, label)
+            builder.annotation(annotator, label)
         elif len(questions.binary) > 2:
-            collector.drop(NOT_THIS)
+            builder.drop(NOT_THIS)
         else:
             other = next((other for other in questions.binary if other != label), f"not {label}")
-            collector.annotation(person, other)
+            builder.annotation(annotator, other)
     else:
-        collector.drop(NEITHER)
+        builder.drop(NEITHER)
 
 
 class _Questions:
-    """What was asked: options, the same for every record (then their ids are the labels) or each its own; or yes/no
+    """What was request: options, the same for every record (then their ids are the labels) or each its own; or yes/no
     on one label at a time, the `binary` ones."""
 
     def __init__(self, records: list[dict[str, Any]], source: str) -> None:
@@ -108,11 +111,11 @@ class _Questions:
             if (options := objects_in(record, "options", row, source))
         }
         # A recipe may shuffle its options: the same ones in another order are the same question.
-        asked = [tuple(name for name, _ in options) for options in self._of_row.values()]
-        self.differ = len({frozenset(names) for names in asked}) > 1
-        self.labels = asked[0] if asked and not self.differ else None
-        given = (record["label"] for record in records if record.get("label") is not None and "accept" not in record)
-        self.binary = list(dict.fromkeys(str(label) for label in given))
+        label_sets = [tuple(name for name, _ in options) for options in self._of_row.values()]
+        self.differ = len({frozenset(names) for names in label_sets}) > 1
+        self.labels = label_sets[0] if label_sets and not self.differ else None
+        binary = (record["label"] for record in records if record.get("label") is not None and "accept" not in record)
+        self.binary = list(dict.fromkeys(str(label) for label in binary))
 
     def texts(self, row: int) -> list[str]:
         return [text for _, text in self._of_row.get(row, [])]

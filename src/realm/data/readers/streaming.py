@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 from realm.data.build import build_items
 from realm.data.items import Items, Task
 from realm.data.readers import read_items
-from realm.data.readers.bundles import is_bundle
+from realm.data.readers.archives import is_archive
 from realm.data.readers.delimited import first_record, read_delimited, row_ends
-from realm.data.readers.files import BOM, SUFFIXES, Container, Opened, guess, parse_line
-from realm.data.readers.recognise import CONTAINERS, recognise
+from realm.data.readers.files import BOM, SUFFIXES, Container, SourceFile, guess, parse_line
+from realm.data.readers.formats import CONTAINERS, detect_format
 from realm.errors import RealmError
 
 CHUNK_ROWS = 16_384
@@ -81,7 +81,7 @@ def _chunks(tables: Iterable[pa.Table], source: str, **columns: Any) -> Iterator
 
 def _container(path: Path, format: str | None) -> Container | None:
     """The container of a file that can be read in chunks; None for one that must be read whole."""
-    if not os.path.isfile(path) or is_bundle(path):  # a pipe can be read once only
+    if not os.path.isfile(path) or is_archive(path):  # a pipe can be read once only
         return None
     if format not in (None, "table", *CONTAINERS):
         return None
@@ -106,7 +106,7 @@ def _plain(tables: Iterator[pa.Table], path: Path, format: str | None) -> Iterat
     first = next(tables, None)
     if first is None:
         return None
-    if format is None and recognise(Opened(path, str(path), first)) is not None:
+    if format is None and detect_format(SourceFile(path, str(path), first)) is not None:
         return None
 
     def every() -> Iterator[pa.Table]:
@@ -167,7 +167,7 @@ def _records(path: Path) -> Iterator[Any]:
 
 
 def _table_of(records: list[Any], names: dict[str, None], path: Path) -> pa.Table:
-    table = Opened(path, str(path), records).table()
+    table = SourceFile(path, str(path), records).table()
     for name in names:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(len(table)))

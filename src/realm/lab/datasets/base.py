@@ -50,10 +50,10 @@ def table_pair(train: pd.DataFrame, test: pd.DataFrame, *, source: str, **how: A
 
     Without a column of annotators the training half is bare: items with gold.
     """
-    need = "annotations" if "annotator" in train.columns else "gold"
-    made = Annotations.from_pandas(train, need=need, source=f"{source} (train)", **how)
+    from_pandas = Annotations.from_pandas if "annotator" in train.columns else Annotations.test_from_pandas
+    made = from_pandas(train, source=f"{source} (train)", **how)
     how = {name: value for name, value in how.items() if name not in ("labels", "ledger")}
-    return made, Annotations.from_pandas(test, need="gold", tasks=made.tasks, source=f"{source} (test)", **how)
+    return made, Annotations.test_from_pandas(test, tasks=made.tasks, source=f"{source} (test)", **how)
 
 
 def in_hash_order(names: Iterable[str], salt: str) -> list[str]:
@@ -96,7 +96,7 @@ def read_plain(where: Sequence[Path], title: str, **how: Any) -> tuple[Annotatio
     """
     first, second = pair_of_files(where, ["annotations.csv"], ["test.csv"], title)
     train = Annotations.read(first, **how)
-    return train, Annotations.read(second, need="gold", tasks=train.tasks), str(first.parent)
+    return train, Annotations.read_test(second, tasks=train.tasks), str(first.parent)
 
 
 def missing(where: Sequence[Path], title: str, wanted: Sequence[str]) -> RealmError:

@@ -1,4 +1,4 @@
-"""A column of text as numbers into its distinct values, so that what is asked of a value is asked once."""
+"""A text column as codes into its distinct values (pandas: Categorical), so that each value is looked at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHOLE = re.compile(r"^-?[0-9]+(\.0+)?$")
 
 
 @dataclass(frozen=True)
-class Coded:
+class Categorical:
     """A text column.
 
     | field | shape | meaning |
@@ -31,7 +31,7 @@ class Coded:
     values: pa.LargeStringArray
 
     @classmethod
-    def of(cls, column: pa.Array | pa.ChunkedArray, name: str, source: str) -> Coded:
+    def of(cls, column: pa.Array | pa.ChunkedArray, name: str, source: str) -> Categorical:
         kind = column.type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             column = as_text(column, name, source)
@@ -50,21 +50,22 @@ class Coded:
         """The texts of all rows."""
         return self.values.take(pa.array(self.codes, mask=self.codes == NULL))
 
-    def keep(self, kept: Mask) -> Coded:
-        return Coded(self.codes[kept], self.values)
+    def filter(self, mask: Mask) -> Categorical:
+        """The rows where `mask` is true."""
+        return Categorical(self.codes[mask], self.values)
 
-    def given(self) -> Mask:
+    def is_valid(self) -> Mask:
         return np.asarray(self.codes != NULL)
 
     def missing(self, *, nan_words: bool = False) -> Mask:
-        """Where the column says nothing; with `nan_words` "nan" and "NaN" say nothing either. Shape (rows,)."""
+        """Where the column is null or blank; with `nan_words` also "nan" and "NaN". Shape (rows,)."""
         return np.append(blank(self.values, nan_words=nan_words), True)[self.codes]
 
-    def without_blanks(self, *, nan_words: bool = False) -> Coded:
-        """The same column with null where it says nothing."""
-        return Coded(np.where(self.missing(nan_words=nan_words), NULL, self.codes), self.values)
+    def without_blanks(self, *, nan_words: bool = False) -> Categorical:
+        """The same column with null for blanks."""
+        return Categorical(np.where(self.missing(nan_words=nan_words), NULL, self.codes), self.values)
 
-    def whole_numbers(self, known: Collection[str] = ()) -> tuple[Coded, Mask]:
+    def whole_numbers(self, known: Collection[str] = ()) -> tuple[Categorical, Mask]:
         """Where every cell is a whole number, "1.0" becomes "1". Returns the column and which rows changed.
 
         A spreadsheet or a column with gaps turns 1 into 1.0; as labels they are one. A column in which any cell is
@@ -72,15 +73,15 @@ class Coded:
         """
         used = np.zeros(len(self.values) + 1, dtype=bool)
         used[self.codes] = True
-        spelled = self.values.to_pylist()
-        open_to = [used[code] and value not in known for code, value in enumerate(spelled)]
-        asked = [value for value, is_open in zip(spelled, open_to, strict=True) if is_open]
-        if not any("." in value for value in asked) or not all(_WHOLE.match(value) for value in asked):
+        texts = self.values.to_pylist()
+        convertible = [used[code] and text not in known for code, text in enumerate(texts)]
+        candidates = [text for text, converts in zip(texts, convertible, strict=True) if converts]
+        if not any("." in text for text in candidates) or not all(_WHOLE.match(text) for text in candidates):
             return self, np.zeros(len(self.codes), dtype=bool)
-        bare = [value.split(".")[0] if is_open else value for value, is_open in zip(spelled, open_to, strict=True)]
-        changed = np.array([*(old != new for old, new in zip(spelled, bare, strict=True)), False])
-        codes, values = encode(pa.array(bare, pa.large_string()))
-        return Coded(np.append(codes, NULL)[self.codes], values), changed[self.codes]
+        whole = [text.split(".")[0] if converts else text for text, converts in zip(texts, convertible, strict=True)]
+        changed = np.array([*(old != new for old, new in zip(texts, whole, strict=True)), False])
+        codes, values = encode(pa.array(whole, pa.large_string()))
+        return Categorical(np.append(codes, NULL)[self.codes], values), changed[self.codes]
 
 
 def encode(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
@@ -95,18 +96,18 @@ def encode(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
 
 def renumber(codes: Codes) -> tuple[Codes, Codes]:
     """Codes without gaps, in order of first appearance, and the old code of each. Shapes (rows,), (distinct,)."""
-    met = np.maximum.accumulate(codes)
-    if len(codes) and codes[0] == 0 and codes.min() == 0 and (np.diff(met) <= 1).all():
-        return codes, np.arange(int(met[-1]) + 1)
+    highest = np.maximum.accumulate(codes)
+    if len(codes) and codes[0] == 0 and codes.min() == 0 and (np.diff(highest) <= 1).all():
+        return codes, np.arange(int(highest[-1]) + 1)
     dense, used = encode(pa.array(codes))
     return dense, used.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def combine(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
     """One code per distinct combination, in order of first appearance, and the row of each's first appearance."""
-    told_apart = [code for code in codes if code.any()] or [codes[0]]
-    combined = renumber(told_apart[0])[0]
-    for code in told_apart[1:]:
+    varying = [code for code in codes if code.any()] or [codes[0]]
+    combined = renumber(varying[0])[0]
+    for code in varying[1:]:
         combined = renumber(combined * (int(code.max(initial=0)) + 2) + code + 1)[0]
     first = np.empty(int(combined.max(initial=-1)) + 1, dtype=np.int64)
     first[combined[::-1]] = np.arange(len(combined) - 1, -1, -1)

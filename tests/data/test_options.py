@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from realm.data.annotations import Annotations
-from realm.data.build import build
+from realm.data.build import build, build_items
 from realm.data.items import Task
 from realm.errors import RealmError
 
@@ -51,7 +51,7 @@ def test_options_in_columns() -> None:
     )
     read = build(source.assign(label=["blue", "no"]), options="o1, o2,o3")
     assert [read.options_of(0), read.options_of(1)] == OPTIONS
-    with pytest.raises(RealmError, match="--options o9"):
+    with pytest.raises(RealmError, match='`options="o9"`'):
         build(source.assign(label=["blue", "no"]), options="o1, o9")
 
 
@@ -64,7 +64,7 @@ def test_gold_may_have_another_form() -> None:
 
 def test_two_readings_that_differ_ask_for_label_form() -> None:
     options = [["1", "0"], ["0", "1"]]
-    with pytest.raises(RealmError, match=r"row 1: the label '0' can be read as index and as text.*--label-form"):
+    with pytest.raises(RealmError, match=r"row 1: the label '0' can be read as index and as text.*`label_form="):
         table(["0", "0"], options)
     assert table(["0", "0"], options, label_form="text").label.tolist() == [1, 0]
     assert table(["0", "0"], options, label_form="index").label.tolist() == [0, 0]
@@ -119,9 +119,9 @@ def test_tasks_with_options_and_tasks_with_labels_side_by_side() -> None:
 
 def test_a_run_with_options_needs_options() -> None:
     quiz = (Task("default", None),)
-    with pytest.raises(RealmError, match="--options"):
-        build(pd.DataFrame({"text": ["q"]}), need="items", tasks=quiz)
-    read = build(pd.DataFrame({"text": ["q"], "options": [["a", "b"]]}), need="items", tasks=quiz)
+    with pytest.raises(RealmError, match="`options`"):
+        build_items(pd.DataFrame({"text": ["q"]}), tasks=quiz)
+    read = build_items(pd.DataFrame({"text": ["q"], "options": [["a", "b"]]}), tasks=quiz)
     assert read.option_counts.tolist() == [2]
 
 

@@ -8,13 +8,13 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from realm.data.readers.files import Container, Opened, is_blank, open_bytes, read_bytes
+from realm.data.readers.files import Container, SourceFile, is_blank, open_bytes, read_bytes
 from realm.errors import RealmError
 
 SUFFIXES = (".jsonl", ".json", ".csv")
 
 
-def is_bundle(path: Path) -> bool:
+def is_archive(path: Path) -> bool:
     """Whether a path is a zip, or a folder with a file in it that could be read."""
     # Not the questions of `Path`: they raise where a name is too long.
     if os.path.isdir(path):
@@ -25,25 +25,25 @@ def is_bundle(path: Path) -> bool:
     return path.suffix.lower() == ".zip" and os.path.isfile(path)
 
 
-def open_members(path: Path, container: Container | None = None) -> list[Opened]:
+def open_archive(path: Path, container: Container | None = None) -> list[SourceFile]:
     """The files of a zip or a folder, by name; those without content are passed over."""
     members = _in_folder(path) if path.is_dir() else _in_zip(path)
-    found = []
+    files = []
     for name, data in sorted(members.items()):
         if not is_blank(data):
             source = str(path / name) if path.is_dir() else f"{path}, {name}"
-            found.append(open_bytes(data, path / name, source, container))
-    if not found:
+            files.append(open_bytes(data, path / name, source, container))
+    if not files:
         raise RealmError(f"{path}: every file in it is empty.")
-    return found
+    return files
 
 
-def refuse_several(path: Path, members: list[Opened]) -> RealmError:
-    """What to say of several files that are not doccano's."""
+def several_files_error(path: Path, members: list[SourceFile]) -> RealmError:
+    """The error for several files that are not doccano's."""
     names = ", ".join(member.path.name for member in members[:5]) + (", ..." if len(members) > 5 else "")
     return RealmError(
         f"{path}: {len(members)} files ({names}), and one at a time can be read. Put them into one table with a column "
-        "for the annotator; or, if each is one annotator's file from doccano, give --format doccano."
+        'for the annotator; or, if each is one annotator\'s file from doccano, give `format="doccano"`.'
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.data import Annotations
+from realm.data import Annotations, Items
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -59,7 +59,7 @@ def test_several_tables_are_refused_with_what_to_do(tmp_path: Path) -> None:
     for name in ("one.csv", "two.csv"):
         (tmp_path / "folder" / name).write_text(TABLE)
     for path in (packed, tmp_path / "folder"):
-        with pytest.raises(RealmError, match=r"2 files \(one.csv, two.csv\).*into one table.*--format doccano"):
+        with pytest.raises(RealmError, match=r'2 files \(one.csv, two.csv\).*into one table.*`format="doccano"`'):
             Annotations.read(path)
     named = pack(tmp_path / "doccano.zip", ada_jsonl=DOCCANO % "x", bob_jsonl=DOCCANO % "y")
     assert sizes(Annotations.read(named)) == (2, 2, 4)
@@ -86,4 +86,4 @@ def test_an_empty_member_is_passed_over(tmp_path: Path, empty: str) -> None:
 
 def test_items_in_a_zip_keep_their_own_columns(tmp_path: Path) -> None:
     path = pack(tmp_path / "new.zip", new_csv="text,context\na,b\n")
-    assert Annotations.read(path, need="items").contexts.to_pylist() == ["b"]
+    assert Items.read(path).contexts.to_pylist() == ["b"]

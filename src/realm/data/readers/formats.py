@@ -16,8 +16,9 @@ from realm.data.readers import (
     prodigy,
     toloka,
 )
-from realm.data.readers.collect import Asked, Long
-from realm.data.readers.files import Container, Opened
+from realm.data.readers.files import Container, SourceFile
+from realm.data.readers.long_table import LongTable
+from realm.data.request import ReadRequest
 from realm.errors import RealmError
 
 CONTAINERS: dict[str, Container] = {
@@ -27,7 +28,7 @@ CONTAINERS: dict[str, Container] = {
     "jsonl": "jsonl",
     "parquet": "parquet",
 }
-EXPORTS: dict[str, tuple[Callable[[Opened], bool], Callable[[Opened, Asked], Long]]] = {
+EXPORTS: dict[str, tuple[Callable[[SourceFile], bool], Callable[[SourceFile, ReadRequest], LongTable]]] = {
     "label-studio": (label_studio.matches, label_studio.read),
     "label-studio-min": (label_studio.matches_min, label_studio.read_min),
     "argilla": (argilla.matches, argilla.read),
@@ -43,17 +44,17 @@ EXPORTS: dict[str, tuple[Callable[[Opened], bool], Callable[[Opened, Asked], Lon
 FORMATS = ("table", *CONTAINERS, *EXPORTS)
 
 
-def recognise(opened: Opened, annotator: str | None = None) -> str | None:
+def detect_format(file: SourceFile, annotator: str | None = None) -> str | None:
     """The format whose signature the file bears; None is a plain table.
 
-    Where the person names the column of the annotator it is not doccano's, whose annotator is the file's name.
+    Where a column is named for the annotator it is not doccano's, whose annotator is the file's name.
     """
-    candidates = [name for name, (matches, _) in EXPORTS.items() if matches(opened)]
+    candidates = [name for name, (matches, _) in EXPORTS.items() if matches(file)]
     if annotator is not None:
         candidates = [name for name in candidates if name != "doccano"]
     if len(candidates) > 1:
         raise RealmError(
-            f"{opened.source}: the file looks like the export of more than one tool: {', '.join(candidates)}. "
-            "Say which with --format."
+            f"{file.source}: the file looks like the export of more than one tool: {', '.join(candidates)}. "
+            "Say which with `format`."
         )
     return candidates[0] if candidates else None

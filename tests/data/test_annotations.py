@@ -43,9 +43,8 @@ def test_sparse_keeps_one_annotation_of_each_item(sentpolarity: Annotations) -> 
 @pytest.mark.shared
 def test_questions_with_their_own_options(shared_data: Path) -> None:
     for name, items in (("obqa", 4957), ("piqa", 1338), ("pubmedqa", 500), ("arc_challenge", 1117)):
-        table = Annotations.read(
+        table = Annotations.read_test(
             shared_data / name / "train.jsonl",
-            need="gold",
             text="question",
             options="choices",
             gold="answer",

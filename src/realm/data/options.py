@@ -1,9 +1,8 @@
-"""Multiple choice: the options an item lists for itself, and labels that point at one of them."""
+"""The options that an item lists for itself, and labels that point at one of them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,48 +16,50 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_OPTIONS = 26
+MAX_OPTIONS = 26
+"""As many as there are letters to name them."""
 LabelForm = Literal["auto", "index", "letter", "text"]
-FORMS: tuple[LabelForm, ...] = ("index", "letter", "text")
-UNREAD = -1
+LABEL_FORMS: tuple[LabelForm, ...] = ("index", "letter", "text")
+NO_OPTION = -1
 
 
-def read_options(table: pd.DataFrame | pa.Table, named: str, rows: Rows, source: str) -> pa.LargeListArray:
+def read_options(table: pd.DataFrame | pa.Table, column_name: str, rows: Rows, source: str) -> pa.LargeListArray:
     """The options of every row as lists of text; null where a row lists none. Shape (rows,).
 
-    `named` is a column of lists, a column of JSON lists, or several columns, comma separated, one option each
+    `column_name` is a column of lists, a column of JSON lists, or several columns, comma separated, one option each
     (an empty cell is an option that the item does not have).
     """
     names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
-    if named not in names:
-        options = _from_columns(table, [part if part in names else part.strip() for part in named.split(",")], source)
+    if column_name not in names:
+        parts = [part if part in names else part.strip() for part in column_name.split(",")]
+        options = _from_columns(table, parts, source)
     else:
-        column = in_one(take_column(table, named, source))
+        column = in_one(take_column(table, column_name, source))
         if (
             pa.types.is_list(column.type)
             or pa.types.is_large_list(column.type)
             or pa.types.is_fixed_size_list(column.type)
         ):
-            options = _from_lists(column, named, source)
+            options = _from_lists(column, column_name, source)
         elif pa.types.is_null(column.type):
             options = pa.nulls(len(column), pa.large_list(pa.large_string()))
         else:
-            options = _from_json(as_text(column, named, source), named, rows, source)
+            options = _from_json(as_text(column, column_name, source), column_name, rows, source)
     _check(options, rows, source)
     return options
 
 
 def _from_columns(table: pd.DataFrame | pa.Table, names: list[str], source: str) -> pa.LargeListArray:
     columns = [as_text(take_column(table, name, source), name, source) for name in names]
-    given = np.stack(
+    present = np.stack(
         [pc.fill_null(pc.greater(pc.utf8_length(c), 0), False).to_numpy(zero_copy_only=False) for c in columns]
     )
-    n_rows = given.shape[1]
-    interleaved = pa.concat_arrays(columns).take(pa.array(np.arange(given.size).reshape(given.shape).T.ravel()))
-    offsets = np.concatenate([[0], np.cumsum(given.sum(0))])
-    values = interleaved.filter(pa.array(given.T.ravel()))
+    n_rows = present.shape[1]
+    interleaved = pa.concat_arrays(columns).take(pa.array(np.arange(present.size).reshape(present.shape).T.ravel()))
+    offsets = np.concatenate([[0], np.cumsum(present.sum(0))])
+    values = interleaved.filter(pa.array(present.T.ravel()))
     lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
-    empty = pa.array(given.sum(0) == 0)
+    empty = pa.array(present.sum(0) == 0)
     return pc.if_else(empty, pa.scalar(None, lists.type), lists) if n_rows else lists
 
 
@@ -81,9 +82,9 @@ def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) 
             except (ValueError, RecursionError):
                 options = text
             if not isinstance(options, list) or not all(isinstance(o, str | int | float) for o in options):
-                at = np.flatnonzero(encoded.indices.to_numpy(zero_copy_only=False) == code)
+                wrong = np.flatnonzero(encoded.indices.to_numpy(zero_copy_only=False) == code)
                 raise RealmError(
-                    f"{source}, {name_rows(rows[at])}: the options in column '{name}' are not a list "
+                    f"{source}, {name_rows(rows[wrong])}: the options in column '{name}' are not a list "
                     'such as ["yes", "no"].'
                 )
         parsed.append([str(o) for o in options] if options else None)
@@ -94,15 +95,15 @@ def _check(options: pa.LargeListArray, rows: Rows, source: str) -> None:
     counts = pc.list_value_length(options).fill_null(2).to_numpy(zero_copy_only=False)
     if (few := np.flatnonzero(counts < 2)).size:
         raise RealmError(f"{source}, {name_rows(rows[few])}: an item needs two options or more.")
-    if (many := np.flatnonzero(counts > MOST_OPTIONS)).size:
+    if (many := np.flatnonzero(counts > MAX_OPTIONS)).size:
         raise RealmError(
-            f"{source}, {name_rows(rows[many])}: {counts[many[0]]} options; an item can have {MOST_OPTIONS} at most."
+            f"{source}, {name_rows(rows[many])}: {counts[many[0]]} options; an item can have {MAX_OPTIONS} at most."
         )
     parents = pc.list_parent_indices(options).to_numpy(zero_copy_only=False)
     values = options.flatten()
     if values.null_count:
-        at = np.unique(parents[values.is_null().to_numpy(zero_copy_only=False)])
-        raise RealmError(f"{source}, {name_rows(rows[at])}: an option is empty.")
+        empty = np.unique(parents[values.is_null().to_numpy(zero_copy_only=False)])
+        raise RealmError(f"{source}, {name_rows(rows[empty])}: an option is empty.")
 
 
 def option_keys(options: pa.LargeListArray) -> pa.LargeStringArray:
@@ -121,76 +122,72 @@ def written_with_point(options: pa.LargeListArray) -> list[str]:
     return list(texts.filter(pc.match_substring_regex(texts, r"^-?[0-9]+\.0+$")).to_pylist())
 
 
-@dataclass(frozen=True)
-class _Reading:
-    form: LabelForm
-    labels: npt.NDArray[np.int64]
-
-
 def read_labels(
     column: pa.LargeStringArray,
-    given: Mask,
+    mask: Mask,
     options: pa.LargeListArray,
     rows: Rows,
     *,
-    form: LabelForm,
+    label_form: LabelForm,
     role: str,
     source: str,
 ) -> npt.NDArray[np.int64]:
-    """The option that each given label points at, -1 elsewhere. Shape (rows,).
+    """The option that the label of each row in `mask` points at, -1 elsewhere. Shape (rows,).
 
-    A column is read in one form throughout: 0-based index, letter or the option's own text. Where more than one
-    reading fits every row and they differ, the person is asked.
+    A column is read in one form throughout: 0-based index, letter or the option's own text. Where more than one form
+    fits every row and they differ, it is an error.
     """
     counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    readings = [_Reading(f, _read_as(f, column, counts, options)) for f in FORMS if form in ("auto", f)]
-    fitting = [reading for reading in readings if (reading.labels[given] != UNREAD).all()]
+    forms = LABEL_FORMS if label_form == "auto" else (label_form,)
+    by_form = {form: _read_as(form, column, counts, options) for form in forms}
+    fitting = [form for form, labels in by_form.items() if (labels[mask] != NO_OPTION).all()]
     if not fitting:
-        best = max(readings, key=lambda reading: int((reading.labels[given] != UNREAD).sum()))
-        at = np.flatnonzero(given & (best.labels == UNREAD))
-        how = f"read as {best.form}" if form == "auto" else f"--label-form {form}"
+        best = max(forms, key=lambda form: int((by_form[form][mask] != NO_OPTION).sum()))
+        wrong = np.flatnonzero(mask & (by_form[best] == NO_OPTION))
+        how = f"read as {best}" if label_form == "auto" else f'`label_form="{label_form}"`'
         raise RealmError(
-            f"{source}, {name_rows(rows[at])}: the {role} '{column[int(at[0])].as_py()}' is none of the item's "
+            f"{source}, {name_rows(rows[wrong])}: the {role} '{column[int(wrong[0])].as_py()}' is none of the item's "
             f"options ({how}). Give 0-based indices, letters or the options' own text, one way throughout."
         )
+    first = by_form[fitting[0]]
     for other in fitting[1:]:
-        if (at := np.flatnonzero(given & (other.labels != fitting[0].labels))).size:
+        if (differing := np.flatnonzero(mask & (by_form[other] != first))).size:
             raise RealmError(
-                f"{source}, {name_rows(rows[at])}: the {role} '{column[int(at[0])].as_py()}' can be read as "
-                f"{fitting[0].form} and as {other.form}, and they differ. Say which with "
-                f"--label-form {fitting[0].form} or --label-form {other.form}."
+                f"{source}, {name_rows(rows[differing])}: the {role} '{column[int(differing[0])].as_py()}' can be read "
+                f"as {fitting[0]} and as {other}, and they differ. Say which with "
+                f'`label_form="{fitting[0]}"` or `label_form="{other}"`.'
             )
-    return np.where(given, fitting[0].labels, UNREAD)
+    return np.where(mask, first, NO_OPTION)
 
 
 def _read_as(
     form: LabelForm, column: pa.LargeStringArray, counts: npt.NDArray[np.int64], options: pa.LargeListArray
 ) -> npt.NDArray[np.int64]:
     if form == "text":
-        return _as_text_of(column, options)
+        return _index_of_text(column, options)
     codes = column.dictionary_encode()
-    values = [_index(form, value) for value in codes.dictionary.to_pylist()]
-    table = np.array([*values, UNREAD], dtype=np.int64)
-    found = table[codes.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)]
-    return np.where(found < counts, found, UNREAD)
+    indices = [_index(form, value) for value in codes.dictionary.to_pylist()]
+    by_code = np.array([*indices, NO_OPTION], dtype=np.int64)
+    labels = by_code[codes.indices.fill_null(len(indices)).to_numpy(zero_copy_only=False)]
+    return np.where(labels < counts, labels, NO_OPTION)
 
 
 def _index(form: LabelForm, value: str) -> int:
     value = value.strip()
     if form == "index":
-        return int(value) if value.isascii() and value.isdigit() and len(value) <= 2 else UNREAD
-    return ord(value.upper()) - ord("A") if len(value) == 1 and value.isascii() and value.isalpha() else UNREAD
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= 2 else NO_OPTION
+    return ord(value.upper()) - ord("A") if len(value) == 1 and value.isascii() and value.isalpha() else NO_OPTION
 
 
-def _as_text_of(column: pa.LargeStringArray, options: pa.LargeListArray) -> npt.NDArray[np.int64]:
+def _index_of_text(column: pa.LargeStringArray, options: pa.LargeListArray) -> npt.NDArray[np.int64]:
     parents = pc.list_parent_indices(options)
     values = options.flatten()
     same = pc.fill_null(pc.equal(column.take(parents), values), False).to_numpy(zero_copy_only=False)
     parent = parents.to_numpy(zero_copy_only=False)
     counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False)
     starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
-    found = np.full(len(column), UNREAD, dtype=np.int64)
+    labels = np.full(len(column), NO_OPTION, dtype=np.int64)
     # Backwards, so that of two options with the same text (there are such questions) the first is meant.
-    at = np.flatnonzero(same)[::-1]
-    found[parent[at]] = at - starts[parent[at]]
-    return found
+    matches = np.flatnonzero(same)[::-1]
+    labels[parent[matches]] = matches - starts[parent[matches]]
+    return labels
