@@ -18,7 +18,7 @@ from realm.data.items import Items
 from realm.data.label_sets import sorted_labels
 from realm.data.options import LABEL_FORMS, LabelForm, read_labels
 from realm.errors import RealmError
-from realm.files import write_atomically
+from realm.files import replacing
 
 Index = npt.NDArray[np.int64]
 
@@ -34,7 +34,8 @@ def write_table(annotations: Annotations, path: str | Path) -> None:
         raise RealmError(f"{path}: the name of the file must end in {' or '.join(writers)}.")
     table, write = to_arrow(annotations), writers[path.suffix.lower()]
     try:
-        write_atomically(path, lambda partial: write(table, partial))
+        with replacing(path) as partial:
+            write(table, partial)
     except OSError as error:
         raise RealmError(f"{path}: cannot be written ({error.strerror or error}).") from None
 

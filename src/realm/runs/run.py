@@ -233,7 +233,7 @@ class Run:
         from realm.scorers.generate import generated_labels
         from realm.scorers.scoring import score
 
-        table = test if isinstance(test, Annotations) else Annotations.read(test, need="gold", tasks=self.tasks)
+        table = test if isinstance(test, Annotations) else Annotations.read_test(test, tasks=self.tasks)
         scorer = self.scorer()
         encoded = scorer.encode(table.items)
         scores = score(scorer, encoded, answer_mass=True)
