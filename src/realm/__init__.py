@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
     from realm.methods import METHODS
+    from realm.runs import Run
     from realm.training import RealmConfig, RealmModel, RealmTrainer
 
 _HOME = {
@@ -24,6 +25,7 @@ _HOME = {
     "RealmConfig": "realm.training",
     "RealmModel": "realm.training",
     "RealmTrainer": "realm.training",
+    "Run": "realm.runs",
     "compare": "realm.comparison.compare",
     "simulate": "realm.comparison.simulation",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "RealmError",
     "RealmModel",
     "RealmTrainer",
+    "Run",
     "Task",
     "__version__",
     "compare",

@@ -11,7 +11,6 @@ ORDER = (
 )  # fmt: skip
 OUTSIDE = ("__init__.py", "__main__.py")  # the public surface, and the entry point
 KNOWN: dict[str, str] = {
-    "runs/writer.py": "runs",
 }
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from realm.data import Annotations
+    from realm.runs import Run
     from realm.training import RealmTrainer
 
 
@@ -69,9 +70,11 @@ def train(
         raise typer.Exit(130) from None
     if trainer.is_world_process_zero():
         from realm.report.page import write_report
+        from realm.runs import Run
 
-        write_report(output)
-        _show(output)
+        run = Run.open(output, verify_model=False)
+        write_report(run)
+        _show(run)
 
 
 def with_gold_items(annotations: Annotations, path: Path) -> Annotations:
@@ -100,15 +103,13 @@ def quiet_console(trainer: RealmTrainer) -> None:
     trainer.remove_callback(PrinterCallback)
 
 
-def _show(output: Path) -> None:
+def _show(run: Run) -> None:
     """The expertise table of the run, as it was written."""
-    from realm.runs import Run
-
-    run = Run.open(output, verify_model=False)
     table = run.expertise.sort_values("accuracy", ascending=False)
     shown = ["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict", "scale"]
     rows = list(table[shown].itertuples(index=False, name=None))
     show_table(f"How far each annotator can be trusted ({run.probabilities})", shown, rows[:15])
     if len(rows) > 15:
-        note(f"{len(rows) - 15} more in {output / 'expertise.csv'}")
-    note(f"The run is in {output}: model/, expertise.csv, labels.csv. Open {output / 'report.html'} in a browser.")
+        note(f"{len(rows) - 15} more in {run.folder / 'expertise.csv'}")
+    page = run.folder / "report.html"
+    note(f"The run is in {run.folder}: model/, expertise.csv, labels.csv. Open {page} in a browser.")

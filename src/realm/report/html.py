@@ -35,7 +35,7 @@ class Figure:
 
 def write_page(path: Path, page: str) -> None:
     if path.is_dir():
-        raise RealmError(f"--output {path} is a folder; name a file, such as {path / NAME}.")
+        raise RealmError(f"`output` {path} is a folder; name a file, such as {path / NAME}.")
     try:
         write_text(path, page)
     except OSError as error:

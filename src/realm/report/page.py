@@ -14,6 +14,7 @@ from realm.report.html import NAME, Figure, fill, write_page
 from realm.report.pseudonyms import names_in_texts, pseudonymised
 from realm.report.run_data import RunData, read_run
 from realm.report.svg import percent
+from realm.runs import Run
 
 RANKINGS = 4
 BALANCES = 6
@@ -30,10 +31,11 @@ SECTIONS = {
 }  # fmt: skip
 
 
-def write_report(run_folder: Path, *, output: Path | None = None, pseudonymise: bool = False) -> Path:
+def write_report(run: Run | str | Path, *, output: Path | None = None, pseudonymise: bool = False) -> Path:
     """Write the report of a run as one HTML file, whole or not at all; RUN/report.html where no output is named."""
-    data = read_run(Path(run_folder))
-    path = Path(output) if output is not None else Path(run_folder) / NAME
+    data = read_run(run)
+    folder = run.folder if isinstance(run, Run) else Path(run)
+    path = Path(output) if output is not None else folder / NAME
     write_page(path, render(data, pseudonymise=pseudonymise))
     return path
 

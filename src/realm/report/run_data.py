@@ -139,14 +139,14 @@ class RunData:
         return cells[np.lexsort((cells, -n[cells], -self.estimate.accuracy.reshape(-1)[cells]))]
 
 
-def read_run(folder: Path) -> RunData:
-    """Read a run folder. What is read is checked against the run's manifest first; the model is not read."""
-    run = Run.open(folder, verify_model=False)
+def read_run(run: Run | str | Path) -> RunData:
+    """What the report needs of a run, or of a run folder. The model is not read."""
+    run = run if isinstance(run, Run) else Run.open(run, verify_model=False)
     estimate, annotations = run.estimate, run.annotations
     if int(estimate.annotations.sum()) != annotations.n_annotations:
-        raise RealmError(f"{folder}: the estimate is not about the annotations beside it.")
+        raise RealmError(f"{run.folder}: the estimate is not about the annotations beside it.")
     return RunData(
-        name=folder.resolve().name,
+        name=run.folder.resolve().name,
         config=run.config,
         metrics=run.metrics,
         scorer_settings=run.scorer_settings,

@@ -128,7 +128,7 @@ def notices(data: RunData) -> list[Limit]:
             Limit(
                 "In-sample",
                 "The model that judges these labels was trained on them and may have learned some of them by heart. "
-                "Training with --cross-fit judges each item by a model that has not seen it.",
+                "Training with cross-fitting judges each item by a model that has not seen it.",
             )
         )
     return found

@@ -1,0 +1,272 @@
+"""`Run`: a finished run read back, and what can be asked of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from realm import Annotations, Items, RealmError, RealmTrainer, Run
+from realm.files import write_manifest, write_yaml
+from realm.runs.annotations_file import read_annotations, write_annotations
+from realm.runs.folder import fingerprint
+from tests.report.folders import crowd as crowd_of
+from tests.report.folders import write_run
+from tests.tiny import crowd, save_tiny
+from tests.trainers import trainer
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> RealmTrainer:
+    """A trainer that has written its run, with a test table."""
+    folder = tmp_path_factory.mktemp("trained")
+    model = save_tiny(folder / "model", "bert", layers=1, width=16)
+    made = trainer(model, crowd(30, per_item=2), folder / "run", test=crowd(12, seed=5), write_run=True, max_steps=4)
+    made.train()
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(trained: RealmTrainer) -> Run:
+    return Run.open(trained.run)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A run folder without a model."""
+    table, log_probs = crowd_of()
+    return write_run(tmp_path / "run", table, log_probs, trained=np.linspace(0.1, 0.9, 5)[:, None])
+
+
+# -------------------------------------------------------------------- what was trained is what is read
+
+
+def test_tables_and_estimate_are_those_of_the_training(trained: RealmTrainer, run: Run) -> None:
+    pd.testing.assert_frame_equal(run.expertise, trained.expertise())
+    before, after = trained.estimate().to_arrays(), run.estimate.to_arrays()
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, err_msg=name)
+    np.testing.assert_array_equal(run.log_probs, trained.scores().log_probs.astype(np.float32))
+    assert fingerprint(run.annotations) == fingerprint(trained.annotations)
+    assert list(run.channel_summary) == ["expertise_trained"]
+    assert run.trajectory is not None and run.trajectory.steps.tolist() == [1, 2, 3, 4]
+    last = run.trajectory.columns["expertise_trained"][-1]
+    np.testing.assert_array_equal(last, run.channel_summary["expertise_trained"])
+
+
+def test_csv_files_hold_the_same_tables_for_people(run: Run) -> None:
+    for name, table in (("expertise.csv", run.expertise), ("labels.csv", run.labels)):
+        shown = pd.read_csv(run.folder / name, dtype={"item": str})
+        pd.testing.assert_frame_equal(shown, table, check_dtype=False)
+
+
+def test_labels_name_the_most_probable_option(run: Run) -> None:
+    best = run.estimate.posterior.argmax(axis=1)
+    names = [run.annotations.label_name(item, label) for item, label in enumerate(best)]
+    assert run.labels["label"].tolist() == names
+    np.testing.assert_allclose(run.labels["confidence"], run.estimate.posterior.max(axis=1))
+
+
+# -------------------------------------------------------------------- predict, evaluate, relabel
+
+
+def test_texts_items_and_tables_get_the_same_answers(run: Run) -> None:
+    texts = ["the small red bird", "a green tree", "the old boat"]
+    answers = run.predict(texts)
+    assert answers.columns.tolist() == ["item", "task", "label", "confidence", "probabilities"]
+    assert answers["item"].tolist() == ["0", "1", "2"]
+    assert set(answers["label"]) <= set(run.tasks[0].labels or ())
+    pd.testing.assert_frame_equal(run.predict(Items.from_texts(texts, run.tasks)), answers)
+    frame = pd.DataFrame({"item": ["0", "1", "2"], "text": texts})
+    pd.testing.assert_frame_equal(run.predict(frame), answers)
+    for row, log_probs in zip(answers.itertuples(), trained_log_probs(run, texts), strict=True):
+        np.testing.assert_allclose(list(json.loads(row.probabilities).values()), np.exp(log_probs), atol=1e-6)
+
+
+def trained_log_probs(run: Run, texts: list[str]) -> np.ndarray:
+    from realm.scorers.scoring import score
+
+    scorer = run.scorer()
+    assert scorer is run.scorer(), "loaded once"
+    return score(scorer, scorer.encode(Items.from_texts(texts, run.tasks))).log_probs
+
+
+def test_one_string_and_a_missing_column_are_refused(run: Run) -> None:
+    with pytest.raises(RealmError, match="list of texts"):
+        run.predict("the small red bird")
+    with pytest.raises(RealmError, match="text"):
+        run.predict(pd.DataFrame({"words": ["a"]}))
+
+
+def test_evaluate_gives_the_metrics_that_training_recorded(trained: RealmTrainer, run: Run, tmp_path: Path) -> None:
+    test = trained.test
+    assert test is not None
+    metrics = run.evaluate(test)
+    assert metrics == pytest.approx(run.metrics["test"], rel=1e-5)
+    assert "generation_accuracy" not in metrics
+    test.to_pandas()[["item", "text", "gold"]].drop_duplicates().to_csv(tmp_path / "test.csv", index=False)
+    assert run.evaluate(tmp_path / "test.csv") == pytest.approx(metrics, rel=1e-5)
+
+
+def test_relabel_spends_the_budget_on_those_with_a_price(written: Path) -> None:
+    run = Run.open(written)
+    queue = run.relabel(5)
+    assert len(queue) == 5 and (np.diff(queue["gain_bits"]) <= 1e-12).all()
+    assert set(run.relabel(2, costs={"worker-1": 0.5})["ask"]) == {"worker-1"}
+    assert set(run.contradictions().columns) >= {"item", "model", "annotators_say"}
+
+
+# -------------------------------------------------------------------- files
+
+
+def test_state_is_booleans_and_numbers(run: Run, tmp_path: Path) -> None:
+    config = yaml.safe_load((run.folder / "config.yaml").read_text())
+    metrics = json.loads((run.folder / "metrics.json").read_text())
+    assert config["gold_used"] is False and config["format"] == 1 and config["settings"]["use_gold"] is False
+    assert metrics["out_of_fold"] is False and metrics["folds"] == 0 and metrics["temperature"] == 1.0
+    assert run.gold_used is False and run.out_of_fold is False
+    table, log_probs = crowd_of()
+    folds = Run.open(write_run(tmp_path / "folds", table, log_probs, folds=5, gold_used=True))
+    assert folds.out_of_fold is True and folds.gold_used is True and folds.metrics["folds"] == 5
+    assert set(folds.expertise["probabilities"]) == {"out of fold (5 folds)"}
+
+
+def test_a_csv_edited_by_hand_changes_nothing(written: Path, realm_cli: Any, tmp_path: Path) -> None:
+    def outputs() -> list[Any]:
+        run = Run.open(written)
+        for command in ("relabel", "export"):
+            code, _, error = realm_cli(command, written, "--output", tmp_path / f"{command}.csv")
+            assert code == 0, error
+        assert realm_cli("report", written)[0] == 0
+        files = (written / "report.html", tmp_path / "relabel.csv", tmp_path / "export.csv")
+        return [run.expertise.to_csv(), run.labels.to_csv(), *(path.read_bytes() for path in files)]
+
+    before = outputs()
+    for name in ("expertise.csv", "labels.csv"):
+        text = (written / name).read_text()
+        (written / name).write_text(text.replace("worker-1", "worker-3").replace("0.", "0.9"))
+    assert outputs() == before
+    for name in ("expertise.csv", "labels.csv"):
+        (written / name).unlink()
+    assert outputs() == before
+
+
+@pytest.mark.parametrize("format", [None, 0, 2, "1"])
+def test_a_run_of_another_version_is_refused_in_words(format: Any, written: Path) -> None:
+    config = yaml.safe_load((written / "config.yaml").read_text())
+    config |= {"realm": "9.9.9", "format": format}
+    write_yaml(written / "config.yaml", {name: value for name, value in config.items() if value is not None})
+    write_manifest(written)
+    with pytest.raises(RealmError, match=r"written by realm 9\.9\.9 in format .*Train again"):
+        Run.open(written)
+
+
+def test_folders_that_hold_no_finished_run(written: Path, tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match="no such run folder"):
+        Run.open(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RealmError, match="not a run folder"):
+        Run.open(tmp_path / "empty")
+    (written / "manifest.json").unlink()
+    with pytest.raises(RealmError, match=r"did not finish; .*`resume`"):
+        Run.open(written)
+
+
+def test_only_the_model_may_go_unverified(run: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder, copy)
+    (copy / "model" / "config.json").write_text("{}")
+    assert len(Run.open(copy, verify_model=False).expertise)
+    with pytest.raises(RealmError, match=r"model/config\.json was changed"):
+        Run.open(copy)
+    (copy / "estimate.safetensors").write_bytes(b"")
+    with pytest.raises(RealmError, match=r"estimate\.safetensors was changed"):
+        Run.open(copy, verify_model=False)
+
+
+def test_reading_a_run_imports_no_torch(written: Path) -> None:
+    code = (
+        "import sys; from realm import Run; from realm.report.page import write_report; "
+        f"run = Run.open({str(written)!r}); run.expertise, run.labels, run.relabel(3), run.contradictions(); "
+        "write_report(run); assert 'torch' not in sys.modules, 'torch was imported'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def mixed_table() -> Annotations:
+    """Two tasks, one whose items list their own options; contexts, weights, gold, an item that nobody labelled."""
+    rows = []
+    for item in range(6):
+        options = [f"=a{item}", "1", "2"][: 2 + item % 2] if item % 2 else None
+        for annotator in ("zoe", "007", "'x"):
+            label = options[item % 2] if options else ["no", "yes"][annotator == "zoe"]
+            row = {"item": str(item), "task": "own" if options else "fixed", "text": f"text\r\n{item}"}
+            rows.append({**row, "context": None if item == 3 else f"c{item}", "options": options,
+                         "annotator": annotator, "label": label})  # fmt: skip
+    table = Annotations.from_pandas(pd.DataFrame(rows)).keep_annotations(np.arange(18) >= 3)
+    generator = np.random.default_rng(0)
+    gold = np.array([-1, 0, 0, 1, -1, 0], np.int32)
+    return replace(
+        table, gold=gold, weight=generator.random(15), annotators=(*table.annotators[::-1], "without annotations"),
+        annotator=(2 - table.annotator).astype(np.int32),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_annotations_are_read_back_exactly(plain: bool, tmp_path: Path) -> None:
+    before = crowd_of()[0] if plain else mixed_table()
+    write_annotations(before, tmp_path / "a.parquet")
+    after = read_annotations(tmp_path / "a.parquet", before.tasks, before.annotators)
+    assert after.annotators == before.annotators and after.tasks == before.tasks
+    for name in ("item", "annotator", "label", "weight", "gold"):
+        one, other = getattr(before, name), getattr(after, name)
+        assert (one is None) == (other is None), name
+        if one is not None:
+            assert one.dtype == other.dtype, name
+            np.testing.assert_array_equal(one, other, err_msg=name)
+    for name in ("ids", "texts", "contexts", "options"):
+        one, other = getattr(before.items, name), getattr(after.items, name)
+        assert one is other is None or one.to_pylist() == other.to_pylist(), name
+    assert fingerprint(after, gold=True) == fingerprint(before, gold=True)
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(RealmError, match=r"a\.parquet: not readable as the annotations of a run"):
+        read_annotations(tmp_path / "a.parquet", (), ())
+
+
+def test_weights_and_gold_change_the_fingerprint() -> None:
+    table = crowd_of()[0]
+    weighted = replace(table, weight=np.full(table.n_annotations, 0.5))
+    gold = replace(table, gold=np.zeros(table.n_items, np.int32))
+    assert len({fingerprint(table), fingerprint(weighted), fingerprint(gold, gold=True)}) == 3
+    assert fingerprint(gold) == fingerprint(table), "gold counts only where it is used"
+
+
+def test_training_estimates_once(tmp_path: Path, realm_cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the run, the report and the table on the screen come from one estimate."""
+    import realm.crowd.estimate as module
+
+    calls: list[object] = []
+    original = module.estimate
+    monkeypatch.setattr(module, "estimate", lambda *a, **k: (calls.append(1), original(*a, **k))[1])
+    model = save_tiny(tmp_path / "model", "bert", layers=1, width=16)
+    crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    code, out, error = realm_cli(
+        "train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--output", tmp_path / "run"
+    )
+    assert code == 0, error
+    assert len(calls) == 1
+    run = Run.open(tmp_path / "run")
+    assert f"{run.expertise['accuracy'].max():.3f}" in out
