@@ -8,46 +8,74 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from realm.channels import (
+        Channel,
+        ConfusionChannel,
+        HabitChannel,
+        IdentityChannel,
+        ItemScores,
+        Observed,
+        UniformChannel,
+    )
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
+    from realm.crowd.aggregation import aggregate
+    from realm.crowd.estimate import estimate
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
     from realm.methods import METHODS
     from realm.runs import Run
     from realm.training import RealmConfig, RealmModel, RealmTrainer
 
-_HOME = {
-    "Annotations": "realm.data",
-    "Items": "realm.data",
-    "Task": "realm.data",
-    "RealmError": "realm.errors",
-    "METHODS": "realm.methods",
-    "RealmConfig": "realm.training",
-    "RealmModel": "realm.training",
-    "RealmTrainer": "realm.training",
-    "Run": "realm.runs",
-    "compare": "realm.comparison.compare",
-    "simulate": "realm.comparison.simulation",
+_MODULES = {
+    "realm.data": ("Annotations", "Items", "Task"),
+    "realm.errors": ("RealmError",),
+    "realm.methods": ("METHODS",),
+    "realm.channels": (
+        "Channel",
+        "ItemScores",
+        "Observed",
+        "IdentityChannel",
+        "UniformChannel",
+        "HabitChannel",
+        "ConfusionChannel",
+    ),
+    "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
+    "realm.runs": ("Run",),
+    "realm.crowd.aggregation": ("aggregate",),
+    "realm.crowd.estimate": ("estimate",),
+    "realm.comparison.compare": ("compare",),
+    "realm.comparison.simulation": ("simulate",),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "METHODS",
     "Annotations",
+    "Channel",
+    "ConfusionChannel",
+    "HabitChannel",
+    "IdentityChannel",
+    "ItemScores",
     "Items",
+    "Observed",
     "RealmConfig",
     "RealmError",
     "RealmModel",
     "RealmTrainer",
     "Run",
     "Task",
+    "UniformChannel",
     "__version__",
+    "aggregate",
     "compare",
+    "estimate",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that `import realm` does not import torch."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+    """Import a public name when it is first used, so that `import realm` does not import torch."""
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
     raise AttributeError(f"module 'realm' has no attribute {name!r}")

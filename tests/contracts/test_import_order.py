@@ -7,11 +7,10 @@ from tests.contracts.modules import check_known, imports_of, modules
 
 ORDER = (
     "errors", "files", "progress", "methods", "data", "crowd", "check", "channels", "objectives", "models", "scorers",
-    "metrics", "runs", "training", "compare", "report", "demo", "lab", "cli",
+    "metrics", "runs", "training", "comparison", "report", "demo", "lab", "cli",
 )  # fmt: skip
 OUTSIDE = ("__init__.py", "__main__.py")  # the public surface, and the entry point
-KNOWN: dict[str, str] = {
-}
+KNOWN: dict[str, str] = {}
 
 
 def package_of(path: str) -> str:
@@ -25,7 +24,7 @@ def wrong_imports(path: str, source: str) -> list[str]:
     for name in sorted(imports_of(source)):
         _, *parts = name.split(".")
         if parts and parts[0] in realm.__all__ and parts[0] not in ORDER:  # a public name: where it comes from
-            parts = realm._HOME.get(parts[0], "realm").split(".")[1:]
+            parts = realm._MODULE_OF.get(parts[0], "realm").split(".")[1:]
         if parts and parts[0] in ORDER and ORDER.index(parts[0]) > own:
             wrong.append(f"imports {name}")
     return wrong

@@ -11,7 +11,6 @@ from tests.contracts.modules import ROOT, check_known, imports_of, modules
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ENGINE = "realm.comparison"  # what the lab runs its grids with
 KNOWN_DOCS: dict[str, str] = {
-    "CONTRIBUTING.md": "lead",
     "docs/aggregation.md": "lead",
     "docs/benchmarks.md": "lead",
     "docs/choosing-a-model.md": "lead",
@@ -29,21 +28,9 @@ KNOWN_LAB: dict[str, str] = {
     "lab/datasets/pubmedqa.py": "compare",
     "lab/datasets/questions.py": "compare",
     "lab/datasets/sentpolarity.py": "compare",
-    "lab/grid/data.py": "compare",
-    "lab/grid/engines.py": "compare",
-    "lab/grid/pools.py": "compare",
-    "lab/grid/results.py": "compare",
-    "lab/grid/run.py": "compare",
-    "lab/grid/settings.py": "compare",
-    "lab/grid/spec.py": "compare",
-    "lab/grid/work.py": "compare",
     "lab/paper/figures.py": "compare",
     "lab/plots/panels.py": "compare",
     "lab/plots/write.py": "compare",
-    "lab/tables/expertise.py": "compare",
-    "lab/tables/gather.py": "compare",
-    "lab/tables/make.py": "compare",
-    "lab/tables/statistics.py": "compare",
 }
 
 

@@ -87,7 +87,7 @@ def test_gold_is_learnt_by_the_model_and_stands_for_p_in_the_channel(tiny_model,
     made = trainer(tiny_model("bert"), replace(table, gold=gold), tmp_path, double=True, use_gold=True)
     model: RealmModel = made.model.eval()
     batch = next(iter(made.get_train_dataloader()))
-    assert int(made._get_num_items_in_batch([batch], torch.device("cpu"))) == table.n_annotations + 3
+    assert model.count(batch) == table.n_annotations + 3
     found = model(**batch).exp()
     log_probs = model.scorer(batch)
     beta = model.channel.omega.sigmoid()[:, 0]
@@ -106,7 +106,7 @@ def test_expertise_starts_at_its_estimate_on_gold_items(tiny_model, tmp_path) ->
     made = trainer(tiny_model("bert"), crowd(60, (0.95, 0.3)), tmp_path, use_gold=True)
     beta = made.channel.expertise()[:, 0]
     assert beta[0] > 0.85 and beta[1] < 0.25
-    with pytest.raises(RealmError, match="--use-gold needs gold"):
+    with pytest.raises(RealmError, match="`use_gold` needs gold"):
         trainer(tiny_model("bert"), crowd(5, gold=False), tmp_path, use_gold=True)
 
 
@@ -149,13 +149,15 @@ def test_the_em_update_starts_from_an_earlier_estimate_and_weighs_it_by_its_inte
         {"annotator": who, "task": table.tasks[0].name, "expertise": 0.9, "accuracy": 0.925, "low": low, "high": high}
         for who, low, high in (("w0", 0.92, 0.93), ("w1", 0.6, 0.99))
     ]
-    made = trainer(tiny_model("bert"), table, tmp_path, expertise_update="em", max_steps=3)
-    made.carry_in(pd.DataFrame(rows))
+    made = trainer(tiny_model("bert"), table, tmp_path, prior=pd.DataFrame(rows), expertise_update="em", max_steps=3)
     made.train()
     beta = dict(zip(table.annotators, made.channel.expertise()[:, 0].tolist(), strict=True))
     assert beta["w0"] == pytest.approx(0.9, abs=0.01) and beta["w1"] > beta["w2"]
-    made._solver.record.update(np.arange(60), np.full(60, 0.05))  # a model that doubts every label
-    beta = dict(zip(table.annotators, made._solver.record.solve()[:, 0].tolist(), strict=True))
+    doubted = torch.full((60, 4), (1 - 0.05) / 3).double()  # a model that doubts every label
+    doubted[torch.arange(60), torch.from_numpy(table.label).long()] = 0.05
+    made._closed_form.log_probs = doubted.log()
+    made._closed_form.update()
+    beta = dict(zip(table.annotators, made.channel.expertise()[:, 0].tolist(), strict=True))
     assert beta["w0"] > 0.85 > beta["w1"] > beta["w2"]
 
 
@@ -193,11 +195,11 @@ def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_
     made = trainer(tiny_model("bert"), table, tmp_path / "run", cross_fit=3, write_run=True, max_steps=4)
     made.train()
     run = Run.open(tmp_path / "run")
-    assert run.metrics["probabilities"] == "out of fold (3 folds)" and run.metrics["temperature"] > 0
+    assert run.probabilities == "out of fold (3 folds)" and run.metrics["temperature"] > 0
     plain = trainer(tiny_model("bert"), table, tmp_path / "plain", max_steps=4)
     plain.train()
-    assert not np.allclose(run.log_probs(), plain.scores().log_probs)
-    with pytest.raises(RealmError, match="--cross-fit 1"):
+    assert not np.allclose(run.log_probs, plain.scores().log_probs)
+    with pytest.raises(RealmError, match="`cross_fit=1`"):
         trainer(tiny_model("bert"), table, tmp_path, cross_fit=1)
 
 
@@ -209,9 +211,9 @@ def test_a_fold_that_learnt_something_else_is_refused_and_the_run_is_kept(tiny_m
     made.train()
     with pytest.raises(RealmError, match="contradicts the full one"):
         made.cross_fit(2)
-    metrics = Run.open(tmp_path / "run").metrics
-    assert metrics["probabilities"] == "in-sample"
-    assert any("contradicts the full one" in warning for warning in metrics["warnings"])
+    run = Run.open(tmp_path / "run")
+    assert run.probabilities == "in-sample" and run.metrics["out_of_fold"] is False
+    assert any("contradicts the full one" in warning for warning in run.metrics["warnings"])
 
 
 def test_a_fold_that_holds_all_of_the_gold_is_trained_without_it(tiny_model, tmp_path) -> None:
@@ -230,14 +232,17 @@ def test_more_folds_than_texts_and_unknown_experts_are_refused_before_training(t
 
 
 def test_an_expert_stays_one_whatever_an_earlier_run_said(tiny_model, tmp_path) -> None:
-    made = trainer(tiny_model("bert"), crowd(20), tmp_path, max_steps=1, experts=[crowd(20).annotators[0]])
-    made.train()
-    prior = made.expertise().assign(expertise=0.3, accuracy=0.475, low=0.4, high=0.55)
-    made.carry_in(prior)
-    assert made.expertise().set_index("annotator").loc[crowd(20).annotators[0], "expertise"] == pytest.approx(0.999)
+    table = crowd(20)
+    settings = {"max_steps": 1, "experts": [table.annotators[0]]}
+    first = trainer(tiny_model("bert"), table, tmp_path, **settings)
+    first.train()
+    prior = first.expertise().assign(expertise=0.3, accuracy=0.475, low=0.4, high=0.55)
+    made = trainer(tiny_model("bert"), table, tmp_path, prior=prior, **settings)
+    assert float(made.channel.expertise()[0, 0]) == pytest.approx(0.999, abs=1e-5)
+    assert made.expertise().set_index("annotator").loc[table.annotators[0], "expertise"] == pytest.approx(0.999)
     assert any("knows 3 of the 3 annotators" in warning for warning in made.warnings)
     with pytest.raises(RealmError, match="lacks expertise"):
-        made.carry_in(prior.drop(columns="expertise"))
+        trainer(tiny_model("bert"), table, tmp_path, prior=prior.drop(columns="expertise"), **settings)
 
 
 def test_em_leaves_those_it_has_not_met_where_they_started(tiny_model, tmp_path) -> None:
@@ -256,8 +261,7 @@ def test_an_earlier_estimate_is_carried_in(tiny_model, tmp_path) -> None:
     made = trainer(tiny_model("bert"), table, tmp_path, max_steps=1)
     made.train()
     prior = made.expertise().assign(expertise=[0.9, 0.1, 0.5], accuracy=[0.92, 0.3, 0.6])
-    again = trainer(tiny_model("bert"), table, tmp_path, max_steps=1)
-    again.carry_in(prior)
+    again = trainer(tiny_model("bert"), table, tmp_path, prior=prior, max_steps=1)
     expected = dict(zip(prior["annotator"], [0.9, 0.1, 0.5], strict=True))
     for row, name in enumerate(table.annotators):
         assert float(again.channel.expertise()[row, 0]) == pytest.approx(expected[name], abs=1e-4)

@@ -125,7 +125,7 @@ def test_prompts_are_no_longer_than_the_model_has_positions(tiny_model, tmp_path
 
 @pytest.mark.parametrize(
     ("settings", "stage", "said"),
-    [({}, 2, "--expertise-optimizer adamw"), ({"expertise_optimizer": "adamw"}, 3, "ZeRO-3"), ({}, 3, "ZeRO-3")],
+    [({}, 2, "`expertise_optimizer=adamw`"), ({"expertise_optimizer": "adamw"}, 3, "ZeRO-3"), ({}, 3, "ZeRO-3")],
 )
 def test_what_deepspeed_would_break(settings, stage, said, tmp_path) -> None:
     with pytest.raises(RealmError, match=said):
@@ -134,7 +134,7 @@ def test_what_deepspeed_would_break(settings, stage, said, tmp_path) -> None:
         check_deepspeed(config(tmp_path, **allowed), 2)
 
 
-@pytest.mark.parametrize(("layers", "version", "said"), [(1, 2, "--train-layers"), (0, 1, "version 2")])
+@pytest.mark.parametrize(("layers", "version", "said"), [(1, 2, "`train_layers`"), (0, 1, "version 2")])
 def test_what_fsdp_cannot_shard(layers, version, said, tmp_path) -> None:
     with pytest.raises(RealmError, match=said):
         check(config(tmp_path, train_layers=layers), SimpleNamespace(fsdp_version=version))
