@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,23 @@ from realm.errors import RealmError
 MANIFEST = "manifest.json"
 _PARTIAL = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
 """The names that `tempfile` makes of the prefixes below: eight characters between the name and its suffix."""
+_RESUME = " Mend that, then go on with the same command and `resume`."
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file beside `path` to be written, which takes its place in one step when the block ends without an error."""
-    path = replaceable(path)
+    path = Path(os.path.realpath(path))  # so that a link's target is written
+    if path.exists() and not path.is_file():
+        raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=path.suffix)
     os.close(handle)
     partial = Path(name)
     try:
         yield partial
-        _make_durable(partial)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
         partial.chmod(0o644)
         partial.replace(path)
     finally:
@@ -58,22 +62,32 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn the errors of a full or read-only disk into a `RealmError` that says how to go on."""
+def writing(path: Path, advice: str = _RESUME) -> Iterator[None]:
+    """Turn the errors of a full or read-only disk into a `RealmError` that names the file and ends with `advice`."""
     try:
         yield
-    except OSError as error:
-        raise RealmError(_unwritable(path, error.strerror or str(error))) from None
-    except SafetensorError as error:
-        raise RealmError(_unwritable(path, str(error))) from None
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
     except RuntimeError as error:  # PyTorch's writer says no more than where it stopped
         if not re.search(r"PytorchStreamWriter|inline_container|iostream|file write", str(error)):
             raise
-        raise RealmError(_unwritable(path, "the disk is probably full")) from None
+        reason = "the disk is probably full"
+    else:
+        return
+    raise RealmError(f"{path}: cannot be written: {reason}.{advice}") from None
 
 
-def _unwritable(path: Path, reason: str) -> str:
-    return f"{path}: cannot be written: {reason}. Mend that, then go on with the same command and `resume`."
+@contextmanager
+def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn a missing or damaged file into a `RealmError` that names it; `kind` is what the file should be."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
+    except (OSError, ValueError, SafetensorError, yaml.YAMLError) as error:
+        raise RealmError(f"{path}: not readable as {kind}: {error}") from None
+    except errors as error:
+        raise RealmError(f"{path}: not readable as {kind}: {error}") from None
 
 
 def partial_files(folder: Path) -> list[Path]:
@@ -85,19 +99,6 @@ def remove_partial_files(folder: Path) -> None:
     """Remove the half-written files and folders of a process that was killed."""
     for path in partial_files(folder):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def replaceable(path: Path) -> Path:
-    """The path with links resolved, so that a link's target is written. A device or a folder is refused."""
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
-    return path
-
-
-def _make_durable(path: Path) -> None:
-    with path.open("rb") as handle:
-        os.fsync(handle.fileno())
 
 
 def write_text(path: Path, text: str) -> None:
@@ -121,29 +122,18 @@ def write_tensors(path: Path, **arrays: npt.NDArray[Any]) -> None:
 
 def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a safetensors file by name."""
-    try:
+    with reading(path, "safetensors"):
         return dict(load_file(path))
-    except FileNotFoundError:
-        raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
-    except (SafetensorError, OSError) as error:
-        raise RealmError(f"{path}: not readable as safetensors: {error}") from None
 
 
 def read_json(path: Path) -> Any:
-    return _read(path, json.loads, "JSON")
+    with reading(path, "JSON"):
+        return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_yaml(path: Path) -> Any:
-    return _read(path, yaml.safe_load, "YAML")
-
-
-def _read(path: Path, parse: Callable[[str], Any], language: str) -> Any:
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
-    except (ValueError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RealmError(f"{path}: not readable as {language}: {error}") from None
+    with reading(path, "YAML"):
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def sha256(path: Path) -> str:

@@ -101,7 +101,7 @@ def test_a_pickle_in_place_of_the_weights(name, made, planted, realm_cli) -> Non
         (run / "model" / f"{kind}.index.json").write_text(json.dumps(index))
     fit()
     with pytest.raises(RealmError):
-        Run.open(run).scorer()
+        _ = Run.open(run).scorer
     assert not mark.exists()
     said = "can run code" if name.endswith(".bin") else "cannot be loaded"
     refused(realm_cli, made, run, mark, said, only=("evaluate", "predict"))
@@ -123,7 +123,7 @@ def test_a_config_that_brings_code(known, made, planted, realm_cli) -> None:
     )
     fit()
     if known:
-        Run.open(run).scorer()
+        _ = Run.open(run).scorer
         assert not mark.exists()
     else:
         refused(realm_cli, made, run, mark, "cannot be loaded", only=("evaluate", "predict"))

@@ -98,7 +98,7 @@ def test_a_sharded_run_is_written_and_resumed(models, tmp_path) -> None:
         np.testing.assert_allclose(run.log_probs, alone.log_probs, atol=1e-4)
         for here, there in zip(run.metrics["history"], alone.metrics["history"], strict=True):
             assert here == pytest.approx(there, abs=1e-4)
-        run.scorer()
+        _ = run.scorer
 
 
 def test_only_the_first_process_writes(models, tmp_path) -> None:

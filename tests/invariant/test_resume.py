@@ -109,4 +109,4 @@ def test_no_pickled_arguments_are_written_or_read(tiny_model, tmp_path) -> None:
     names = {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert "training_args.bin" not in names and not any(name.endswith((".bin", ".pkl")) for name in names)
     shutil.rmtree(tmp_path / "run" / "checkpoints")
-    Run.open(tmp_path / "run").scorer()
+    _ = Run.open(tmp_path / "run").scorer

@@ -16,7 +16,6 @@ from realm.errors import RealmError
 from realm.lab import cells as lab_cells
 from realm.lab.cells import benchmark_cell, data_fingerprint
 from realm.models.fingerprint import model_fingerprint
-from realm.runs.folder import fingerprint
 from tests.comparison.test_results import result
 from tests.lab.small_benchmark import write_questions
 from tests.tiny import crowd
@@ -49,8 +48,8 @@ def folder(tmp_path_factory):
 
 def test_methods_of_a_configuration_see_the_same_annotations_and_seeds_differ(folder) -> None:
     tables = {method: load(cell(method=method), folder).annotations for method in ("realm", "noisy")}
-    assert fingerprint(tables["realm"]) == fingerprint(tables["noisy"])
-    assert fingerprint(load(cell(seed=1), folder).annotations) != fingerprint(tables["realm"])
+    assert tables["realm"].fingerprint() == tables["noisy"].fingerprint()
+    assert load(cell(seed=1), folder).annotations.fingerprint() != tables["realm"].fingerprint()
     oracle = load(cell(method="oracle"), folder).annotations
     assert oracle.n_annotations == 0 and oracle.texts.equals(tables["realm"].texts)
     assert (oracle.gold == tables["realm"].gold).all()

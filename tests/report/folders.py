@@ -15,7 +15,6 @@ from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.posterior import posterior
 from realm.data import Annotations, Items, Task
 from realm.files import write_manifest
-from realm.runs.folder import fingerprint
 from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables
 from realm.scorers.prompts import PromptStyle
 
@@ -75,7 +74,7 @@ def write_run(
     """
     folder.mkdir(parents=True, exist_ok=True)
     versions = {"torch": "2.13.0", "transformers": "5.0.0"}
-    data = {"fingerprint": fingerprint(annotations, gold_used), "items": annotations.n_items}
+    data = {"fingerprint": annotations.fingerprint(gold_used), "items": annotations.n_items}
     write_start(
         folder, RunDescription("tiny/model", {**SETTINGS, **(settings or {})}, gold_used, data, versions=versions)
     )

@@ -18,7 +18,6 @@ import yaml
 from realm import Annotations, Items, RealmError, RealmTrainer, Run
 from realm.files import write_manifest, write_yaml
 from realm.runs.annotations_file import read_annotations, write_annotations
-from realm.runs.folder import fingerprint
 from tests.report.folders import crowd as crowd_of
 from tests.report.folders import write_run
 from tests.tiny import crowd, save_tiny
@@ -56,7 +55,7 @@ def test_tables_and_estimate_are_those_of_the_training(trained: RealmTrainer, ru
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array, err_msg=name)
     np.testing.assert_array_equal(run.log_probs, trained.scores().log_probs.astype(np.float32))
-    assert fingerprint(run.annotations) == fingerprint(trained.annotations)
+    assert run.annotations.fingerprint() == trained.annotations.fingerprint()
     assert list(run.channel_summary) == ["expertise_trained"]
     assert run.trajectory is not None and run.trajectory.steps.tolist() == [1, 2, 3, 4]
     last = run.trajectory.columns["expertise_trained"][-1]
@@ -95,8 +94,8 @@ def test_texts_items_and_tables_get_the_same_answers(run: Run) -> None:
 def trained_log_probs(run: Run, texts: list[str]) -> np.ndarray:
     from realm.scorers.scoring import score
 
-    scorer = run.scorer()
-    assert scorer is run.scorer(), "loaded once"
+    scorer = run.scorer
+    assert scorer is run.scorer, "loaded once"
     return score(scorer, scorer.encode(Items.from_texts(texts, run.tasks))).log_probs
 
 
@@ -237,7 +236,7 @@ def test_annotations_are_read_back_exactly(plain: bool, tmp_path: Path) -> None:
     for name in ("ids", "texts", "contexts", "options"):
         one, other = getattr(before.items, name), getattr(after.items, name)
         assert one is other is None or one.to_pylist() == other.to_pylist(), name
-    assert fingerprint(after, gold=True) == fingerprint(before, gold=True)
+    assert after.fingerprint(gold=True) == before.fingerprint(gold=True)
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
@@ -250,8 +249,8 @@ def test_weights_and_gold_change_the_fingerprint() -> None:
     table = crowd_of()[0]
     weighted = replace(table, weight=np.full(table.n_annotations, 0.5))
     gold = replace(table, gold=np.zeros(table.n_items, np.int32))
-    assert len({fingerprint(table), fingerprint(weighted), fingerprint(gold, gold=True)}) == 3
-    assert fingerprint(gold) == fingerprint(table), "gold counts only where it is used"
+    assert len({table.fingerprint(), weighted.fingerprint(), gold.fingerprint(gold=True)}) == 3
+    assert gold.fingerprint() == table.fingerprint(), "gold counts only where it is used"
 
 
 def test_training_estimates_once(tmp_path: Path, realm_cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_a_run_read_back_answers_the_same(kind, how, tiny_model, tmp_path) -> No
     table = crowd(20)
     made = trainer(tiny_model(kind), table, tmp_path / "run", **SETTINGS, **how)
     made.train()
-    scorer = Run.open(tmp_path / "run").scorer().eval()
+    scorer = Run.open(tmp_path / "run").scorer.eval()
     with torch.no_grad():
         again = scorer(scorer.collate(scorer.encode(table.items), np.arange(20)))
     np.testing.assert_allclose(again, made.scores().log_probs, atol=1e-5)

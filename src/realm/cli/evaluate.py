@@ -32,7 +32,7 @@ def evaluate(
     from realm.scorers.generate import generated_labels
     from realm.scorers.scoring import score
 
-    scorer = opened.scorer()
+    scorer = opened.scorer
     encoded = scorer.encode(table.items)
     bar = interactive()
     scores = score(scorer, encoded, answer_mass=True, progress="Scoring" if bar else None)

@@ -40,7 +40,7 @@ def predict(
     from realm.runs.spreadsheet import csv_in_parts, guarded
     from realm.scorers.scoring import predict_chunks
 
-    frames = predict_chunks(opened.scorer(), chunks, progress="Answering" if interactive() else None)
+    frames = predict_chunks(opened.scorer, chunks, progress="Answering" if interactive() else None)
     if output is not None:
         done = 0
         with csv_in_parts(output, raw=raw) as write:

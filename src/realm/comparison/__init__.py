@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         task_matrix,
     )
     from realm.comparison.training import CellResult
-    from realm.runs.folder import fingerprint
 
 _MODULES = {
     "cells": ("Cell", "CellTables", "combinations", "is_read"),
@@ -44,7 +43,6 @@ _MODULES = {
     "significance": ("LEVEL", "Contrast", "Summary", "Wins", "contrast", "count_wins"),
     "simulation": ("POOLS", "Noise", "Regime", "implied_expertise", "read_pool", "realised_accuracies", "task_matrix"),
     "training": ("CellResult",),
-    "compare": ("fingerprint",),
 }
 
 __all__ = [
@@ -64,7 +62,6 @@ __all__ = [
     "combinations",
     "contrast",
     "count_wins",
-    "fingerprint",
     "implied_expertise",
     "is_read",
     "read_pool",

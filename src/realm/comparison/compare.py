@@ -21,7 +21,6 @@ from realm.errors import RealmError
 from realm.methods import METHODS
 from realm.metrics import check_test
 from realm.progress import Progress
-from realm.runs.folder import fingerprint
 from realm.training.labels import training_labels
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class TableData:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return f"{fingerprint(self.annotations, gold=self.reads_gold)}-{fingerprint(self.test, gold=True)}"
+        return f"{self.annotations.fingerprint(gold=self.reads_gold)}-{self.test.fingerprint(gold=True)}"
 
     def fingerprint(self) -> str:
         return self._fingerprint

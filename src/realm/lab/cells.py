@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from realm import METHODS, Annotations, Items, RealmError, Task, simulate
-from realm.comparison import POOLS, Cell, CellTables, fingerprint, read_pool, task_matrix
+from realm.comparison import POOLS, Cell, CellTables, read_pool, task_matrix
 from realm.lab.datasets import Benchmark, load_benchmark
 
 JOINED = "+"
@@ -244,6 +244,6 @@ def data_fingerprint(benchmark: str, folder: Path | None, offline: bool = False)
     for name in benchmark.split(JOINED):
         loaded = _load(name, folder, offline)
         for table in (loaded.train, loaded.test):
-            digest.update(fingerprint(table, gold=True).encode())
+            digest.update(table.fingerprint(gold=True).encode())
         digest.update(repr((loaded.min_annotations, loaded.instruction)).encode())
     return digest.hexdigest()

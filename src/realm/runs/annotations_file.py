@@ -15,38 +15,34 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from realm.data import Annotations, Items, Task
-from realm.errors import RealmError
-from realm.files import replacing
+from realm.files import reading, replacing
 
 
 def write_annotations(annotations: Annotations, path: Path) -> None:
     """Write the table. Columns: item, task, text, [context,] [options,] annotators, labels, [weights,] [gold]."""
-    items = annotations.items
-    columns: dict[str, pa.Array] = {"item": items.ids, "task": pa.array(items.item_tasks), "text": items.texts}
-    if items.contexts is not None:
-        columns["context"] = items.contexts
-    if items.options is not None:
-        columns["options"] = items.options
-    columns["annotators"] = _lists(annotations.annotator, annotations.offsets)
-    columns["labels"] = _lists(annotations.label, annotations.offsets)
-    if annotations.weight is not None:
-        columns["weights"] = _lists(annotations.weight, annotations.offsets)
-    if annotations.gold is not None:
-        columns["gold"] = pa.array(annotations.gold)
+    items, weight, gold = annotations.items, annotations.weight, annotations.gold
+    columns = {
+        "item": items.ids,
+        "task": pa.array(items.item_tasks),
+        "text": items.texts,
+        "context": items.contexts,
+        "options": items.options,
+        "annotators": _lists(annotations.annotator, annotations.offsets),
+        "labels": _lists(annotations.label, annotations.offsets),
+        "weights": None if weight is None else _lists(weight, annotations.offsets),
+        "gold": None if gold is None else pa.array(gold),
+    }
     with replacing(path) as partial, partial.open("wb") as file:
-        pq.write_table(pa.table(columns), file, compression="zstd")
+        table = pa.table({name: column for name, column in columns.items() if column is not None})
+        pq.write_table(table, file, compression="zstd")
 
 
 def read_annotations(path: Path, tasks: Sequence[Task], annotators: Sequence[str]) -> Annotations:
     """The table that `write_annotations` wrote."""
-    try:
+    with reading(path, "the annotations of a run", KeyError, pa.ArrowException):
         table = pq.read_table(path)
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         return _annotations(columns, tasks, annotators)
-    except FileNotFoundError:
-        raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise RealmError(f"{path}: not readable as the annotations of a run: {error}") from None
 
 
 def _lists(values: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> pa.LargeListArray:

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from realm import __version__
-from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import MANIFEST, partial_files
 
@@ -53,7 +52,9 @@ RUN_FILES = (
 )
 """The files of a run, beside the folders model/ and checkpoints/."""
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
+"""Endings of files that run code when they are unpickled."""
 CODE = (".py", ".pyc", ".so")
+"""Endings of code that transformers could import from a model folder."""
 
 
 def holds_run(folder: Path) -> bool:
@@ -104,11 +105,6 @@ def check_format(folder: Path, config: dict[str, Any]) -> None:
             f"{config.get('format', 0)}; this is realm {__version__}, which reads format {FORMAT}. "
             "Train again, or read it with the version that wrote it."
         )
-
-
-def fingerprint(annotations: Annotations, gold: bool = False) -> str:
-    """A hash of items, annotators and annotations, and with `gold` of the gold labels."""
-    return annotations.fingerprint(gold)
 
 
 def probabilities_in_words(folds: int) -> str:

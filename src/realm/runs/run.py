@@ -40,13 +40,16 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run, read back from its folder.
 
-    | attribute | what it is |
+    | attribute or method | what it gives |
     |---|---|
-    | expertise | DataFrame: how reliable each annotator is, with an interval |
+    | expertise | DataFrame: how reliable each annotator is in each task, with an interval |
     | labels | DataFrame: the most probable label of every item, with its confidence |
-    | estimate, log_probs, annotations | the arrays and the table behind the two |
+    | predict | DataFrame: the model's answers to new texts |
+    | evaluate | metrics of the model on a table with gold |
+    | relabel, contradictions | DataFrames: what to have labelled again and by whom; items that look broken |
+    | estimate, log_probs, annotations | the arrays and the table behind `expertise` and `labels` |
     | config, metrics | settings and fingerprints; losses, test metrics, warnings |
 
     Reading a run imports no torch; `predict`, `evaluate` and `scorer` do. Only parquet, safetensors, JSON and YAML
@@ -54,7 +57,8 @@ class Run:
 
     Example:
         >>> run = Run.open("runs/sentiment")  # doctest: +SKIP
-        >>> run.predict(["what a film", "what a bore"])  # doctest: +SKIP
+        >>> run.predict(["what a film", "what a bore"])[["label", "confidence"]]  # doctest: +SKIP
+        >>> run.expertise.sort_values("low", ascending=False).head()  # doctest: +SKIP
     """
 
     folder: Path
@@ -111,6 +115,7 @@ class Run:
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
+        """The tasks with their labels; None where every item lists its own options."""
         listed = self.scorer_settings["tasks"]
         return tuple(Task(task["name"], None if task["labels"] is None else tuple(task["labels"])) for task in listed)
 
@@ -150,18 +155,25 @@ class Run:
 
     @property
     def expertise(self) -> pd.DataFrame:
-        """One row per annotator and task: expertise, accuracy with its interval, annotations, verdict."""
+        """One row per annotator and task that they labelled, the most accurate of a task first.
+
+        Columns: annotator, task, expertise (the mixture weight beta), what the channel learned (`expertise_trained`),
+        accuracy with its 95% interval (low, high), annotations, agreement (share of the labels that are the most
+        probable ones), verdict, scale (`relative` with mostly one label per item), probabilities.
+        """
         return expertise_table(self.annotations, self.estimate, self.channel_summary, self.probabilities)
 
     @property
     def labels(self) -> pd.DataFrame:
-        """One row per item: the most probable label, its confidence, the runner-up, the votes."""
+        """One row per item, in the table's order: the most probable label, its confidence, the runner-up, the votes."""
         return labels_table(self.annotations, self.estimate.posterior, self.probabilities)
 
     def relabel(self, budget: float = 100, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
-        """The items that one more annotation would tell most about, and whom to ask.
+        """The items that one more annotation would tell most about, and whom to ask, the greatest gain first.
 
-        `budget` counts annotations, or with `costs` (the price of one annotation by annotator) what they may cost.
+        Args:
+            budget: how many annotations to ask for; with `costs`, how much they may cost together.
+            costs: the price of one annotation by annotator; only those named are asked.
         """
         return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs)
 
@@ -171,12 +183,9 @@ class Run:
 
     # ---------------------------------------------------------------- the model
 
-    def scorer(self) -> Scorer:
-        """The trained scorer; loaded once."""
-        return self._scorer
-
     @cached_property
-    def _scorer(self) -> Scorer:
+    def scorer(self) -> Scorer:
+        """The trained backbone and tokenizer, which give log P of an item's options."""
         from realm.scorers import build_scorer
         from realm.scorers.prompts import PromptStyle
 
@@ -198,44 +207,61 @@ class Run:
         task: str | None = None,
         progress: Progress | None = None,
     ) -> pd.DataFrame:
-        """The most probable option of each item: item, task, label, confidence, and the probability of each option.
+        """The most probable option of each item.
 
         Args:
-            items: texts, `Items`, or a DataFrame with the columns that `Items.from_pandas` reads.
+            items: texts, or `Items` built with `tasks=run.tasks`, or a DataFrame with the columns that
+                `Items.from_pandas` reads: text, task where the run has several, options where items list their own.
             task: the task of the texts, where the run has several.
+            progress: called with how many items are answered.
+
+        Returns:
+            One row per item: item, task, label, confidence, probabilities (JSON: option to probability).
         """
-        [table] = self.predict_chunks([self._items(items, task)], progress=progress)
+        if isinstance(items, Sequence):
+            items = Items.from_texts(items, self.tasks, task=task)
+        elif not isinstance(items, Items):
+            items = Items.from_pandas(items, tasks=self.tasks)
+        [table] = self.predict_chunks([items], progress=progress)
         return table
 
     def predict_chunks(self, chunks: Iterable[Items], progress: Progress | None = None) -> Iterator[pd.DataFrame]:
         """`predict` of each chunk in turn, so that only one chunk is in memory at a time."""
         from realm.scorers.scoring import predict_chunks
 
-        return predict_chunks(self.scorer(), chunks)
-
-    def _items(self, items: Sequence[str] | Items | pd.DataFrame, task: str | None) -> Items:
-        if isinstance(items, Items):
-            return items
-        if isinstance(items, Sequence):
-            return Items.from_texts(items, self.tasks, task=task)
-        return Items.from_pandas(items, tasks=self.tasks)
+        return predict_chunks(self.scorer, map(self._with_same_tasks, chunks))
 
     def evaluate(
         self, test: Annotations | str | Path, *, generation: bool = False, progress: Progress | None = None
     ) -> dict[str, Any]:
-        """Metrics on a table with gold, in all and per task.
+        """Metrics over the items with gold and, where the run has several tasks, of each under `tasks`.
 
         Args:
-            test: a table with gold, or a file that `Annotations.read_test` reads.
+            test: a table that was read with `tasks=run.tasks`, or a file that `Annotations.read_test` reads.
             generation: also let the model answer freely, and score that.
+            progress: called with how many items are answered.
         """
-        from realm.metrics import evaluate
+        from realm.metrics import evaluate, gold_items
         from realm.scorers.generate import generated_labels
         from realm.scorers.scoring import score
 
         table = test if isinstance(test, Annotations) else Annotations.read_test(test, tasks=self.tasks)
-        scorer = self.scorer()
-        encoded = scorer.encode(table.items)
-        scores = score(scorer, encoded, answer_mass=True)
-        labels = generated_labels(scorer, encoded, table.items) if generation else None
+        items = self._with_same_tasks(table.items)
+        gold_items(table)  # refuses a table without gold before the model is asked
+        encoded = self.scorer.encode(items)
+        scores = score(self.scorer, encoded, answer_mass=True)
+        labels = generated_labels(self.scorer, encoded, items) if generation else None
         return evaluate(table, scores, labels)
+
+    def _with_same_tasks(self, items: Items) -> Items:
+        """The items, if a label means the same in them as in the run."""
+        if items.tasks != self.tasks:
+            item_tasks, run_tasks = (
+                ", ".join(f"{task.name}: {task.labels or 'own options'}" for task in tasks)
+                for tasks in (items.tasks, self.tasks)
+            )
+            raise RealmError(
+                f"the items have the tasks and labels {item_tasks}; the run has {run_tasks}. Read or build them with "
+                "`tasks=run.tasks`, so that a label means the same in both."
+            )
+        return items

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from realm.errors import RealmError
-from realm.files import replacing
+from realm.files import replacing, writing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_RUNS = re.compile(r"'*[=+\-@\t\r\n]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """Text that begins with marks already gets one more, so that taking one off always gives back what was there."""
 _NUMBER = re.compile(r"[+-]\d+(\.\d+)?([eE][+-]?\d+)?")
 
@@ -33,30 +32,27 @@ def write_csv(frame: pd.DataFrame, path: str | Path, raw: bool = False) -> None:
 @contextmanager
 def csv_in_parts(path: str | Path, raw: bool = False) -> Iterator[Callable[[pd.DataFrame], None]]:
     """A function that appends frames of the same columns to a CSV file, which takes its place when all are written."""
-    try:
-        with replacing(Path(path)) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    path = Path(path)
+    with writing(path, advice=""), replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
 
-            def write(frame: pd.DataFrame) -> None:
-                part = frame if raw else guarded(frame)
-                part.to_csv(file, index=False, header=not file.tell(), lineterminator="\n", quoting=_quoting(part))
+        def write(frame: pd.DataFrame) -> None:
+            part = frame if raw else guarded(frame)
+            part.to_csv(file, index=False, header=not file.tell(), lineterminator="\n", quoting=_quoting(part))
 
-            yield write
-    except OSError as error:
-        raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
+        yield write
 
 
 def guarded(frame: pd.DataFrame) -> pd.DataFrame:
     """The same table with a ' before every text, names of columns included, that a spreadsheet would run."""
     changed = frame.copy(deep=False)
     for position in _text_columns(frame):
-        values = [_guarded(value) for value in frame.iloc[:, position]]
-        changed.isetitem(position, values)
+        changed.isetitem(position, [_guarded(value) for value in frame.iloc[:, position]])
     return changed.set_axis([_guarded(name) for name in frame.columns], axis=1)
 
 
 def _guarded(value: Any) -> Any:
-    runs = isinstance(value, str) and _RUNS.match(value) and not _NUMBER.fullmatch(value)
-    return f"'{value}" if runs else value
+    is_formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def _text_columns(frame: pd.DataFrame) -> list[int]:
@@ -65,9 +61,5 @@ def _text_columns(frame: pd.DataFrame) -> list[int]:
 
 def _quoting(frame: pd.DataFrame) -> Literal[0, 2]:
     """Quote all text where any has a carriage return: it is not quoted otherwise, and would begin a row of its own."""
-    returns = any(
-        isinstance(value, str) and "\r" in value
-        for position in _text_columns(frame)
-        for value in frame.iloc[:, position]
-    )
-    return csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    texts = (value for position in _text_columns(frame) for value in frame.iloc[:, position] if isinstance(value, str))
+    return csv.QUOTE_NONNUMERIC if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL

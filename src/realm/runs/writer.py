@@ -68,8 +68,8 @@ class RunDescription:
     )
 
     def as_dict(self) -> dict[str, Any]:
-        described = {"realm": __version__, "format": layout.FORMAT, **asdict(self)}
-        return {name: value for name, value in described.items() if value is not None}
+        entries = {"realm": __version__, "format": layout.FORMAT, **asdict(self)}
+        return {name: value for name, value in entries.items() if value is not None}
 
 
 def describe(
@@ -88,13 +88,13 @@ def describe(
         settings=settings,
         gold_used=gold_used,
         data={
-            "fingerprint": layout.fingerprint(annotations, gold=gold_used),
+            "fingerprint": annotations.fingerprint(gold=gold_used),
             "items": annotations.n_items,
             "annotators": annotations.n_annotators,
             "annotations": annotations.n_annotations,
         },
         weights=None if weights == model else weights,
-        test=None if test is None else layout.fingerprint(test, gold=True),
+        test=None if test is None else test.fingerprint(gold=True),
         prior=None if prior is None else hashlib.sha256(prior.to_csv().encode()).hexdigest()[:32],
     )
 
@@ -150,10 +150,6 @@ class RunResults:
     folds: int = 0
     temperature: float = 1.0
     test: dict[str, Any] | None = None
-
-    @property
-    def out_of_fold(self) -> bool:
-        return self.folds > 0
 
 
 def write_start(folder: Path, description: RunDescription, *, overwrite: bool = False) -> None:
@@ -251,7 +247,7 @@ def _metrics(results: RunResults) -> dict[str, Any]:
         "steps": results.steps,
         "warnings": results.warnings,
         "channel": None if results.channel is None else results.channel.name,
-        "out_of_fold": results.out_of_fold,
+        "out_of_fold": results.folds > 0,
         "folds": results.folds,
         "temperature": results.temperature,
     }
