@@ -22,8 +22,9 @@ import pyarrow as pa
 from scipy.optimize import minimize
 
 from realm.crowd.calibration import softening, tempered
+from realm.crowd.coin import Coin
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.joint import JointLikelihood
+from realm.crowd.evidence import JointLikelihood
 from realm.data import Annotations, Items, Task
 
 Floats = npt.NDArray[np.float64]
@@ -117,9 +118,9 @@ def known_p(options: int, annotators: int, labels: int, seed: int = 0, drawn: in
         log_probs = np.log(np.maximum(probs, 1e-300))
         found = estimate(table, log_probs)
         tally.add(found, accuracy, truth)
-        joint = JointLikelihood(table, log_probs)
         if (found.annotations[:, 0] < 20).any():
-            tally.add_errors(found, joint.fit(np.full(joint.coin.n_pairs, 0.7)), accuracy)
+            joint = JointLikelihood(table, log_probs, Coin.of(table))
+            tally.add_errors(found, joint.fit(np.full(table.n_annotators, 0.7)), accuracy)
     return tally
 
 

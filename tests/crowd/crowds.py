@@ -1,4 +1,4 @@
-"""Small tables of annotations for the tests of inference, made from plain arrays."""
+"""Small tables of annotations for the tests of `realm.crowd`, made from plain arrays."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from realm.crowd.coin import Coin
+from realm.crowd.evidence import JointLikelihood, check_log_probs
 from realm.data import Annotations, Items, Task
 
 Ints = npt.NDArray[np.int64]
@@ -79,3 +81,23 @@ def simulate(
     label = np.where(rng.random(len(item)) < accuracy[annotator], truth[item], wrong)
     made = table(item, annotator, label, n_items=n_items, n_annotators=n, options=options)
     return Crowd(made, np.log(np.maximum(probs, 1e-300)), truth, accuracy)
+
+
+def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> JointLikelihood:
+    """Items with two to four options in two tasks."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(2, 5, n_items)
+    item, annotator = (x.ravel() for x in np.meshgrid(np.arange(n_items), np.arange(people), indexing="ij"))
+    keep = rng.random(len(item)) < 0.6
+    item, annotator = item[keep], annotator[keep]
+    label = rng.integers(0, counts[item])
+    made = table(
+        item,
+        annotator,
+        label,
+        n_items=n_items,
+        n_annotators=people,
+        options=counts.tolist(),
+        item_tasks=np.arange(n_items) % 2,
+    )
+    return JointLikelihood(made, check_log_probs(made, np.log(rng.random((n_items, 4)) + 0.05)), Coin.of(made))

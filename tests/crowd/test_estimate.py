@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.crowd import estimate as expertise
 from realm.crowd.coin import expertise_evidence
-from realm.crowd.estimate import Estimate, estimate, verdicts
-from realm.crowd.posterior import labels_table, posterior
+from realm.crowd.estimate import Estimate, estimate
+from realm.crowd.evidence import posterior
+from realm.crowd.tables import expertise_table, verdicts
 from realm.data import Annotations
 from realm.errors import RealmError
 
@@ -85,7 +85,7 @@ def test_each_task_has_a_pool_of_its_own_and_empty_cells_are_left_out():
     found = estimate(made, guided(truth, np.full(400, 3), rng))
     assert np.isnan(found.accuracy[3, 1])
     assert np.isnan(found.low[4, 0])
-    frame = expertise.table(made, found, trained={"expertise_trained": np.full((5, 2), 0.5)})
+    frame = expertise_table(made, found, trained={"expertise_trained": np.full((5, 2), 0.5)})
     assert len(frame) == 8
     assert frame["annotations"].tolist() == [200] * 8
     assert (frame["expertise_trained"] == 0.5).all()
@@ -94,25 +94,11 @@ def test_each_task_has_a_pool_of_its_own_and_empty_cells_are_left_out():
     np.testing.assert_allclose(found.accuracy[:3, 1], accuracy[:3, 1], atol=0.1)
 
 
-def test_table_columns_order_and_agreement():
-    crowd = simulate(1, annotators=np.array([0.6, 0.95, 0.8]), labels_each=200, per_item=3)
-    found = estimate(crowd.annotations, crowd.log_probs)
-    frame = expertise.table(crowd.annotations, found)
-    assert frame.columns.tolist() == [
-        *["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "agreement", "verdict", "scale"]
-    ]
-    assert frame["annotator"].tolist() == ["a1", "a2", "a0"]
-    mine = crowd.annotations.annotator == 1
-    best = found.posterior.argmax(axis=1)[crowd.annotations.item[mine]]
-    assert frame["agreement"][0] == pytest.approx(np.mean(best == crowd.annotations.label[mine]))
-    assert (frame["scale"] == "absolute").all()
-
-
 def test_one_label_per_item_is_marked_relative_unless_gold_fixes_the_scale():
     crowd = simulate(0, per_item=1)
     found = estimate(crowd.annotations, crowd.log_probs)
     assert found.relative
-    assert (expertise.table(crowd.annotations, found)["scale"] == "relative").all()
+    assert (expertise_table(crowd.annotations, found)["scale"] == "relative").all()
     assert not estimate(simulate(0, per_item=2).annotations, simulate(0, per_item=2).log_probs).relative
     for share, relative in ((0.1, True), (0.6, False)):
         gold = np.where(np.arange(len(crowd.truth)) < share * len(crowd.truth), crowd.truth, -1)
@@ -128,59 +114,7 @@ def test_a_few_second_labels_do_not_make_a_task_absolute(twice, relative):
     made = table(item, annotator, np.zeros(len(item), int), n_items=400, n_annotators=4, options=2)
     found = estimate(made, np.log(np.tile([0.7, 0.3], (400, 1))))
     assert found.relative == relative
-    assert set(expertise.table(made, found)["scale"]) == {"relative" if relative else "absolute"}
-
-
-def test_tables_say_whose_probabilities_judged_them():
-    crowd = simulate(0)
-    found = estimate(crowd.annotations, crowd.log_probs)
-    for frame in (
-        expertise.table(crowd.annotations, found, probabilities="in-sample"),
-        labels_table(crowd.annotations, found.posterior, "in-sample"),
-    ):
-        assert (frame["probabilities"] == "in-sample").all()
-    assert "probabilities" not in expertise.table(crowd.annotations, found)
-
-
-def cell(low: float, high: float, chance: float = 0.5) -> Estimate:
-    one = np.ones((1, 1))
-    return Estimate(
-        one, one, low * one, high * one, chance * one, one.astype(np.int64), np.ones((1, 1)), np.zeros(1, bool)
-    )
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "chance", "verdict"),
-    [
-        (0.76, 0.99, 0.5, "reliable"),
-        (0.74, 0.99, 0.5, "uncertain"),
-        (0.63, 0.70, 0.25, "reliable"),
-        (0.10, 0.49, 0.5, "worse than chance"),
-        (0.10, 0.51, 0.5, "no better than chance"),
-        (0.45, 0.59, 0.5, "no better than chance"),
-        (0.45, 0.61, 0.5, "uncertain"),
-        (0.26, 0.39, 0.25, "no better than chance"),
-        (0.26, 0.41, 0.25, "uncertain"),
-        (0.05, 0.24, 0.25, "worse than chance"),
-        (0.65, 0.70, 0.5, "uncertain"),
-    ],
-)
-def test_a_verdict_holds_over_the_whole_interval(low, high, chance, verdict):
-    assert verdicts(cell(low, high, chance))[0, 0] == verdict
-
-
-def test_no_verdict_in_a_simulated_pool_spans_its_threshold():
-    crowd = simulate(4, annotators=np.linspace(0.05, 0.98, 40), labels_each=60, per_item=5, options=4)
-    frame = expertise.table(crowd.annotations, estimate(crowd.annotations, crowd.log_probs))
-    low, high = (1 - (1 - frame[side]) / 0.75 for side in ("low", "high"))
-    for verdict, holds in (
-        ("reliable", low > 0.5),
-        ("no better than chance", high < 0.2),
-        ("worse than chance", high < 0),
-    ):
-        said = frame["verdict"] == verdict
-        assert said.any(), f"the pool should show a case of {verdict}"
-        assert holds[said].all()
+    assert set(expertise_table(made, found)["scale"]) == {"relative" if relative else "absolute"}
 
 
 # -------------------------------------------------------------------- what is known beforehand
@@ -314,7 +248,7 @@ def test_sentpolarity_without_a_model_is_cleaned_better_than_by_majority(shared_
     made = Annotations.read(shared_data / "sentpolarity" / "annotations.csv")
     found = estimate(made.without_gold(), np.zeros((made.n_items, 2)))
     assert np.mean(found.posterior.argmax(axis=1) == made.gold) > 0.91, "majority vote with random ties: 0.886"
-    frame = expertise.table(made, found)
+    frame = expertise_table(made, found)
     worst = frame[frame["verdict"] == "no better than chance"]["annotator"].tolist()
     index = [made.annotators.index(name) for name in worst]
     right = [np.mean(made.label[made.annotator == i] == made.gold[made.item[made.annotator == i]]) for i in index]
@@ -324,7 +258,7 @@ def test_sentpolarity_without_a_model_is_cleaned_better_than_by_majority(shared_
 def test_a_table_without_annotations_gives_an_empty_table_and_the_models_word():
     made = table([], [], [], n_items=2, n_annotators=1, options=2)
     found = estimate(made, np.log([[0.3, 0.7], [0.5, 0.5]]))
-    assert len(expertise.table(made, found)) == 0
+    assert len(expertise_table(made, found)) == 0
     np.testing.assert_allclose(found.posterior, [[0.3, 0.7], [0.5, 0.5]])
 
 

@@ -7,18 +7,41 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
 
-from realm.crowd import estimate as expertise
 from realm.crowd import intervals
-from realm.crowd.intervals import Grid
-from realm.crowd.joint import JointLikelihood, SkillLikelihood
+from realm.crowd.coin import Coin, expertise_evidence
+from realm.crowd.estimate import estimate
+from realm.crowd.evidence import JointLikelihood, posterior
+from realm.crowd.intervals import Grid, SkillLikelihood, leave_one_out
 
-from .crowds import simulate
+from .crowds import mixed, simulate, table
 
 
 def counted(right: int, wrong: int) -> SkillLikelihood:
     """Annotations of items whose truth is known: K = 2."""
     agrees = np.array([1.0] * right + [0.0] * wrong)
     return SkillLikelihood(at_zero=1 - agrees, at_one=agrees)
+
+
+def test_leave_one_out_is_the_likelihood_with_that_annotation_taken_away():
+    joint = mixed()
+    made = joint.annotations
+    skill = np.random.default_rng(1).uniform(0.2, 0.9, joint.model.n_pairs)
+    likelihood = leave_one_out(joint, joint.model, skill[joint.model.pair])
+    beta = joint.model.expertise(skill).reshape(made.n_annotators, 2)
+    for j in range(0, made.n_annotations, 7):
+        without = made.keep_annotations(np.arange(made.n_annotations) != j)
+        share = posterior(without, joint.log_probs, expertise_evidence(without, beta))[made.item[j], made.label[j]]
+        for t, found in ((0.0, likelihood.at_zero[j]), (1.0, likelihood.at_one[j])):
+            b = joint.model.lowest_expertise[joint.model.pair[j]] * (1 - t) + t
+            assert found == pytest.approx(b * share + (1 - b) / made.option_counts[made.item[j]], abs=1e-12)
+
+
+def test_a_sure_posterior_still_leaves_ones_own_label_out():
+    made = table([0, 0], [0, 1], [0, 1], n_items=1, n_annotators=2, options=2)
+    joint = JointLikelihood(made, np.log([[1 - 1e-15, 1e-15]]), Coin.of(made))
+    likelihood = leave_one_out(joint, joint.model, np.array([0.999999, 0.999999]))
+    assert likelihood.at_one[0] == pytest.approx(1e9 / (1e9 + 1), rel=1e-3)
+    assert likelihood.at_one[1] == pytest.approx(1e-21, rel=0.3)
 
 
 @given(st.integers(0, 3000), st.floats(0, 1), st.floats(1, 6), st.floats(1, 6))
@@ -117,13 +140,13 @@ def test_intervals_cover_and_pooling_beats_the_raw_estimate():
     for row, setting in enumerate(SETTINGS):
         for seed in range(700 // setting["annotators"]):
             crowd = simulate(1000 * row + seed, **setting)
-            found = expertise.estimate(crowd.annotations, crowd.log_probs)
+            found = estimate(crowd.annotations, crowd.log_probs)
             seen = found.annotations[:, 0] > 0
             inside = (crowd.accuracy >= found.low[:, 0]) & (crowd.accuracy <= found.high[:, 0])
             covered.append(np.mean(inside[seen]))
             few = seen & (found.annotations[:, 0] < 20)
-            joint = JointLikelihood(crowd.annotations, crowd.log_probs)
-            plain = joint.fit(np.full(joint.coin.n_pairs, 0.7))
+            coin = Coin.of(crowd.annotations)
+            plain = JointLikelihood(crowd.annotations, crowd.log_probs, coin).fit(np.full(coin.n_pairs, 0.7))
             pooled.extend((found.accuracy[few, 0] - crowd.accuracy[few]) ** 2)
             raw.extend((plain[few] - crowd.accuracy[few]) ** 2)
     error = np.std(covered) / len(covered) ** 0.5

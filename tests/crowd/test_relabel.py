@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from realm.crowd import relabel as queue
 from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.posterior import posterior
+from realm.crowd.evidence import posterior
 from realm.errors import RealmError
 
 from .crowds import simulate, table

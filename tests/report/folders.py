@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.posterior import posterior
+from realm.crowd.evidence import posterior
 from realm.data import Annotations, Items, Task
 from realm.files import write_manifest
 from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables

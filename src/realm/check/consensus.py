@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from realm.crowd.coin import Coin, weights_of
-from realm.crowd.evidence import Evidence, Floats, Indices
+from realm.crowd.evidence import Floats, Indices
 from realm.data.annotations import Annotations
 
 ITERATIONS = 20
@@ -51,27 +51,22 @@ def fit_consensus(annotations: Annotations) -> Consensus:
     slots, slot = np.unique(item * width + label, return_inverse=True)
     item_of_slot = slots // width
     unseen = annotations.option_counts - np.bincount(item_of_slot, minlength=annotations.n_items)
-    posterior = np.empty(0)
-
-    def e_step(evidence: Evidence) -> tuple[Floats, float]:
-        nonlocal posterior
-        scores = np.bincount(slot, evidence.log_odds, minlength=len(slots)).astype(np.float64)
-        posterior = _posterior(scores, item_of_slot, unseen)
-        return posterior[slot], 0.0
-
     coin = Coin(
         annotator,
         annotations.n_annotators,
         annotations.option_counts[annotations.item],
         weight=weights_of(annotations),
+        prior=(1 + PRIOR_MEAN * PRIOR_WEIGHT, 1 + (1 - PRIOR_MEAN) * PRIOR_WEIGHT),
         edge=EDGE,
     )
-    start = np.full(annotations.n_annotators, PRIOR_MEAN)
-    prior = (1 + PRIOR_MEAN * PRIOR_WEIGHT, 1 + (1 - PRIOR_MEAN) * PRIOR_WEIGHT)
-    fit = coin.fit(e_step, start, prior=prior, max_iter=ITERATIONS)
-    log_odds = coin.evidence(fit.level).log_odds
-    without = fit.right * np.exp(-log_odds)
-    return Consensus(fit.level, log_odds, slot, posterior, without / (1 - fit.right + without))
+    accuracy = np.full(annotations.n_annotators, PRIOR_MEAN)
+    for _ in range(ITERATIONS):
+        scores = np.bincount(slot, coin.evidence(accuracy).log_odds, minlength=len(slots)).astype(np.float64)
+        posterior = _posterior(scores, item_of_slot, unseen)
+        accuracy = coin.update(accuracy, posterior, slot)
+    log_odds = coin.evidence(accuracy).log_odds
+    without = posterior[slot] * np.exp(-log_odds)
+    return Consensus(accuracy, log_odds, slot, posterior, without / (1 - posterior[slot] + without))
 
 
 def _posterior(scores: Floats, item_of_slot: Indices, unseen: Indices) -> Floats:

@@ -80,7 +80,7 @@ def _closest(
     """The pairs worth a closer look, the likeliest first: those that disagree half as often as two strangers would."""
     options = float(np.median(annotations.option_counts))
     a, b = consensus.accuracy[first], consensus.accuracy[second]
-    strangers = label_probability(b, a, options, 0.0)  # the second gives the first's label, right with probability a
+    strangers = label_probability(b, a, options)  # the second gives the first's label, right with probability a
     close = np.flatnonzero((1 - rate <= 0.5 * (1 - strangers)) | (rate >= 1))
     evidence = count[close] * _divergence(rate[close], strangers[close])
     return np.asarray(close[np.argsort(-evidence, kind="stable")][:MOST_LOOKS])
@@ -106,7 +106,7 @@ def _expected(annotations: Annotations, consensus: Consensus, mine: Indices, the
     rest = np.maximum(1 - odds_a - np.where(equal, 0, odds_b), 1e-12)
     right = less_a / (less_a + less_b + rest)
     accuracy = consensus.accuracy[annotations.annotator[b]]
-    return label_probability(accuracy, right, options, 0.0)
+    return label_probability(accuracy, right, options)
 
 
 def _divergence(rate: Any, expected: Any) -> Any:

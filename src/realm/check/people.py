@@ -103,7 +103,7 @@ def _support(annotations: Annotations, consensus: Consensus) -> Floats:
     key = task_of * width + annotations.label
     share = np.bincount(key, minlength=int(key.max(initial=0)) + 1)[key] / np.bincount(task_of)[task_of]
     ordinary = float(np.median(consensus.accuracy))
-    judged = label_probability(ordinary, consensus.others, options, 0.0)
+    judged = label_probability(ordinary, consensus.others, options)
     return np.where(annotations.annotations_per_item[annotations.item] > 1, judged, share)
 
 

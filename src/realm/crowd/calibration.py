@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from realm.crowd.evidence import Evidence, Floats, log_softmax_rows, softmax_rows
-from realm.crowd.joint import JointLikelihood
-from realm.crowd.posterior import check_log_probs
-from realm.crowd.priors import EM_PRIOR
+from realm.crowd.coin import Coin
+from realm.crowd.evidence import Floats, JointLikelihood, check_log_probs, log_softmax_rows, softmax_rows
+from realm.crowd.priors import EM_PRIOR, START
 from realm.data import Annotations
 
 SOFTEST, SHARPEST = 20.0, 0.2
@@ -30,24 +29,23 @@ SPREAD = 0.3
 """Standard deviation of log T a priori: what a handful of items say hardly moves it."""
 
 
-def temperature(annotations: Annotations, log_probs: npt.ArrayLike, *, start: float = 0.5) -> float:
+def temperature(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
     """The T that maximises the joint likelihood of all annotations together with everyone's expertise, times a prior.
 
-    `log_probs` is (items, Kmax); `start` the expertise to start from. log T is normal around 0 a priori. Expertise and
-    T are improved in turn, so the product never falls. 1.0 where no item has two annotations.
+    `log_probs` is (items, Kmax). log T is normal around 0 a priori. Expertise and T are improved in turn, so the
+    product never falls. 1.0 where no item has two annotations.
     """
-    scores = check_log_probs(annotations, log_probs)
-    shared = annotations.take_items(np.flatnonzero(annotations.annotations_per_item > 1))
-    if not shared.n_items:
+    shared = annotations.annotations_per_item > 1
+    scores = check_log_probs(annotations, log_probs)[shared]
+    if not shared.any():
         return 1.0
-    scores = scores[annotations.annotations_per_item > 1]
-    joint = JointLikelihood(shared, scores)
-    skill = joint.coin.skill(np.full(joint.coin.n_pairs, start))
-    current = 1.0
+    annotations = annotations.take_items(np.flatnonzero(shared))
+    coin = Coin.of(annotations, EM_PRIOR)
+    skill, current = coin.skill(START), 1.0
     for _ in range(ROUNDS):
-        joint = JointLikelihood(shared, tempered(scores, current))
-        skill = joint.fit(skill, prior=EM_PRIOR, max_iter=EM_STEPS)
-        best = _best_temperature(joint, scores, joint.coin.evidence(skill))
+        joint = JointLikelihood(annotations, tempered(scores, current), coin)
+        skill = joint.fit(skill, max_iter=EM_STEPS)
+        best = _best_temperature(scores, coin.evidence(skill).item_sums(joint.position, scores.shape))
         change, current = abs(np.log(best / current)), best
         if change < SETTLED:
             break
@@ -68,11 +66,11 @@ def tempered(log_probs: Floats, temperature: float) -> Floats:
     return log_softmax_rows(log_probs / temperature)
 
 
-def _best_temperature(joint: JointLikelihood, log_probs: Floats, evidence: Evidence) -> float:
-    sums = evidence.item_sums(joint.position, log_probs.shape)
+def _best_temperature(log_probs: Floats, item_sums: Floats) -> float:
+    """The most probable T, given the evidence of each item's annotations (items, Kmax)."""
 
     def loss(log_temperature: float) -> float:
-        scores = tempered(log_probs, float(np.exp(log_temperature))) + sums
+        scores = tempered(log_probs, float(np.exp(log_temperature))) + item_sums
         return 0.5 * (log_temperature / SPREAD) ** 2 - softmax_rows(scores)
 
     bounds = (np.log(SHARPEST), np.log(SOFTEST))

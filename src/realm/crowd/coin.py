@@ -1,30 +1,25 @@
 """The coin: an annotator who gives the true label with one probability, and otherwise any other option alike.
 
-How such an annotator turns the truth into a label is written out here and nowhere else in numpy (`realm.channels` has
-the same in torch). P(label = truth) is a straight line in the annotator's *level*, from `at_zero` at level 0 to 1 at
-level 1:
+    P(label | it is true)             = accuracy
+    P(label | another option is true) = (1 - accuracy) / (K - 1)
 
-    P(label | it is true)      = at_zero + (1 - at_zero) level
-    P(label | another is true) = (1 - at_zero) (1 - level) / (K - 1)
+This is written out here and nowhere else in numpy (`realm.channels` has it in torch). The paper's expertise beta is the
+same number on a scale where 0 is chance and 1 is always right, accuracy = 1/K + (1 - 1/K) beta, which turns the above
+into beta [y=k] + (1-beta)/K.
 
-| level | range | at_zero | which gives |
-|---|---|---|---|
-| expertise beta | -1/(K-1) to 1 | 1/K | beta [y=k] + (1-beta)/K: the paper's mixture with a uniform guess |
-| accuracy a | 0 to 1 | 0 | a [y=k] + (1-a)/(K-1) [y!=k] |
-| skill t | 0 to 1 | P(right) at the lowest beta | the accuracy, on items with the most options of their task |
-
-With K options for every item of a task, skill *is* the accuracy, and beta = (K a - 1)/(K - 1).
+Where the items of a task differ in K, an annotator has one beta, and an accuracy for each K. The parameter of `Coin` is
+therefore the skill, which runs from 0 at the lowest possible beta, -1/(K-1) for the most options of the task, to 1. On
+items with that many options skill *is* the accuracy; on others accuracy = lowest + (1 - lowest) skill.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.evidence import Bools, Evidence, Floats, Indices
+from realm.crowd.evidence import Floats, Indices, LabelEvidence
 from realm.data import Annotations
 
 EDGE = 1e-12
@@ -32,33 +27,33 @@ EDGE = 1e-12
 enough to lie beyond what any number of annotations can show."""
 NO_ANNOTATIONS = 1e-12
 """Stands for a count of 0 in a denominator."""
+TINY = 1e-300
+"""Stands for 0 in logarithms and denominators: near the smallest float64."""
+FLAT_PRIOR = (1.0, 1.0)
+"""Beta(1, 1), the uniform distribution."""
+
+BetaPrior = tuple[npt.ArrayLike, npt.ArrayLike]
+"""The two numbers of a Beta distribution, one for all (annotator, task) pairs or (pairs,) each."""
 
 
-def right_probability(level: npt.ArrayLike, at_zero: npt.ArrayLike) -> Floats:
-    """P(label = truth) at a level: the accuracy that an expertise means, where `at_zero` is mean(1/K). Broadcasts."""
-    level, at_zero = np.asarray(level, np.float64), np.asarray(at_zero, np.float64)
-    return np.asarray(at_zero + (1 - at_zero) * level)
+# -------------------------------------------------------------------- the formula
 
 
-def level_of(accuracy: npt.ArrayLike, at_zero: npt.ArrayLike) -> Floats:
-    """The level at which P(label = truth) is `accuracy`: the inverse of `right_probability`. Broadcasts."""
-    accuracy, at_zero = np.asarray(accuracy, np.float64), np.asarray(at_zero, np.float64)
-    return np.asarray(1 - (1 - accuracy) / (1 - at_zero))
+def accuracy_of(expertise: npt.ArrayLike, chance: npt.ArrayLike) -> Floats:
+    """The accuracy that an expertise means, `chance` being (the mean of) 1/K. Broadcasts."""
+    expertise, chance = np.asarray(expertise, np.float64), np.asarray(chance, np.float64)
+    return np.asarray(chance + (1 - chance) * expertise)
 
 
-def probabilities(level: npt.ArrayLike, options: npt.ArrayLike, at_zero: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """P(label | it is true) and P(label | another option is true), neither below `EDGE`. Shapes broadcast."""
-    level, at_zero = np.asarray(level, np.float64), np.asarray(at_zero, np.float64)
-    others = np.maximum(np.asarray(options, np.float64) - 1, 1)
-    other = (1 - at_zero) * (1 - level) / others
-    return np.maximum(at_zero + (1 - at_zero) * level, EDGE), np.maximum(other, EDGE)
+def expertise_of(accuracy: npt.ArrayLike, chance: npt.ArrayLike) -> Floats:
+    """The inverse of `accuracy_of`. Broadcasts."""
+    accuracy, chance = np.asarray(accuracy, np.float64), np.asarray(chance, np.float64)
+    return np.asarray(1 - (1 - accuracy) / (1 - chance))
 
 
-def label_probability(
-    level: npt.ArrayLike, truth: npt.ArrayLike, options: npt.ArrayLike, at_zero: npt.ArrayLike
-) -> Floats:
-    """P(the annotator gives a label) where the label is true with probability `truth`. Shapes broadcast."""
-    own, other = probabilities(level, options, at_zero)
+def label_probability(accuracy: npt.ArrayLike, truth: npt.ArrayLike, options: npt.ArrayLike) -> Floats:
+    """P(the annotator gives a label) where the label is true with probability `truth`. Broadcasts."""
+    own, other = _probabilities(np.asarray(accuracy, np.float64), 0.0, np.asarray(options, np.float64))
     shares = np.asarray(truth, np.float64)
     return np.asarray(own * shares + other * (1 - shares))
 
@@ -67,22 +62,137 @@ def label_distribution(expertise: Floats, posterior: Floats, options: Indices) -
     """What an annotator is expected to answer: P(label = k), and the entropy in bits of the label given the truth.
 
     `expertise` is (n, annotators), `posterior` (n, Kmax), `options` (n,); returns (n, annotators, Kmax) and (n,
-    annotators). Both lines are exact at the posterior mean of an uncertain expertise, being straight lines in it.
+    annotators). P(label = k) is a straight line in the expertise, so it is exact at the mean of an uncertain one.
     """
-    own, other = probabilities(expertise, options[:, None], 1 / options[:, None])
+    counts = options[:, None].astype(np.float64)
+    own, other = _probabilities(expertise, 1 / counts, counts)
     labels = other[..., None] + (own - other)[..., None] * posterior[:, None, :]
-    inside = np.arange(posterior.shape[1]) < options[:, None]
-    noise = bits(own) + (options[:, None] - 1) * bits(other)
+    inside = np.arange(posterior.shape[1]) < counts
+    noise = bits(own) + (counts - 1) * bits(other)
     return np.where(inside[:, None, :], labels, 0.0), noise
 
 
 def bits(share: Floats) -> Floats:
     """-p log2 p, 0 at p = 0."""
-    surprise: Floats = -share * np.log2(np.maximum(share, 1e-300))
-    return surprise
+    return np.asarray(-share * np.log2(np.maximum(share, TINY)))
 
 
-def expertise_evidence(annotations: Annotations, expertise: npt.ArrayLike) -> Evidence:
+def _probabilities(value: Floats, lowest: Floats | float, options: Floats) -> tuple[Floats, Floats]:
+    """P(label | it is true) and P(label | another is true), where accuracy = lowest + (1 - lowest) value. Broadcasts.
+
+    `lowest` is 0 for an accuracy, 1/K for an expertise. 1 - accuracy is not formed: it loses its digits near 0.
+    """
+    other = (1 - lowest) * (1 - value) / np.maximum(options - 1, 1)
+    return np.maximum(lowest + (1 - lowest) * value, EDGE), np.maximum(other, EDGE)
+
+
+# -------------------------------------------------------------------- the annotator model
+
+
+class Coin:
+    """The coins of all (annotator, task) pairs of a table; the parameter is the skill of each (pairs,).
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | pair | (annotations,) | the pair that gave each annotation |
+    | options | (annotations,) | K of its item |
+    | lowest_expertise | (pairs,) or None | the beta of skill 0; None: skill is the accuracy, whatever K is |
+    | weight | (annotations,) or None | how much each annotation counts; None: 1 |
+    | prior | | the Beta prior on each skill |
+    | edge | | how far skills are kept from 0 and 1 where their evidence is taken |
+    """
+
+    def __init__(
+        self,
+        pair: Indices,
+        n_pairs: int,
+        options: npt.NDArray[np.integer],
+        *,
+        lowest_expertise: Floats | None = None,
+        weight: Floats | None = None,
+        prior: BetaPrior = FLAT_PRIOR,
+        edge: float = EDGE,
+    ) -> None:
+        self.pair, self.n_pairs, self.weight, self.prior, self.edge = pair, n_pairs, weight, prior, edge
+        self.lowest_expertise = np.zeros(n_pairs) if lowest_expertise is None else lowest_expertise
+        # A row for every pair and every number of options that occurs: usually one per pair.
+        sizes = np.flatnonzero(np.bincount(options)) if len(options) else np.array([2])
+        self._per_pair = len(sizes)
+        self.row = pair if len(sizes) == 1 else pair * len(sizes) + np.searchsorted(sizes, options)
+        self.options: Floats = np.tile(sizes, n_pairs).astype(np.float64)
+        self.lowest: Floats = np.zeros(len(self.options))
+        if lowest_expertise is not None:
+            lowest = accuracy_of(np.repeat(lowest_expertise, len(sizes)), 1 / self.options)
+            self.lowest = np.where(lowest < EDGE, 0.0, lowest)
+        self.row_weights: Floats = np.bincount(self.row, weight, minlength=len(self.options)).astype(np.float64)
+        self.weights: Floats = self.row_weights.reshape(n_pairs, self._per_pair).sum(axis=1)
+
+    @classmethod
+    def of(cls, annotations: Annotations, prior: BetaPrior = FLAT_PRIOR) -> Coin:
+        """The coins of a table, one expertise for each annotator and task."""
+        lowest = lowest_expertise(annotations)
+        options = annotations.option_counts[annotations.item]
+        weight = weights_of(annotations)
+        return cls(pairs_of(annotations), len(lowest), options, lowest_expertise=lowest, weight=weight, prior=prior)
+
+    @cached_property
+    def annotation_counts(self) -> Indices:
+        """How many annotations each pair has, whatever their weight. Shape (pairs,)."""
+        return np.bincount(self.pair, minlength=self.n_pairs)
+
+    @cached_property
+    def chance(self) -> Floats:
+        """Mean 1/K over the items a pair annotated: the accuracy of a guesser. Shape (pairs,), NaN where none."""
+        total = np.bincount(self.pair, 1 / self.options[self.row], minlength=self.n_pairs)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(total / self.annotation_counts)
+
+    def skill(self, expertise: npt.ArrayLike) -> Floats:
+        """Expertise beta (one, or (pairs,)) as skill (pairs,)."""
+        return np.clip((np.asarray(expertise) - self.lowest_expertise) / (1 - self.lowest_expertise), 0.0, 1.0)
+
+    def expertise(self, skill: Floats) -> Floats:
+        """Skill as expertise beta, (pairs,) each."""
+        return self.lowest_expertise + (1 - self.lowest_expertise) * skill
+
+    def evidence(self, parameters: Floats) -> LabelEvidence:
+        """The evidence of all annotations, at a skill for each pair (pairs,)."""
+        skill = np.repeat(np.clip(parameters, self.edge, 1 - self.edge), self._per_pair)
+        own, other = _probabilities(skill, self.lowest, self.options)
+        return LabelEvidence(np.log(own), np.log(other), self.row, self.weight, self.row_weights)
+
+    def evidence_each(self, skill: Floats) -> LabelEvidence:
+        """The evidence of all annotations, at a skill for each annotation (annotations,)."""
+        skill = np.clip(skill, self.edge, 1 - self.edge)
+        own, other = _probabilities(skill, self.lowest[self.row], self.options[self.row])
+        return LabelEvidence(np.log(own), np.log(other), weight=self.weight)
+
+    def label_line(self, truth: Floats) -> tuple[Floats, Floats]:
+        """P(label) at skill 0 and at skill 1, its label being true with probability `truth`. (annotations,) each
+
+        In between P(label) is the straight line from the one to the other.
+        """
+        lowest, others = self.lowest[self.row], np.maximum(self.options[self.row] - 1, 1)
+        return lowest * truth + (1 - lowest) * (1 - truth) / others, truth
+
+    def update(self, parameters: Floats, posterior: Floats, position: Indices) -> Floats:
+        """The M-step: see `AnnotatorModel`. Pairs without annotations keep their skill. (pairs,)
+
+        A coin of skill t gives the truth with probability t, and else what a coin of skill 0 gives; what is counted is
+        how often it was the first.
+        """
+        right = posterior.ravel()[position]
+        if self.lowest.any():
+            skill = np.repeat(parameters, self._per_pair)
+            own = np.maximum(self.lowest + (1 - self.lowest) * skill, EDGE)
+            right = right * np.where(self.lowest > 0, skill / own, 1.0)[self.row]
+        credit = np.bincount(self.pair, right if self.weight is None else right * self.weight, minlength=self.n_pairs)
+        more, less = (np.asarray(number, np.float64) - 1 for number in self.prior)
+        skills = (credit + more) / np.maximum(self.weights + more + less, NO_ANNOTATIONS)
+        return np.where(self.weights > 0, skills, parameters)
+
+
+def expertise_evidence(annotations: Annotations, expertise: npt.ArrayLike) -> LabelEvidence:
     """The evidence of every annotation at an expertise beta (annotators, tasks), each on [-1/(K-1), 1].
 
     Example:
@@ -96,139 +206,11 @@ def expertise_evidence(annotations: Annotations, expertise: npt.ArrayLike) -> Ev
     return coin.evidence(coin.skill(np.asarray(expertise, np.float64).reshape(coin.n_pairs)))
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """Where EM of a coin ended: levels (pairs,), P(label is true) at the last E-step (annotations,), and its path."""
-
-    level: Floats
-    right: Floats
-    log_likelihoods: list[float] = field(default_factory=list)
-
-
-class Coin:
-    """The coins of all (annotator, task) pairs of a table: evidence, M-step and EM.
-
-    | argument | shape | meaning |
-    |---|---|---|
-    | pair | (annotations,) | the pair whose coin gave each annotation |
-    | options | (annotations,) | K of its item |
-    | lowest | (pairs,) or None | the beta of skill 0, for levels that are skills; None: levels are accuracies |
-    | weight | (annotations,) or None | how much each annotation counts |
-    | edge | | how far levels are kept from 0 and 1 where their evidence is taken |
-    """
-
-    def __init__(
-        self,
-        pair: Indices,
-        n_pairs: int,
-        options: npt.NDArray[np.integer],
-        *,
-        lowest: Floats | None = None,
-        weight: Floats | None = None,
-        edge: float = EDGE,
-    ) -> None:
-        self.pair, self.n_pairs, self.lowest, self.weight, self.edge = pair, n_pairs, lowest, weight, edge
-        # A row for every pair and every number of options that is met: usually one per pair.
-        met = np.flatnonzero(np.bincount(options)) if len(options) else np.array([2])
-        self._per_pair = len(met)
-        self.row = pair if len(met) == 1 else pair * len(met) + np.searchsorted(met, options)
-        self.options: Floats = np.tile(met, n_pairs).astype(np.float64)
-        self.at_zero: Floats = np.zeros(len(self.options))
-        if lowest is not None:
-            worst = right_probability(np.repeat(lowest, len(met)), 1 / self.options)
-            self.at_zero = np.where(worst < EDGE, 0.0, worst)
-        self.row_weights: Floats = np.bincount(self.row, weight, minlength=len(self.options)).astype(np.float64)
-        self.counts: Floats = self.row_weights.reshape(n_pairs, self._per_pair).sum(axis=1)
-
-    @classmethod
-    def of(cls, annotations: Annotations) -> Coin:
-        """The coins of a table, on the scale of skill."""
-        tasks = len(annotations.tasks)
-        widest = np.full(tasks, 2)
-        np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
-        lowest = np.tile(-1.0 / (widest - 1), annotations.n_annotators)
-        options = annotations.option_counts[annotations.item]
-        pairs = annotations.n_annotators * tasks
-        return cls(pairs_of(annotations), pairs, options, lowest=lowest, weight=weights_of(annotations))
-
-    # ---------------------------------------------------------------- scales
-
-    def skill(self, expertise: Floats) -> Floats:
-        """Expertise beta as skill, (pairs,) each."""
-        assert self.lowest is not None
-        return np.clip((expertise - self.lowest) / (1 - self.lowest), 0.0, 1.0)
-
-    def expertise(self, skill: Floats) -> Floats:
-        """Skill as expertise beta, (pairs,) each."""
-        assert self.lowest is not None
-        return self.lowest + (1 - self.lowest) * skill
-
-    # ---------------------------------------------------------------- evidence and EM
-
-    def evidence(self, level: Floats) -> Evidence:
-        """The evidence of all annotations, at a level for each pair (pairs,)."""
-        inside = np.clip(level, self.edge, 1 - self.edge)
-        own, other = probabilities(np.repeat(inside, self._per_pair), self.options, self.at_zero)
-        return Evidence(np.log(own), np.log(other), self.row, self.weight, self.row_weights)
-
-    def evidence_each(self, level: Floats) -> Evidence:
-        """The evidence of all annotations, at a level for each annotation (annotations,)."""
-        inside = np.clip(level, self.edge, 1 - self.edge)
-        own, other = probabilities(inside, self.options[self.row], self.at_zero[self.row])
-        return Evidence(np.log(own), np.log(other), weight=self.weight)
-
-    def label_line(self, truth: Floats) -> tuple[Floats, Floats]:
-        """P(label) at level 0 and at level 1, its label being true with probability `truth`. (annotations,) each
-
-        In between P(label) is the straight line from the one to the other.
-        """
-        at_zero, others = self.at_zero[self.row], np.maximum(self.options[self.row] - 1, 1)
-        return at_zero * truth + (1 - at_zero) * (1 - truth) / others, truth
-
-    def update(self, level: Floats, right: Floats, prior: tuple[npt.ArrayLike, npt.ArrayLike] = (1.0, 1.0)) -> Floats:
-        """The M-step: the levels that maximise the expected log-likelihood times a Beta prior on each. (pairs,)
-
-        `right` (annotations,) is P(label is true) at `level`. A coin of level t is a mixture: with probability t the
-        truth, else what a coin of level 0 says, and what is counted is how often it was the first.
-        """
-        if self.at_zero.any():
-            each = np.repeat(level, self._per_pair)
-            own = np.maximum(right_probability(each, self.at_zero), EDGE)
-            right = right * np.where(self.at_zero > 0, each / own, 1.0)[self.row]
-        credit = np.bincount(self.pair, right if self.weight is None else right * self.weight, minlength=self.n_pairs)
-        more, less = (np.asarray(number, np.float64) - 1 for number in prior)
-        return np.asarray((credit + more) / np.maximum(self.counts + more + less, NO_ANNOTATIONS))
-
-    def fit(
-        self,
-        e_step: Callable[[Evidence], tuple[Floats, float]],
-        start: Floats,
-        *,
-        prior: tuple[npt.ArrayLike, npt.ArrayLike] = (1.0, 1.0),
-        fixed: Bools | None = None,
-        max_iter: int,
-        tol: float = 0.0,
-        least_gain: float = 0.0,
-    ) -> Fit:
-        """EM from the levels `start` (pairs,): the one that every coin in this package is fitted by.
-
-        `e_step` knows the items' prior: it turns evidence into P(label is true) of every annotation (annotations,) and
-        the log-likelihood (any number where `least_gain` is 0). EM ends after `max_iter` iterations, when no level
-        moves by `tol`, or when the log-likelihood per annotation rises by less than `least_gain` (0: never). Pairs
-        without annotations and those in `fixed` (pairs,) keep their start.
-        """
-        moving = self.counts > 0 if fixed is None else (self.counts > 0) & ~fixed
-        level, path = start, list[float]()
-        for _ in range(max_iter):
-            right, log_likelihood = e_step(self.evidence(level))
-            before, level = level, np.where(moving, self.update(level, right, prior), level)
-            gain = log_likelihood - path[-1] if path else np.inf
-            path.append(log_likelihood)
-            if least_gain and gain < least_gain * self.counts.sum():
-                break
-            if tol and np.abs(level - before).max(initial=0.0) < tol:
-                break
-        return Fit(level, right, path)
+def lowest_expertise(annotations: Annotations) -> Floats:
+    """The beta of an annotator who is never right, on items with the most options of the task. Shape (pairs,)."""
+    widest = np.full(len(annotations.tasks), 2)
+    np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
+    return np.tile(-1.0 / (widest - 1), annotations.n_annotators)
 
 
 def pairs_of(annotations: Annotations) -> Indices:
@@ -239,5 +221,5 @@ def pairs_of(annotations: Annotations) -> Indices:
 
 def weights_of(annotations: Annotations) -> Floats | None:
     """The weights of the annotations, None where all are 1. Shape (annotations,)."""
-    weight: Floats | None = getattr(annotations, "weight", None)
+    weight = annotations.weight
     return None if weight is None or (weight == 1).all() else weight.astype(np.float64, copy=False)

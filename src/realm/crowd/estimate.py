@@ -1,7 +1,7 @@
-"""How far each annotator can be trusted, per task: expertise and accuracy with intervals, and a verdict in words.
+"""How far each annotator can be trusted, per task: expertise and accuracy with intervals.
 
 Whatever a model was trained with, what is reported comes from the joint likelihood with the model's P as each item's
-prior (`realm.crowd.joint`), and from the posterior of each accuracy under a prior fitted to the pool (`intervals`).
+prior (`JointLikelihood`), and from the posterior of each accuracy under a prior fitted to the pool (`intervals`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,10 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from realm.crowd import intervals
-from realm.crowd.coin import expertise_evidence, level_of, pairs_of, right_probability
-from realm.crowd.evidence import Bools, Floats, Indices
-from realm.crowd.intervals import Grid
-from realm.crowd.joint import JointLikelihood, SkillLikelihood
-from realm.crowd.posterior import check_log_probs, posterior
-from realm.crowd.priors import (
-    EM_PRIOR,
-    EarlierEstimate,
-    anchored_annotations,
-    expert_pairs,
-    relative_tasks,
-    skill_on_anchors,
-    with_gold,
-)
+from realm.crowd.coin import Coin, accuracy_of, expertise_evidence
+from realm.crowd.evidence import Bools, Floats, Indices, JointLikelihood, check_log_probs, posterior
+from realm.crowd.intervals import Grid, SkillLikelihood, leave_one_out
+from realm.crowd.priors import EM_PRIOR, START, EarlierEstimate, expert_pairs, relative_tasks, with_gold
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -39,12 +29,6 @@ if TYPE_CHECKING:
 EXPERT = 0.999
 """The beta at which an annotator named an expert is pinned: right but for one label in a thousand, so that a slip of
 theirs is not an impossible event."""
-RELIABLE = 0.5
-"""Reliable: the whole interval lies above beta 0.5, half-way from chance to always right (accuracy 0.75 at K=2)."""
-NO_BETTER = 0.2
-"""No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
-START = 0.5
-"""The expertise that EM starts from, half-way from chance to always right: below it the flipped labelling is nearer."""
 SWEEPS = 50
 """Most sweeps over the posteriors; they come to rest within 10 as a rule."""
 FULL_STEPS = 10
@@ -131,35 +115,56 @@ def estimate(
         >>> estimates.accuracy.shape, estimates.posterior.argmax(axis=1).tolist()
         ((2, 1), [0, 1])
     """
-    joint = JointLikelihood(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold))
-    coin = joint.coin
+    earlier = EarlierEstimate.from_table(annotations, prior)
+    coin = Coin.of(annotations, earlier.prior(EM_PRIOR))
+    joint = JointLikelihood(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold), coin)
     pinned = expert_pairs(annotations, experts)
-    earlier = EarlierEstimate.from_table(annotations, joint, prior)
     expertise = np.full(coin.n_pairs, START)
     if start is not None:
         starts = np.asarray(start, np.float64).reshape(-1)
         expertise = np.where(np.isfinite(starts), starts, expertise)
-    skill = np.where(pinned, coin.skill(np.full(coin.n_pairs, EXPERT)), earlier.start(coin.skill(expertise)))
-    anchored = anchored_annotations(joint, pinned, gold)
-    if anchored.any():
-        skill = skill_on_anchors(joint, skill, pinned, earlier, anchored)
-    else:
-        skill = joint.fit(skill, prior=earlier.prior(EM_PRIOR), fixed=pinned)
-    mean, low, high = _SkillPosteriors(joint, pinned, earlier, anchored).fit(skill)
+    skill = np.where(pinned, coin.skill(EXPERT), earlier.start(coin.skill(expertise)))
+    anchored = _anchored_annotations(annotations, pinned[coin.pair], gold)
+    skill = _fit_skills(joint, coin, skill, pinned, anchored)
+    mean, low, high = _SkillPosteriors(joint, coin, pinned, earlier, anchored).fit(skill)
+    for skills in (mean, low, high):
+        skills[pinned] = skill[pinned]
     shape = (annotations.n_annotators, len(annotations.tasks))
-    mean[pinned], low[pinned], high[pinned] = skill[pinned], skill[pinned], skill[pinned]
     beta = coin.expertise(mean).reshape(shape)
-    accuracy, low, high = (right_probability(coin.expertise(skills), joint.chance) for skills in (mean, low, high))
+    accuracy, low, high = (accuracy_of(coin.expertise(skills), coin.chance) for skills in (mean, low, high))
     return Estimate(
         expertise=beta,
         accuracy=accuracy.reshape(shape),
         low=low.reshape(shape),
         high=high.reshape(shape),
-        chance=joint.chance.reshape(shape),
-        annotations=joint.annotation_counts.reshape(shape),
+        chance=coin.chance.reshape(shape),
+        annotations=coin.annotation_counts.reshape(shape),
         posterior=posterior(annotations, joint.log_probs, expertise_evidence(annotations, np.nan_to_num(beta))),
         relative_tasks=relative_tasks(annotations, gold),
     )
+
+
+def _anchored_annotations(annotations: Annotations, by_expert: Bools, gold: npt.NDArray[np.integer] | None) -> Bools:
+    """The annotations of items whose truth is known: by gold, or by the label of a pinned expert. (annotations,)"""
+    known = np.zeros(annotations.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
+    known[annotations.item[by_expert]] = True
+    return np.asarray(known[annotations.item])
+
+
+def _fit_skills(joint: JointLikelihood, coin: Coin, skill: Floats, pinned: Bools, anchored: Bools) -> Floats:
+    """Skills by EM from `skill`, on the items whose truth is known alone where there are any. Shape (pairs,).
+
+    If all items counted at once, annotators who agree on the same wrong labels would outvote everyone from the first
+    step of EM.
+    """
+    if not anchored.any():
+        return joint.fit(skill, fixed=pinned)
+    items = np.unique(joint.annotations.item[anchored])
+    annotations = joint.annotations.take_items(items)
+    part = Coin.of(annotations, coin.prior)
+    start = part.skill(coin.expertise(skill))
+    fitted = JointLikelihood(annotations, joint.log_probs[items], part).fit(start, fixed=pinned)
+    return coin.skill(part.expertise(fitted))
 
 
 class _SkillPosteriors:
@@ -169,24 +174,26 @@ class _SkillPosteriors:
     the row of their pair among the `free` ones.
     """
 
-    def __init__(self, joint: JointLikelihood, pinned: Bools, earlier: EarlierEstimate, anchored: Bools) -> None:
-        self.joint, self.earlier = joint, earlier
-        self.free = np.flatnonzero((joint.annotation_counts > 0) & ~pinned)
+    def __init__(
+        self, joint: JointLikelihood, coin: Coin, pinned: Bools, earlier: EarlierEstimate, anchored: Bools
+    ) -> None:
+        self.joint, self.coin, self.earlier = joint, coin, earlier
+        self.free = np.flatnonzero((coin.annotation_counts > 0) & ~pinned)
         self.task = self.free % len(joint.annotations.tasks)
-        row_of_pair = np.full(joint.coin.n_pairs, UNKNOWN)
+        row_of_pair = np.full(coin.n_pairs, UNKNOWN)
         row_of_pair[self.free] = np.arange(len(self.free))
-        rows = row_of_pair[joint.coin.pair]
+        rows = row_of_pair[coin.pair]
         order = np.argsort(rows, kind="stable")
         self.order = order[rows[order] != UNKNOWN]
         self.row = rows[self.order]
         self.anchored = anchored[self.order]
         self.on_anchors = np.zeros(len(self.free), dtype=bool)
         """Whose annotations count on anchored items only. Shape (free pairs,)."""
-        self.most = float(joint.coin.counts[self.free].max(initial=1))
+        self.most = float(coin.weights[self.free].max(initial=1))
 
     def fit(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, low and high skill of each pair, NaN where it is not free, starting from `skill`. Shapes (pairs,)."""
-        skill_behind = skill[self.joint.coin.pair]  # (annotations,)
+        skill_behind = skill[self.coin.pair]  # (annotations,)
         grid = Grid.fine_enough(self.most, spacing=1.0, largest=256, pairs=len(self.free))
         for sweep in range(SWEEPS):
             mass, likelihood = self.posteriors(grid, skill_behind)
@@ -198,7 +205,7 @@ class _SkillPosteriors:
         grid = Grid.fine_enough(self.most, spacing=0.5, largest=1024, pairs=len(self.free))
         mass, _ = self.posteriors(grid, skill_behind)
         tail = (1 - intervals.COVERAGE) / 2
-        mean, low, high = (np.full(self.joint.coin.n_pairs, np.nan) for _ in range(3))
+        mean, low, high = (np.full(self.coin.n_pairs, np.nan) for _ in range(3))
         mean[self.free] = mass @ grid.points
         low[self.free], high[self.free] = grid.quantile(mass, tail), grid.quantile(mass, 1 - tail)
         return mean, low, high
@@ -208,7 +215,7 @@ class _SkillPosteriors:
 
         An annotator whose gold items contradict what agreement says of them is from then on judged by the gold alone.
         """
-        everything = self.joint.leave_one_out(skill_behind).take(self.order)
+        everything = leave_one_out(self.joint, self.coin, skill_behind).take(self.order)
         likelihood = everything.masked(self.anchored | ~self.on_anchors[self.row])
         mass = self._posterior_mass(grid, likelihood)
         if self.anchored.any():
@@ -238,76 +245,12 @@ class _SkillPosteriors:
 
     def _posterior_mass(self, grid: Grid, likelihood: SkillLikelihood) -> Floats:
         """The posterior of each free pair under its task's pool, or under its earlier estimate. (free pairs, size)"""
-        assert self.joint.coin.lowest is not None
         logs = intervals.log_likelihood(grid, likelihood, self.row, len(self.free))
-        mass = np.empty_like(logs)
+        mass, chance = np.empty_like(logs), self.coin.skill(0.0)
         for task in np.unique(self.task):
             rows = np.flatnonzero(self.task == task)
-            lowest = float(self.joint.coin.lowest[self.free[rows[0]]])
-            mass[rows] = intervals.pooled(grid, logs[rows], chance=float(level_of(0.0, lowest)))
+            mass[rows] = intervals.pooled(grid, logs[rows], chance=float(chance[self.free[rows[0]]]))
         known = np.flatnonzero(self.earlier.known[self.free])
         pairs = self.free[known]
         mass[known] = intervals.with_prior(grid, logs[known], self.earlier.a[pairs], self.earlier.b[pairs])
         return mass
-
-
-# -------------------------------------------------------------------- verdicts and the expertise table
-
-
-def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
-    """A verdict in words for each pair: a claim that holds over the whole interval. Shape (annotators, tasks).
-
-    | verdict | the whole interval lies |
-    |---|---|
-    | reliable | above beta 0.5, half-way from chance to always right |
-    | worse than chance | below chance (beta 0) |
-    | no better than chance | below beta 0.2 |
-    | uncertain | none of these: more labels are needed, or the annotator is middling |
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = level_of(estimate.low, estimate.chance), level_of(estimate.high, estimate.chance)
-        claims = [low > RELIABLE, high < 0, high < NO_BETTER]
-    words = np.array(["reliable", "worse than chance", "no better than chance", "uncertain"], dtype=object)
-    verdict: npt.NDArray[np.object_] = words[np.select(claims, [0, 1, 2], 3)]
-    return verdict
-
-
-def table(
-    annotations: Annotations,
-    estimate: Estimate,
-    trained: Mapping[str, npt.ArrayLike] | None = None,
-    probabilities: str | None = None,
-) -> pd.DataFrame:
-    """One row per annotator and task with annotations, the most accurate first within a task.
-
-    Columns: annotator, task, expertise (re-estimated), what the channel learned (`trained`: name to (annotators,
-    tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement (share of the labels that are the
-    posterior's), verdict, scale (`absolute`, or `relative` with mostly one label per item), and `probabilities` as
-    given (`in-sample` or `out of fold`: what the model's P was when it judged them).
-    """
-    import pandas as pd
-
-    annotator, task = pair = np.nonzero(estimate.annotations)
-    counts = estimate.annotations
-    agreed = estimate.posterior.argmax(axis=1)[annotations.item] == annotations.label
-    agreement = np.bincount(pairs_of(annotations), agreed, minlength=counts.size).reshape(counts.shape)
-    columns = {
-        "annotator": np.array(annotations.annotators, dtype=object)[annotator],
-        "task": np.array([t.name for t in annotations.tasks], dtype=object)[task],
-        "expertise": estimate.expertise[pair],
-    }
-    for name, values in (trained or {}).items():
-        columns[name] = np.asarray(values, np.float64).reshape(counts.shape)[pair]
-    columns |= {
-        "accuracy": estimate.accuracy[pair],
-        "low": estimate.low[pair],
-        "high": estimate.high[pair],
-        "annotations": counts[pair],
-        "agreement": agreement[pair] / counts[pair],
-        "verdict": verdicts(estimate)[pair],
-        "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
-    }
-    if probabilities is not None:
-        columns["probabilities"] = np.full(len(task), probabilities, dtype=object)
-    order = np.lexsort((annotator, -estimate.accuracy[pair], task))
-    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)

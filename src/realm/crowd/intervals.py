@@ -16,9 +16,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.coin import EDGE
-from realm.crowd.evidence import Floats, Indices
-from realm.crowd.joint import SkillLikelihood
+from realm.crowd.coin import EDGE, TINY, Coin
+from realm.crowd.evidence import Bools, Floats, Indices, JointLikelihood, log_softmax_rows
 
 COVERAGE = 0.95
 """The customary 95% interval."""
@@ -34,8 +33,60 @@ CHUNK_SIZE = 4_000_000
 """Largest (annotations, grid points) array: 32 MB of float64."""
 POOL_ROWS = 4096
 """Rows of likelihoods multiplied with the pools at once: 4096 x 800 pools is 26 MB of float64."""
-TINY = 1e-300
-"""Stands for 0 in logarithms and denominators: near the smallest float64."""
+LARGEST_LOG_ODDS = 800.0
+"""Stands for infinite log-odds: tanh(400) is 1 to the last bit, and the exponentials stay finite."""
+
+
+# -------------------------------------------------------------------- the likelihood of a skill
+
+
+@dataclass(frozen=True, eq=False)
+class SkillLikelihood:
+    """P(label) of each annotation as a straight line in its annotator's skill, everything else held fixed.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | at_zero, at_one | (annotations,) | P(label) at skill 0 and at skill 1 |
+    | weight | (annotations,) or None | how much each annotation counts; None: 1 |
+    """
+
+    at_zero: Floats
+    at_one: Floats
+    weight: Floats | None = None
+
+    def take(self, order: Indices) -> SkillLikelihood:
+        """The annotations at these places, in this order."""
+        weight = None if self.weight is None else self.weight[order]
+        return SkillLikelihood(self.at_zero[order], self.at_one[order], weight)
+
+    def masked(self, counted: Bools) -> SkillLikelihood:
+        """The same, with a likelihood of 1 at every skill for annotations that are not `counted`."""
+        return SkillLikelihood(np.where(counted, self.at_zero, 1.0), np.where(counted, self.at_one, 1.0), self.weight)
+
+    def on_grid(self, grid: Grid, part: slice) -> Floats:
+        """P(label) of some annotations at the grid's skills. Shape (annotations of the part, size)."""
+        at_zero, at_one = self.at_zero[part, None], self.at_one[part, None]
+        return np.maximum(at_zero + (at_one - at_zero) * grid.points, EDGE)
+
+
+def leave_one_out(joint: JointLikelihood, coin: Coin, skill: Floats) -> SkillLikelihood:
+    """What each annotation says of its annotator, given the skill behind every annotation (annotations,).
+
+    The probability that its label is true comes from the model and the item's other annotations: the annotation's own
+    evidence is left out, because annotators always agree with themselves.
+    """
+    evidence = coin.evidence_each(skill)
+    log_posterior = log_softmax_rows(joint.scores(evidence))
+    shares = np.exp(log_posterior)
+    # The sum over the other options is taken directly: 1 - p loses all its digits where p is nearly 1.
+    rest = (shares @ (1 - np.eye(shares.shape[1]))).ravel()[joint.position]
+    with np.errstate(divide="ignore"):
+        odds = log_posterior.ravel()[joint.position] - evidence.log_odds - np.log(rest)
+    odds = np.nan_to_num(odds, nan=0.0, posinf=LARGEST_LOG_ODDS, neginf=-LARGEST_LOG_ODDS)
+    return SkillLikelihood(*coin.label_line(0.5 * (1 + np.tanh(0.5 * odds))), coin.weight)
+
+
+# -------------------------------------------------------------------- the grid
 
 
 @dataclass(frozen=True)
@@ -74,8 +125,10 @@ class Grid:
         rows = np.arange(len(mass))
         inside = (level * total[:, -1] - total[rows, where] + mass[rows, where]) / np.maximum(mass[rows, where], TINY)
         angle = (where + np.clip(inside, 0, 1)) / self.size * np.pi / 2
-        skill: Floats = np.sin(angle) ** 2
-        return skill
+        return np.asarray(np.sin(angle) ** 2)
+
+
+# -------------------------------------------------------------------- posteriors on the grid
 
 
 @lru_cache(maxsize=8)
@@ -96,7 +149,7 @@ def log_likelihood(grid: Grid, likelihood: SkillLikelihood, pair: Indices, n_pai
     """Log-likelihood of each pair's skill at the grid's points. `pair` (annotations,) must be sorted. (pairs, size)"""
     out = np.zeros((n_pairs, grid.size))
     for part in _chunks(len(pair), grid.size):
-        logs = _on_grid(grid, likelihood, part)
+        logs = likelihood.on_grid(grid, part)
         np.log(logs, out=logs)
         if likelihood.weight is not None:
             logs *= likelihood.weight[part, None]
@@ -112,7 +165,7 @@ def mean_without_own(grid: Grid, likelihood: SkillLikelihood, pair: Indices, mas
     """
     out = np.empty(len(pair))
     for part in _chunks(len(pair), grid.size):
-        own = _on_grid(grid, likelihood, part)
+        own = likelihood.on_grid(grid, part)
         if likelihood.weight is not None:
             own **= likelihood.weight[part, None]
         rest = mass[pair[part]] / own
@@ -146,19 +199,11 @@ def with_prior(grid: Grid, log_likelihoods: Floats, a: Floats, b: Floats) -> Flo
 
 
 def _scaled(log_likelihoods: Floats) -> Floats:
-    scaled: Floats = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True, initial=-np.inf))
-    return scaled
+    return np.asarray(np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True, initial=-np.inf)))
 
 
 def _normalised(mass: Floats) -> Floats:
-    out: Floats = mass / np.maximum(mass.sum(axis=1, keepdims=True), TINY)
-    return out
-
-
-def _on_grid(grid: Grid, likelihood: SkillLikelihood, part: slice) -> Floats:
-    """P(label) of some annotations at the grid's skills. Shape (annotations of the part, size)."""
-    at_zero, at_one = likelihood.at_zero[part, None], likelihood.at_one[part, None]
-    return np.maximum(at_zero + (at_one - at_zero) * grid.points, EDGE)
+    return np.asarray(mass / np.maximum(mass.sum(axis=1, keepdims=True), TINY))
 
 
 def _chunks(n: int, width: int) -> list[slice]:

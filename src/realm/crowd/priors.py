@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.coin import level_of
+from realm.crowd.coin import lowest_expertise
 from realm.crowd.evidence import Bools, Floats, Indices
-from realm.crowd.joint import JointLikelihood
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 MOSTLY = 0.5
 """The share of a task's annotations that must lie on items with another one, or with gold, to fix its scale: a half,
 so that the scale rests on more annotations than not."""
+START = 0.5
+"""The expertise that EM starts from, half-way from chance to always right: below it the flipped labelling is nearer."""
 EM_PRIOR = (2.0, 2.0)
 """One label right and one wrong: keeps the skills that EM hands to the grid off 0 and 1."""
 LEAST_SPREAD = 1e-3
@@ -64,30 +65,6 @@ def expert_pairs(annotations: Annotations, experts: Sequence[str] | None) -> Boo
     return pinned.reshape(-1)
 
 
-def anchored_annotations(joint: JointLikelihood, pinned: Bools, gold: npt.NDArray[np.integer] | None) -> Bools:
-    """The annotations of items whose truth is known: gold, or the label of a pinned expert. Shape (annotations,)."""
-    table = joint.annotations
-    known = np.zeros(table.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
-    known[table.item[pinned[joint.coin.pair]]] = True
-    anchored: Bools = known[table.item]
-    return anchored
-
-
-def skill_on_anchors(
-    joint: JointLikelihood, skill: Floats, pinned: Bools, earlier: EarlierEstimate, anchored: Bools
-) -> Floats:
-    """Skills fitted to the items whose truth is known alone, from which to start. Shape (pairs,).
-
-    If all items counted at once, annotators who agree on the same wrong labels would outvote everyone from the first
-    step of EM.
-    """
-    items = np.unique(joint.annotations.item[anchored])
-    part = JointLikelihood(joint.annotations.take_items(items), joint.log_probs[items])
-    start = part.coin.skill(joint.coin.expertise(skill))
-    fitted = part.fit(start, prior=earlier.prior(EM_PRIOR), fixed=pinned)
-    return joint.coin.skill(part.coin.expertise(fitted))
-
-
 def relative_tasks(annotations: Annotations, gold: npt.NDArray[np.integer] | None) -> Bools:
     """The tasks in which little but the model's calibration fixes the scale of expertise. Shape (tasks,).
 
@@ -125,16 +102,14 @@ class EarlierEstimate:
         return np.where(self.known, self.a, default[0]), np.where(self.known, self.b, default[1])
 
     @classmethod
-    def from_table(
-        cls, annotations: Annotations, joint: JointLikelihood, table: pd.DataFrame | None
-    ) -> EarlierEstimate:
-        a, b = np.full(joint.coin.n_pairs, np.nan), np.full(joint.coin.n_pairs, np.nan)
-        if table is None:
-            return cls(a, b)
-        assert joint.coin.lowest is not None
-        for (annotator, task), numbers in earlier_estimates(annotations, table).items():
-            pair = annotator * len(annotations.tasks) + task
-            a[pair], b[pair] = _beta_distribution(float(joint.coin.lowest[pair]), *numbers)
+    def from_table(cls, annotations: Annotations, table: pd.DataFrame | None) -> EarlierEstimate:
+        """The estimates of an earlier expertise table, none where it is None."""
+        lowest = lowest_expertise(annotations)
+        a, b = np.full(len(lowest), np.nan), np.full(len(lowest), np.nan)
+        if table is not None:
+            for (annotator, task), numbers in earlier_estimates(annotations, table).items():
+                pair = annotator * len(annotations.tasks) + task
+                a[pair], b[pair] = _beta_distribution(float(lowest[pair]), *numbers)
         return cls(a, b)
 
 
@@ -203,7 +178,7 @@ def _beta_distribution(
     lowest: float, expertise: float, accuracy: float, low: float, high: float
 ) -> tuple[float, float]:
     """The Beta on skill (expertise from `lowest` to 1) with the mean and the width of an earlier estimate."""
-    mean = float(np.clip(level_of(expertise, lowest), LEAST_SPREAD, 1 - LEAST_SPREAD))
+    mean = float(np.clip((expertise - lowest) / (1 - lowest), LEAST_SPREAD, 1 - LEAST_SPREAD))
     # Accuracy and skill are both straight lines in expertise through (1, 1): a ratio turns one width into the other.
     stretch = (1 - mean) / (1 - accuracy) if accuracy < 1 - 1e-9 else 1.0
     spread = max((high - low) * stretch / (2 * NORMAL_95), LEAST_SPREAD)

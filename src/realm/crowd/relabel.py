@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.coin import bits, expertise_evidence, label_distribution
-from realm.crowd.estimate import Estimate, verdicts
-from realm.crowd.evidence import Floats, Indices
-from realm.crowd.posterior import OptionNames, check_log_probs, label_counts_in_words, posterior
+from realm.crowd.estimate import Estimate
+from realm.crowd.evidence import Floats, Indices, check_log_probs, posterior
+from realm.crowd.tables import OptionNames, item_columns, label_counts_in_words, verdicts
 from realm.data import Annotations
+from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ def information_gain(posterior: Floats, options: Indices, expertise: npt.ArrayLi
     """
     beta = np.asarray(expertise, np.float64)
     labels, noise = label_distribution(beta if beta.ndim == 2 else beta[:, None], posterior, options)
-    gain: Floats = np.maximum(bits(labels).sum(axis=-1) - noise, 0.0)
-    return gain.reshape(beta.shape)
+    return np.asarray(np.maximum(bits(labels).sum(axis=-1) - noise, 0.0).reshape(beta.shape))
 
 
 def relabel_queue(
@@ -62,9 +62,9 @@ def relabel_queue(
 
     if not budget > 0:
         raise RealmError(f"`budget` must be more than 0, not {budget}.")
-    budget *= 1 + 1e-12  # sums of prices are not exact
+    budget *= 1 + 1e-12  # sums of prices are not exact: more than rounding, less than any price
     prices = _prices(annotations, costs)
-    prices = np.where(prices > budget, np.nan, prices)
+    prices[prices > budget] = np.nan
     suggestions = _Suggestions(annotations, estimate, prices)
     value = np.where(suggestions.gain[:, 0] > LEAST_GAIN, suggestions.gain[:, 0] / suggestions.cost[:, 0], -np.inf)
     order = np.argsort(-value, kind="stable")
@@ -75,7 +75,7 @@ def relabel_queue(
     others = [", ".join(name for name in row if name) for row in names[suggestions.annotator[order, 1:]]]
     return pd.DataFrame(
         {
-            **_described(annotations, log_probs, estimate, order),
+            **_item_summary(annotations, log_probs, estimate, order),
             "gain_bits": suggestions.gain[order, 0],
             "ask": names[best],
             "ask_accuracy": estimate.accuracy[best, annotations.item_tasks[order]],
@@ -86,14 +86,13 @@ def relabel_queue(
 
 
 def _affordable(costs: Floats, budget: float) -> Indices:
-    """The places that the budget pays for, in this order; what is costs more than what is left is passed over."""
-    left, affordable = budget, []
-    cheapest = costs.min(initial=np.inf)
+    """The places that the budget pays for, in this order; what costs more than is left is passed over."""
+    affordable, cheapest = [], costs.min(initial=np.inf)
     for place, cost in enumerate(costs.tolist()):
-        if left < cheapest:
+        if budget < cheapest:
             break
-        if cost <= left:
-            left -= cost
+        if cost <= budget:
+            budget -= cost
             affordable.append(place)
     return np.array(affordable, dtype=np.int64)
 
@@ -111,42 +110,36 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     import pandas as pd
 
     scores = check_log_probs(annotations, log_probs)
-    model = np.exp(scores)
-    trusted = verdicts(estimate) == "reliable"
-    keep = trusted[annotations.annotator, annotations.item_tasks[annotations.item]]
-    table = annotations.keep_annotations(keep)
+    reliable = verdicts(estimate) == "reliable"
+    table = annotations.keep_annotations(reliable[annotations.annotator, annotations.item_tasks[annotations.item]])
     uniform = np.where(np.isfinite(scores), 0.0, -np.inf)
     annotators = posterior(table, uniform, expertise_evidence(table, np.nan_to_num(estimate.expertise)))
-    rows = np.arange(annotations.n_items)
-    sure, theirs = model.argmax(axis=1), annotators.argmax(axis=1)
-    conflict = model[rows, sure] * annotators[rows, theirs]
-    broken = (sure != theirs) & (model[rows, sure] >= CONFIDENT) & (annotators[rows, theirs] >= CONFIDENT)
-    order = np.flatnonzero(broken)
+    label, confidence = scores.argmax(axis=1), np.exp(scores).max(axis=1, initial=0.0)
+    their_label, their_confidence = annotators.argmax(axis=1), annotators.max(axis=1, initial=0.0)
+    order = np.flatnonzero((label != their_label) & (np.minimum(confidence, their_confidence) >= CONFIDENT))
+    conflict = confidence * their_confidence
     order = order[np.argsort(-conflict[order], kind="stable")]
     return pd.DataFrame(
         {
-            **_described(annotations, log_probs, estimate, order),
-            "model_confidence": model[order, sure[order]],
-            "annotators_say": OptionNames(annotations)(order, theirs[order]),
-            "annotators_confidence": annotators[order, theirs[order]],
+            **_item_summary(annotations, log_probs, estimate, order),
+            "model_confidence": confidence[order],
+            "annotators_say": OptionNames(annotations)(order, their_label[order]),
+            "annotators_confidence": their_confidence[order],
             "conflict": conflict[order],
         }
     )
 
 
-def _described(
+def _item_summary(
     annotations: Annotations, log_probs: npt.ArrayLike, estimate: Estimate, items: Indices
 ) -> dict[str, Any]:
-    """The columns that say what an item is and what is thought of it."""
+    """The columns that both tables begin with: what an item is, its label, and what model and annotators say."""
     names = OptionNames(annotations)
     label = estimate.posterior[items].argmax(axis=1)
     model = check_log_probs(annotations, log_probs)[items].argmax(axis=1)
     table = annotations.take_items(items)
-    task_names = np.array([task.name for task in annotations.tasks], dtype=object)
     return {
-        "item": table.item_ids.to_pylist(),
-        "task": task_names[table.item_tasks],
-        "text": table.texts.to_pylist(),
+        **item_columns(table),
         "label": names(items, label),
         "confidence": estimate.posterior[items, label],
         "model": names(items, model),
@@ -168,17 +161,18 @@ class _Suggestions:
 
     def __init__(self, annotations: Annotations, estimate: Estimate, prices: Floats) -> None:
         shape = (annotations.n_items, SUGGESTIONS)
-        self.annotator = np.full(shape, -1, dtype=np.int64)
+        self.annotator = np.full(shape, UNKNOWN, dtype=np.int64)
         self.gain, self.cost = np.zeros(shape), np.ones(shape)
         self._annotations, self._estimate, self._prices = annotations, estimate, prices
-        self._labelled = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
+        pairs = annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator
+        self._labelled_pairs = np.sort(np.append(pairs, np.iinfo(np.int64).max))  # never empty
         for task in range(len(annotations.tasks)):
             self._fill_task(task)
 
     def _fill_task(self, task: int) -> None:
         expertise = self._estimate.expertise[:, task]
-        known = self._estimate.annotations[:, task] > 0
-        offers = np.flatnonzero(known & (expertise > 0) & np.isfinite(self._prices))
+        present = self._estimate.annotations[:, task] > 0
+        offers = np.flatnonzero(present & (expertise > 0) & np.isfinite(self._prices))
         better = _better_offers(self._prices[offers], expertise[offers])
         items = np.flatnonzero(self._annotations.item_tasks == task)
         labels = self._annotations.annotations_per_item[items]
@@ -197,19 +191,18 @@ class _Suggestions:
     def _rank(self, task: int, items: Indices, candidates: Indices) -> None:
         """Fill in the best of the candidates for these items of a task."""
         keys = items[:, None] * self._annotations.n_annotators + candidates
-        labelled = self._labelled
-        place = np.minimum(np.searchsorted(labelled, keys), max(len(labelled) - 1, 0))
-        done = labelled[place] == keys if len(labelled) else np.zeros(keys.shape, dtype=bool)
+        pairs = self._labelled_pairs
+        labelled = pairs[np.minimum(np.searchsorted(pairs, keys), len(pairs) - 1)] == keys
         expertise = np.broadcast_to(self._estimate.expertise[candidates, task], keys.shape)
         options = self._annotations.option_counts[items].astype(np.int64)
         gain = information_gain(self._estimate.posterior[items], options, expertise)
-        value = np.where(done, -np.inf, gain / self._prices[candidates])
+        value = np.where(labelled, -np.inf, gain / self._prices[candidates])
         # Where nothing is to be gained all offers tie at 0; the better annotator goes first all the same.
         order = np.lexsort((-expertise, -value), axis=1)[:, :SUGGESTIONS]
         rows = np.arange(len(items))[:, None]
         possible = np.isfinite(value[rows, order])
         width = order.shape[1]
-        self.annotator[items, :width] = np.where(possible, candidates[order], -1)
+        self.annotator[items, :width] = np.where(possible, candidates[order], UNKNOWN)
         self.gain[items, :width] = np.where(possible, gain[rows, order], 0.0)
         self.cost[items, :width] = np.where(possible, self._prices[candidates][order], 1.0)
 
@@ -232,9 +225,9 @@ def _better_offers(prices: Floats, beta: Floats) -> Indices:
     Counted by inserting offers from the cheapest up into a sorted list of reliabilities.
     """
     order = np.lexsort((np.arange(len(beta)), -beta, prices))
-    seen: list[float] = []
+    cheaper: list[float] = []
     better = np.zeros(len(beta), dtype=np.int64)
     for offer in order.tolist():
-        better[offer] = len(seen) - bisect_left(seen, float(beta[offer]))
-        insort(seen, float(beta[offer]))
+        better[offer] = len(cheaper) - bisect_left(cheaper, float(beta[offer]))
+        insort(cheaper, float(beta[offer]))
     return better

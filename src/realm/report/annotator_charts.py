@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from realm.crowd.estimate import NO_BETTER, RELIABLE
 from realm.crowd.evidence import Floats
+from realm.crowd.tables import NO_BETTER, RELIABLE
 from realm.report.run_data import VERDICTS
 from realm.report.svg import Picture, Plot, number, percent, shortened
 

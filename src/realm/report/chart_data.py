@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.calibration import temperature
-from realm.crowd.coin import expertise_evidence, label_probability, pairs_of
-from realm.crowd.evidence import Floats
-from realm.crowd.posterior import posterior
+from realm.crowd.coin import accuracy_of, expertise_evidence, label_probability, pairs_of
+from realm.crowd.evidence import Floats, posterior
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.report.annotator_charts import Pool
@@ -120,7 +119,7 @@ def _expected(data: RunData, sure: Floats) -> float:
     table = data.annotations
     beta = np.nan_to_num(data.estimate.expertise).reshape(-1)[pairs_of(table)]
     options = table.option_counts[table.item]
-    return float(label_probability(beta, sure[table.item], options, 1 / options).mean())
+    return float(label_probability(accuracy_of(beta, 1 / options), sure[table.item], options).mean())
 
 
 def _temperature(table: Annotations, log_probs: Floats) -> float:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from realm.crowd.evidence import Floats
-from realm.crowd.posterior import OptionNames
+from realm.crowd.tables import OptionNames
 from realm.errors import RealmError
 from realm.metrics import METRICS, Metric
 from realm.report import annotator_charts, chart_data, charts, wording

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.posterior import OptionNames, label_counts_in_words
 from realm.crowd.relabel import contradictions, relabel_queue
+from realm.crowd.tables import OptionNames, label_counts_in_words
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.coin import pairs_of
-from realm.crowd.estimate import Estimate, verdicts
-from realm.crowd.evidence import Floats
-from realm.crowd.posterior import check_log_probs
+from realm.crowd.estimate import Estimate
+from realm.crowd.evidence import Floats, check_log_probs
+from realm.crowd.tables import verdicts
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.estimate import Estimate
-from realm.crowd.estimate import table as expertise_table
-from realm.crowd.posterior import labels_table
 from realm.crowd.relabel import contradictions, relabel_queue
+from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.errors import RealmError
 from realm.files import MANIFEST, read_json, read_tensors, read_yaml, verify_manifest

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from realm import __version__
 from realm.crowd.estimate import Estimate
-from realm.crowd.estimate import table as expertise_table
-from realm.crowd.posterior import labels_table
+from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import (

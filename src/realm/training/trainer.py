@@ -368,10 +368,10 @@ class RealmTrainer(SavingTrainer):
 
     def expertise(self) -> pd.DataFrame:
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
-        from realm.crowd.estimate import table
+        from realm.crowd.tables import expertise_table
 
         trained = {} if self.channel is None else self.channel.summary()
-        return table(self.annotations, self.estimate(), trained, self.probabilities)
+        return expertise_table(self.annotations, self.estimate(), trained, self.probabilities)
 
 
 def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:

@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from realm.crowd.aggregation import DawidSkene, Glad, MajorityVote, OneCoin
-from realm.crowd.aggregation.annotation_arrays import annotation_arrays
-from realm.crowd.aggregation.em import gold_start
+from realm.crowd.aggregation.arrays import annotation_arrays
+from realm.crowd.aggregation.base import gold_start
 from realm.errors import RealmError
 
 from .pools import simulate, slow_dawid_skene

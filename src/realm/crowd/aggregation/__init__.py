@@ -3,8 +3,7 @@
 from realm.crowd.aggregation.aggregate import METHODS, Aggregate, aggregate
 from realm.crowd.aggregation.dawid_skene import DawidSkene
 from realm.crowd.aggregation.glad import Glad
-from realm.crowd.aggregation.majority import MajorityVote
+from realm.crowd.aggregation.majority import MajorityVote, WeightedMajority
 from realm.crowd.aggregation.one_coin import OneCoin
-from realm.crowd.aggregation.weighted_majority import WeightedMajority
 
 __all__ = ["METHODS", "Aggregate", "DawidSkene", "Glad", "MajorityVote", "OneCoin", "WeightedMajority", "aggregate"]

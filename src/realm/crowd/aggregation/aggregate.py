@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from realm.crowd.aggregation.dawid_skene import DawidSkene
 from realm.crowd.aggregation.glad import Glad
-from realm.crowd.aggregation.majority import MajorityVote
+from realm.crowd.aggregation.majority import MajorityVote, WeightedMajority
 from realm.crowd.aggregation.one_coin import OneCoin
-from realm.crowd.aggregation.weighted_majority import WeightedMajority
 from realm.crowd.coin import weights_of
 from realm.crowd.evidence import Floats, Indices
 from realm.data.annotations import UNKNOWN

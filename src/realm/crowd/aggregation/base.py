@@ -1,15 +1,25 @@
-"""What every aggregator takes and gives."""
+"""What every aggregator takes and gives, and the EM that three of them share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.aggregation.annotation_arrays import AnnotationArrays, annotation_arrays, most_probable
-from realm.crowd.evidence import Floats
+from realm.crowd.aggregation.arrays import AnnotationArrays, annotation_arrays, most_probable
+from realm.crowd.evidence import AnnotatorModel, Floats, softmax_rows
+from realm.data.annotations import UNKNOWN
+from realm.errors import RealmError
+
+FLOOR = 1e-10
+"""No class share and no entry of a confusion matrix is taken to be impossible because it did not occur."""
+POOL_PRIOR = 10
+"""Labels that the hope of half-way between chance and certainty is worth against all gold labels together."""
+ANNOTATOR_PRIOR = 5
+"""Labels that the pool's accuracy on gold is worth against an annotator's own: a few unlucky ones decide nothing."""
 
 
 class Aggregator(ABC):
@@ -45,7 +55,7 @@ class Aggregator(ABC):
         | argument | shape | meaning |
         |---|---|---|
         | items, annotators, labels | (annotations,) | integers from 0, in any order |
-        | n_options | | K; default: as many as are met |
+        | n_options | | K; default: as many as occur |
         | option_counts | (items,) | where items have fewer options than K: how many each has |
         | gold | (items,) | the true label where it is known, -1 elsewhere; those items are held to it |
         | weight | (annotations,) | how much each annotation counts; default 1. Weight 2 is as good as two annotations |
@@ -60,3 +70,149 @@ class Aggregator(ABC):
     @abstractmethod
     def _fit(self, arrays: AnnotationArrays) -> Floats:
         """Set `accuracy_` and the method's own attributes; return the posterior of the items with annotations."""
+
+
+# -------------------------------------------------------------------- EM
+
+
+@dataclass(frozen=True, eq=False)
+class EMResult:
+    """Where EM ended: the parameters after the last M-step, the posterior at the last E-step, and the path to it.
+
+    `objectives` are the log-likelihoods with any prior on the parameters, at each E-step as those are.
+    """
+
+    parameters: Floats
+    posterior: Floats
+    log_likelihoods: list[float]
+    objectives: list[float]
+
+
+@dataclass(eq=False)
+class EMAggregator(Aggregator):
+    """EM over an annotator model (`_model`).
+
+    It ends after `max_iter` iterations, or when the objective (the log-likelihood with any prior on the parameters) per
+    annotation rises by less than `tol` (0: never). Where there is gold, EM also starts from what the gold says of the
+    annotators, and the higher maximum is kept.
+
+    | attribute | shape | meaning |
+    |---|---|---|
+    | accuracy_ | (annotators,) | the mean posterior of the labels the annotator gave |
+    | priors_ | (options,) | P(truth = k), the mean posterior of each option |
+    | log_likelihoods_ | (iterations,) | at each E-step; `log_likelihood_` is the last |
+    | n_iter_ | | iterations run |
+    """
+
+    max_iter: int = 100
+    tol: float = 1e-6
+    seed: int = 0
+
+    priors_: Floats = field(init=False, repr=False)
+    log_likelihoods_: list[float] = field(init=False, repr=False)
+    log_likelihood_: float = field(init=False, repr=False)
+    n_iter_: int = field(init=False, repr=False)
+
+    @abstractmethod
+    def _model(self, arrays: AnnotationArrays) -> AnnotatorModel:
+        """The annotator model of these annotations."""
+
+    def _start(self, model: AnnotatorModel, arrays: AnnotationArrays, posterior: Floats, from_gold: bool) -> Floats:
+        """The parameters to start from: fitted to a posterior, the shares of the labels or `from_gold`."""
+        return model.update(np.zeros(arrays.n_annotators), posterior, arrays.position)
+
+    def _log_class_shares(self, posterior: Floats, arrays: AnnotationArrays) -> Floats:
+        """log P(truth = k) given the posterior of the iteration before, floored. (options,)
+
+        A class that nobody gave and no gold names has -inf: it starts with no mass, and EM proper can never give it
+        any; the floor alone would.
+        """
+        return np.where(arrays.present_options, np.log(np.maximum(class_shares(posterior), FLOOR)), -np.inf)
+
+    def _log_prior(self, parameters: Floats, arrays: AnnotationArrays) -> float:
+        """The log prior of the parameters, but for a constant."""
+        return 0.0
+
+    def _set_attributes(self, result: EMResult, arrays: AnnotationArrays) -> None:
+        """Set the method's own attributes."""
+
+    def _fit(self, arrays: AnnotationArrays) -> Floats:
+        if self.max_iter < 1 or self.tol < 0:
+            raise RealmError(f"`max_iter` must be 1 or more and `tol` 0 or more, not {self.max_iter} and {self.tol}.")
+        _check_overlap(arrays)
+        model = self._model(arrays)
+        result = self._em(model, arrays, arrays.label_shares(), from_gold=False)
+        if (posterior := gold_start(arrays)) is not None:
+            other = self._em(model, arrays, posterior, from_gold=True)
+            result = max(result, other, key=lambda each: each.objectives[-1])
+        self.log_likelihoods_, self.log_likelihood_ = result.log_likelihoods, result.log_likelihoods[-1]
+        self.n_iter_ = len(result.log_likelihoods)
+        self.priors_ = class_shares(result.posterior)
+        self.accuracy_ = arrays.annotator_mean(result.posterior.ravel()[arrays.position])
+        self._set_attributes(result, arrays)
+        return result.posterior
+
+    def _em(self, model: AnnotatorModel, arrays: AnnotationArrays, posterior: Floats, from_gold: bool) -> EMResult:
+        parameters = self._start(model, arrays, posterior, from_gold)
+        log_likelihoods, objectives = list[float](), [-np.inf]
+        for _ in range(self.max_iter):
+            evidence = model.evidence(parameters)
+            log_shares = self._log_class_shares(posterior, arrays)
+            posterior = evidence.item_sums(arrays.position, arrays.shape)
+            posterior += log_shares
+            log_likelihoods.append(normalise(posterior, arrays) + evidence.constant)
+            objectives.append(log_likelihoods[-1] + self._log_prior(parameters, arrays))
+            parameters = model.update(parameters, posterior, arrays.position)
+            if self.tol and objectives[-1] - objectives[-2] < self.tol * arrays.total_weight:
+                break
+        return EMResult(parameters, posterior, log_likelihoods, objectives[1:])
+
+
+def class_shares(posterior: Floats) -> Floats:
+    """The mean over items of (items, options), column by column: over a long narrow array numpy is slow."""
+    return np.array([posterior[:, option].mean() for option in range(posterior.shape[1])])
+
+
+def normalise(scores: Floats, arrays: AnnotationArrays) -> float:
+    """Turn log P(truth = k, labels) (items, options) into the posterior, in place; return the log-likelihood.
+
+    Options that an item lacks, and those that its gold rules out, get nothing.
+    """
+    if arrays.restricted is not None:
+        rows, log_possible = arrays.restricted
+        scores[rows] += log_possible
+    return softmax_rows(scores)
+
+
+def gold_start(arrays: AnnotationArrays) -> Floats | None:
+    """The posterior (items, options) given each annotator's accuracy on gold; None without any gold.
+
+    EM finds the nearest maximum, and a majority that a clique has won is nearest to a wrong one. The accuracies are
+    shrunk to the pool's, and the pool's to halfway between chance and certainty.
+    """
+    if arrays.gold is None:
+        return None
+    truth = arrays.gold[arrays.item]
+    known = truth != UNKNOWN
+    if not known.any():
+        return None
+    counts, right = (
+        np.bincount(arrays.annotator, arrays.weighted(flags.astype(np.float64)), minlength=arrays.n_annotators)
+        for flags in (known, truth == arrays.label)
+    )
+    hope = (1 + float((1 / np.maximum(arrays.option_counts, 2)).mean())) / 2
+    pool = (right.sum() + POOL_PRIOR * hope) / (counts.sum() + POOL_PRIOR)
+    accuracy = (right + ANNOTATOR_PRIOR * pool) / (counts + ANNOTATOR_PRIOR)
+    posterior = arrays.coin.evidence(accuracy).item_sums(arrays.position, arrays.shape)
+    normalise(posterior, arrays)
+    return posterior
+
+
+def _check_overlap(arrays: AnnotationArrays) -> None:
+    """Refuse annotations of which no two are about the same item, and none about one with gold."""
+    gold = arrays.gold is not None and bool((arrays.gold[arrays.item] != UNKNOWN).any())
+    if not gold and np.bincount(arrays.item).max() < 2:
+        raise RealmError(
+            "no item has two annotations, and none has gold: every vote is unanimous, and EM would call everybody "
+            "perfect. Collect a second label for some items."
+        )

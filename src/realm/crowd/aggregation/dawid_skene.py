@@ -7,24 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from realm.crowd.aggregation.annotation_arrays import AnnotationArrays
-from realm.crowd.aggregation.base import Aggregator
-from realm.crowd.aggregation.em import (
-    FLOOR,
-    EMPath,
-    class_shares,
-    gold_start,
-    log_priors,
-    need_overlap,
-    normalise,
-    run_em,
-)
-from realm.crowd.evidence import Bools, Floats
+from realm.crowd.aggregation.arrays import AnnotationArrays
+from realm.crowd.aggregation.base import FLOOR, EMAggregator, EMResult
+from realm.crowd.evidence import AnnotatorModel, Evidence, Floats, Indices
 from realm.errors import RealmError
 
 
 @dataclass(eq=False)
-class DawidSkene(Aggregator):
+class DawidSkene(EMAggregator):
     """EM for P(annotator a gives label l | truth k) = confusion[a, k, l] and P(truth = k) = prior[k].
 
     A. P. Dawid and A. M. Skene (1979). Maximum likelihood estimation of observer error-rates using the EM algorithm.
@@ -32,23 +22,13 @@ class DawidSkene(Aggregator):
 
     Starts from the shares of the labels and works in log space; each step is one sparse product over the annotations.
     With `smoothing=0` every estimate is the maximum likelihood one, floored at 1e-10; `smoothing=s` adds s annotations
-    to every entry of every confusion matrix, which is a Dirichlet(1 + s) prior. EM ends after `max_iter` iterations, or
-    when the objective per annotation rises by less than `tol` (0: never).
-
-    Where there is gold, EM also starts from what the gold says of the annotators, and the higher maximum is kept.
+    to every entry of every confusion matrix, which is a Dirichlet(1 + s) prior.
 
     An item with fewer options than K can only be one of its own. What the annotators' confusion matrices say of the
     other options is pooled over all the items they labelled.
 
-    | attribute | shape | meaning |
-    |---|---|---|
-    | confusion_ | (annotators, options, options) | P(label l given truth k) at [a, k, l]; a row sums to 1 |
-    | priors_ | (options,) | P(truth = k) |
-    | accuracy_ | (annotators,) | the mean posterior of the labels the annotator gave |
-    | log_likelihoods_ | (iterations,) | at each E-step; `log_likelihood_` is the last |
-    | n_iter_ | | iterations run |
-
-    The other attributes are those of every `Aggregator`.
+    `confusion_` (annotators, options, options) is P(label l given truth k) at [a, k, l]; a row sums to 1. The other
+    attributes are those of every `EMAggregator`.
 
     Example:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
@@ -57,80 +37,64 @@ class DawidSkene(Aggregator):
         [0, 1, 1]
     """
 
-    max_iter: int = 100
-    tol: float = 1e-6
     smoothing: float = 0.0
-    seed: int = 0
 
     confusion_: Floats = field(init=False, repr=False)
-    priors_: Floats = field(init=False, repr=False)
-    log_likelihoods_: list[float] = field(init=False, repr=False)
-    log_likelihood_: float = field(init=False, repr=False)
-    n_iter_: int = field(init=False, repr=False)
 
-    def _fit(self, arrays: AnnotationArrays) -> Floats:
+    def _model(self, arrays: AnnotationArrays) -> AnnotatorModel:
         if self.smoothing < 0:
             raise RealmError(f"`smoothing` must be 0 or more, not {self.smoothing}.")
-        need_overlap(arrays)
+        return ConfusionMatrices(arrays, self.smoothing)
+
+    def _log_prior(self, parameters: Floats, arrays: AnnotationArrays) -> float:
+        return self.smoothing * float(np.log(parameters[:, arrays.present_options]).sum()) if self.smoothing else 0.0
+
+    def _set_attributes(self, result: EMResult, arrays: AnnotationArrays) -> None:
         k = arrays.n_options
-        pair = arrays.annotator * k + arrays.label
-        matrix = arrays.matrix(pair, arrays.n_annotators * k)
-        given = np.bincount(pair, minlength=arrays.n_annotators * k) > 0
+        self.confusion_ = np.ascontiguousarray(result.parameters.reshape(-1, k, k).transpose(0, 2, 1))
 
-        path, posterior, priors, label_probs = self._em(arrays, matrix, given, arrays.label_shares())
-        if (start := gold_start(arrays)) is not None:
-            other = self._em(arrays, matrix, given, start)
-            if other[0].objectives[-1] > path.objectives[-1]:
-                path, posterior, priors, label_probs = other
-        self.log_likelihoods_, self.log_likelihood_ = path.likelihoods, path.likelihoods[-1]
-        self.n_iter_ = len(path.likelihoods)
-        self.priors_ = priors
-        self.confusion_ = np.ascontiguousarray(label_probs.reshape(-1, k, k).transpose(0, 2, 1))
-        self.accuracy_ = arrays.annotator_mean(posterior.ravel()[arrays.position])
-        return posterior
 
-    def _em(
-        self, arrays: AnnotationArrays, matrix: sparse.csr_array, given: Bools, posterior: Floats
-    ) -> tuple[EMPath, Floats, Floats, Floats]:
-        """EM from this posterior: its path, and the posterior, class priors and label_probs at its end."""
-        transposed = matrix.T
-        priors, label_probs = (
-            class_shares(posterior),
-            self._label_probs(transposed @ posterior, given, arrays.n_options),
-        )
+class ConfusionMatrices:
+    """The annotator model: P(label l | truth k) of annotator a at row a * K + l and column k. (annotators * K, K)"""
 
-        def step() -> tuple[float, float]:
-            nonlocal posterior, priors, label_probs
-            with np.errstate(divide="ignore"):
-                log_label_probs = np.log(label_probs)
-            posterior = matrix @ log_label_probs
-            posterior += log_priors(priors, arrays.met)
-            likelihood = normalise(posterior, arrays)
-            prior = self.smoothing * float(log_label_probs[:, arrays.met].sum()) if self.smoothing else 0.0
-            priors, label_probs = (
-                class_shares(posterior),
-                self._label_probs(transposed @ posterior, given, arrays.n_options),
-            )
-            return likelihood, likelihood + prior
+    def __init__(self, arrays: AnnotationArrays, smoothing: float) -> None:
+        self.smoothing, self.n_options = smoothing, arrays.n_options
+        row, rows = arrays.annotator * arrays.n_options + arrays.label, arrays.n_annotators * arrays.n_options
+        self.matrix = arrays.matrix(row, rows)
+        # Without smoothing a label that the annotator never gave has probability 0.
+        self.floor = np.where(np.bincount(row, minlength=rows) > 0, FLOOR, 0.0)[:, None]
 
-        path = run_em(step, self.max_iter, self.tol, arrays.total_weight)
-        return path, posterior, priors, label_probs
+    def evidence(self, parameters: Floats) -> Evidence:
+        with np.errstate(divide="ignore"):
+            return _ConfusionEvidence(self.matrix, np.log(parameters))
 
-    def _label_probs(self, sums: Floats, given: Bools, k: int) -> Floats:
-        """Expected counts (annotators * labels, truths) to P(label | truth), in the same shape.
+    def update(self, parameters: Floats, posterior: Floats, position: Indices) -> Floats:
+        """Expected counts of every label and truth, normalised.
 
-        Without smoothing a label the annotator never gave has probability 0, and a truth they never met leaves those
-        they did give equally likely.
+        Without smoothing a truth that an annotator never met leaves the labels they did give equally likely.
         """
+        sums = self.matrix.T @ posterior
         if self.smoothing:
             sums += self.smoothing
         else:
-            np.maximum(sums, np.where(given, FLOOR, 0.0)[:, None], out=sums)
-        cube = sums.reshape(-1, k, k)
+            np.maximum(sums, self.floor, out=sums)
+        cube = sums.reshape(-1, self.n_options, self.n_options)
         totals = cube.sum(axis=1, keepdims=True)
         silent = totals == 0
         if silent.any():
-            cube += silent / k
+            cube += silent / self.n_options
             totals += silent
         cube /= totals
-        return sums
+        return np.asarray(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class _ConfusionEvidence(Evidence):
+    """The evidence of one product: items x rows (sparse) by rows x truths."""
+
+    matrix: sparse.csr_array
+    log_label_probs: Floats
+    constant: float = 0.0
+
+    def item_sums(self, position: Indices, shape: tuple[int, int]) -> Floats:
+        return np.asarray(self.matrix @ self.log_label_probs)

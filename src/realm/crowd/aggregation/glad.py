@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from realm.crowd.aggregation.annotation_arrays import AnnotationArrays
-from realm.crowd.aggregation.base import Aggregator
-from realm.crowd.aggregation.em import EMPath, gold_start, need_overlap, normalise, run_em
-from realm.crowd.evidence import Floats, Indices
+from realm.crowd.aggregation.arrays import AnnotationArrays
+from realm.crowd.aggregation.base import EMAggregator, EMResult
+from realm.crowd.evidence import AnnotatorModel, Floats, Indices, LabelEvidence
 
 SWEEPS = 20
 """Most alternations of abilities and eases in an M-step: EM needs it raised, not solved."""
@@ -27,7 +26,7 @@ Logits = Callable[[Floats], tuple[Floats, Floats]]
 
 
 @dataclass(eq=False)
-class Glad(Aggregator):
+class Glad(EMAggregator):
     """EM for P(annotator a is right on item i) = sigmoid(ability[a] * exp(ease[i])), the other options equally likely.
 
     J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan (2009). Whose vote should count more: optimal integration
@@ -35,20 +34,15 @@ class Glad(Aggregator):
 
     Ability and ease start at 1 and have a normal prior with mean 1 and variance 1; the classes are equally likely. The
     M-step alternates Newton steps for all the abilities and all the eases until they settle, halving those that would
-    lower the objective, so that no iteration ever does. EM ends after `max_iter` iterations, or when the objective
-    (log-likelihood and priors) per annotation rises by less than `tol` (0: never). Where there is gold, EM also starts
-    from what the gold says of the annotators, and the higher maximum is kept.
+    lower the objective, so that no iteration ever does.
 
     | attribute | shape | meaning |
     |---|---|---|
     | ability_ | (annotators,) | 0: chance at K = 2, negative: worse; NaN with no annotation |
     | difficulty_ | (items,) | exp(-ease); 0: nobody gets it wrong; NaN with no annotation |
-    | accuracy_ | (annotators,) | the mean posterior of the labels the annotator gave |
     | objectives_ | (iterations,) | log-likelihood and log-priors, less a constant, at each E-step |
-    | log_likelihoods_ | (iterations,) | at each E-step; `log_likelihood_` is the last |
-    | n_iter_ | | iterations run |
 
-    The other attributes are those of every `Aggregator`.
+    The other attributes are those of every `EMAggregator`.
 
     Example:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
@@ -57,80 +51,58 @@ class Glad(Aggregator):
         ([0, 1, 1], True)
     """
 
-    max_iter: int = 100
-    tol: float = 1e-6
-    seed: int = 0
-
     ability_: Floats = field(init=False, repr=False)
     difficulty_: Floats = field(init=False, repr=False)
     objectives_: list[float] = field(init=False, repr=False)
-    log_likelihoods_: list[float] = field(init=False, repr=False)
-    log_likelihood_: float = field(init=False, repr=False)
-    n_iter_: int = field(init=False, repr=False)
 
-    def _fit(self, arrays: AnnotationArrays) -> Floats:
-        need_overlap(arrays)
-        path, posterior, fitting = self._em(arrays, None)
-        if (start := gold_start(arrays)) is not None:
-            other = self._em(arrays, start)
-            if other[0].objectives[-1] > path.objectives[-1]:
-                path, posterior, fitting = other
-        self.log_likelihoods_, self.log_likelihood_ = path.likelihoods, path.likelihoods[-1]
-        self.objectives_, self.n_iter_ = path.objectives, len(path.objectives)
-        self.ability_ = np.where(arrays.per_annotator > 0, fitting.ability, np.nan)
+    def _model(self, arrays: AnnotationArrays) -> AnnotatorModel:
+        return AbilityAndEase(arrays)
+
+    def _start(self, model: AnnotatorModel, arrays: AnnotationArrays, posterior: Floats, from_gold: bool) -> Floats:
+        ones = np.ones(arrays.n_annotators + len(arrays.present))
+        return model.update(ones, posterior, arrays.position) if from_gold else ones
+
+    def _log_class_shares(self, posterior: Floats, arrays: AnnotationArrays) -> Floats:
+        return -np.log(arrays.option_counts)[:, None]
+
+    def _log_prior(self, parameters: Floats, arrays: AnnotationArrays) -> float:
+        return -0.5 * float(((parameters - 1) ** 2).sum())
+
+    def _set_attributes(self, result: EMResult, arrays: AnnotationArrays) -> None:
+        ability, ease = np.split(result.parameters, [arrays.n_annotators])
+        self.objectives_ = result.objectives
+        self.ability_ = np.where(arrays.per_annotator > 0, ability, np.nan)
         self.difficulty_ = np.full(arrays.n_items, np.nan)
-        self.difficulty_[arrays.present] = np.exp(-fitting.ease)
-        self.accuracy_ = arrays.annotator_mean(posterior.ravel()[arrays.position])
-        return posterior
-
-    def _em(self, arrays: AnnotationArrays, start: Floats | None) -> tuple[EMPath, Floats, _Fitting]:
-        """EM from equal abilities, or from those that fit a posterior: its path, and where it ends."""
-        constant = -float(arrays.log_others @ arrays.per_item) - float(np.log(arrays.option_counts).sum())
-        fitting = _Fitting(arrays)
-        if start is not None:
-            fitting.maximise(start.ravel()[arrays.position])
-        posterior = np.empty(0)
-
-        def step() -> tuple[float, float]:
-            nonlocal posterior
-            logits = fitting.logits()
-            posterior = arrays.option_sums(logits)
-            posterior += arrays.log_others_sums
-            wrong = arrays.weighted(_softplus(logits, np.exp(-np.abs(logits))))
-            likelihood = normalise(posterior, arrays) + constant - float(wrong.sum())
-            objective = likelihood + fitting.log_prior()
-            fitting.maximise(posterior.ravel()[arrays.position])
-            return likelihood, objective
-
-        path = run_em(step, self.max_iter, self.tol, arrays.total_weight)
-        return path, posterior, fitting
+        self.difficulty_[arrays.present] = np.exp(-ease)
 
 
-class _Fitting:
-    """The abilities and eases, and the M-step that fits them to how probably right each annotation is."""
+class AbilityAndEase:
+    """The annotator model: the abilities, then the eases of the items with annotations. (annotators + items,)"""
 
     def __init__(self, arrays: AnnotationArrays) -> None:
         self.item, self.annotator, self.weight = arrays.item, arrays.annotator, arrays.weight
-        self.ability = np.ones(arrays.n_annotators)
-        self.ease = np.ones(len(arrays.present))
+        self.n_annotators = arrays.n_annotators
+        self.log_others = np.log(np.maximum(arrays.option_counts - 1, 1))
 
-    def logits(self) -> Floats:
-        """The log-odds of each annotation's being right. Shape (annotations,)."""
-        return self.ability[self.annotator] * np.exp(self.ease)[self.item]
+    def evidence(self, parameters: Floats) -> LabelEvidence:
+        ability, ease = np.split(parameters, [self.n_annotators])
+        logits = ability[self.annotator] * np.exp(ease)[self.item]
+        wrong = _softplus(logits, np.exp(-np.abs(logits)))
+        return LabelEvidence(logits - wrong, -wrong - self.log_others[self.item], weight=self.weight)
 
-    def log_prior(self) -> float:
-        return -0.5 * float(((self.ability - 1) ** 2).sum() + ((self.ease - 1) ** 2).sum())
-
-    def maximise(self, right: Floats) -> None:
-        """Raise the expected log-likelihood, where `right` (annotations,) is how probably each annotation is right."""
+    def update(self, parameters: Floats, posterior: Floats, position: Indices) -> Floats:
+        """Raise the expected log-likelihood, until a sweep over abilities and eases changes little."""
+        right = posterior.ravel()[position]
+        ability, ease = np.split(parameters, [self.n_annotators])
         for _ in range(SWEEPS):
-            ability, ease = self.ability, self.ease
+            before = ability, ease
             by_ability = _by_ability(self.annotator, np.exp(ease)[self.item])
-            self.ability = _newton_step(ability, self.annotator, right, by_ability, self.weight)
-            by_ease = _by_ease(self.item, self.ability[self.annotator])
-            self.ease = _newton_step(ease, self.item, right, by_ease, self.weight)
-            if max(_root_mean_square(self.ability - ability), _root_mean_square(self.ease - ease)) < SETTLED:
+            ability = _newton_step(ability, self.annotator, right, by_ability, self.weight)
+            by_ease = _by_ease(self.item, ability[self.annotator])
+            ease = _newton_step(ease, self.item, right, by_ease, self.weight)
+            if max(_root_mean_square(ability - before[0]), _root_mean_square(ease - before[1])) < SETTLED:
                 break
+        return np.concatenate([ability, ease])
 
 
 def _root_mean_square(change: Floats) -> float:

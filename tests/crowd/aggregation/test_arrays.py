@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm.crowd.aggregation import DawidSkene, Glad, MajorityVote, OneCoin, WeightedMajority
-from realm.crowd.aggregation.annotation_arrays import _order, most_probable
+from realm.crowd.aggregation.arrays import _order, most_probable
 from realm.crowd.aggregation.base import Aggregator
 from realm.errors import RealmError
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
-from realm.crowd.coin import expertise_evidence
-from realm.crowd.posterior import labels_table, posterior
+from realm.crowd.coin import Coin, expertise_evidence
+from realm.crowd.evidence import JointLikelihood, posterior
 from realm.errors import RealmError
 
-from .crowds import simulate, table
+from .crowds import mixed, simulate, table
 
 
 def by_enumeration(counts, probs, annotations, beta):
@@ -98,35 +99,44 @@ def test_unusable_log_probs_are_refused(log_probs, says):
         posterior(made, log_probs, expertise_evidence(made, [[0.5]]))
 
 
-def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagrees():
-    made = table(
-        [0, 0, 0, 1, 1, 2, 2, 2],
-        [0, 1, 2, 0, 1, 0, 1, 2],
-        [2, 2, 0, 1, 0, 1, 1, 0],
-        n_items=4,
-        n_annotators=3,
-        options=[3, 2, 2, 4],
-    )
-    shares = np.array([[0.1, 0.2, 0.7, 0], [0.4, 0.6, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.2, 0.3, 0.4]])
-    frame = labels_table(made, shares)
-    assert frame["label"].tolist() == ["c2", "c1", "c0", "c3"]
-    assert frame["runner_up"].tolist() == ["c1", "c0", "c1", "c2"]
-    assert frame["votes"].tolist() == ["c2 2, c0 1", "c0 1, c1 1", "c1 2, c0 1", ""]
-    assert frame["annotations"].tolist() == [3, 2, 3, 0]
-    assert frame["majority_disagrees"].tolist() == [False, False, True, False], "a tie is no disagreement"
-    np.testing.assert_allclose(frame["confidence"], [0.7, 0.6, 0.9, 0.4])
-    assert frame["item"].tolist() == ["i0", "i1", "i2", "i3"]
+def test_joint_log_likelihood_is_that_of_enumeration():
+    joint = mixed(n_items=6, people=3)
+    made, beta = joint.annotations, joint.model.expertise(np.full(joint.model.n_pairs, 0.7)).reshape(3, 2)
+    total = 0.0
+    for truth in itertools.product(*(range(count) for count in made.option_counts)):
+        weight = np.prod([np.exp(joint.log_probs[i, k]) for i, k in enumerate(truth)])
+        for i, a, y in zip(made.item, made.annotator, made.label, strict=True):
+            b = beta[a, made.item_tasks[i]]
+            weight *= b * (y == truth[i]) + (1 - b) / made.option_counts[i]
+        total += weight
+    assert joint.log_likelihood(np.full(joint.model.n_pairs, 0.7)) == pytest.approx(np.log(total))
 
 
-def test_labels_table_agrees_with_the_table_one_item_at_a_time():
-    crowd = simulate(0, annotators=9, labels_each=40, per_item=4, options=4)
-    made = crowd.annotations
-    shares = posterior(made, crowd.log_probs, expertise_evidence(made, np.full((9, 1), 0.6)))
-    frame = labels_table(made, shares)
-    for i in range(made.n_items):
-        given_labels = made.label[made.offsets[i] : made.offsets[i + 1]]
-        votes = np.bincount(given_labels, minlength=4)
-        best = int(shares[i].argmax())
-        assert frame["label"][i] == made.label_name(i, best)
-        assert frame["majority_disagrees"][i] == (votes.max() > votes[best])
-        assert sorted(frame["votes"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])
+def test_em_never_lowers_the_joint_likelihood_and_reaches_its_maximum():
+    joint = mixed()
+    skill = np.full(joint.model.n_pairs, 0.6)
+    values = [joint.log_likelihood(skill)]
+    for _ in range(30):
+        skill = joint.fit(skill, max_iter=1)
+        values.append(joint.log_likelihood(skill))
+    assert (np.diff(values) >= -1e-9).all()
+    top = joint.fit(skill, max_iter=5000, tol=1e-10)
+    best = minimize(lambda s: -joint.log_likelihood(s), top, bounds=[(1e-9, 1 - 1e-9)] * joint.model.n_pairs)
+    assert joint.log_likelihood(top) >= -best.fun - 1e-5
+
+
+def test_skill_is_accuracy_where_all_items_have_as_many_options():
+    coin = Coin.of(simulate(0, options=4).annotations)
+    skill = np.linspace(0, 1, coin.n_pairs)
+    beta = coin.expertise(skill)
+    np.testing.assert_allclose(beta + (1 - beta) / 4, skill)
+    np.testing.assert_allclose(coin.skill(beta), skill)
+
+
+def test_fixed_pairs_and_pairs_without_annotations_stay_where_they_are():
+    made = table([0, 1], [0, 1], [0, 1], n_items=2, n_annotators=3, options=2)
+    joint = JointLikelihood(made, np.log([[0.9, 0.1], [0.9, 0.1]]), Coin.of(made))
+    found = joint.fit(np.array([0.7, 0.8, 0.6]), fixed=np.array([False, True, False]))
+    assert found[1] == 0.8
+    assert found[2] == 0.6
+    assert found[0] > 0.9

@@ -108,22 +108,12 @@ class AnnotationArrays:
         return sums.astype(np.float64, copy=False).reshape(-1, self.n_options)
 
     @cached_property
-    def log_others(self) -> Floats:
-        """log(K - 1) of each item: how many ways there are to be wrong. Shape (items with annotations,)."""
-        return np.log(np.maximum(self.option_counts - 1, 1))
-
-    @cached_property
-    def log_others_sums(self) -> Floats:
-        """log(K - 1) summed over the annotations that gave each option. Shape (items, options)."""
-        return self.counts * self.log_others[:, None]
-
-    @cached_property
-    def met(self) -> Bools:
+    def present_options(self) -> Bools:
         """Which options anybody gave or gold names. Shape (options,)."""
-        met = np.bincount(self.label, minlength=self.n_options) > 0
+        present = np.bincount(self.label, minlength=self.n_options) > 0
         if self.gold is not None:
-            met[self.gold[self.gold != UNKNOWN]] = True
-        return met
+            present[self.gold[self.gold != UNKNOWN]] = True
+        return present
 
     def annotator_mean(self, values: Floats) -> Floats:
         """The weighted mean of `values` (annotations,) over each annotator's annotations; NaN where there are none."""

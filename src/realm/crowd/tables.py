@@ -1,0 +1,162 @@
+"""The tables for people: how far each annotator can be trusted, and the cleaned label of every item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.crowd.coin import expertise_of, pairs_of
+from realm.crowd.estimate import Estimate
+from realm.crowd.evidence import Floats, label_positions
+from realm.data import Annotations
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RELIABLE = 0.5
+"""Reliable: the whole interval lies above beta 0.5, half-way from chance to always right (accuracy 0.75 at K=2)."""
+NO_BETTER = 0.2
+"""No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
+
+
+# -------------------------------------------------------------------- annotators
+
+
+def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
+    """A verdict in words for each pair: a claim that holds over the whole interval. Shape (annotators, tasks).
+
+    | verdict | the whole interval lies |
+    |---|---|
+    | reliable | above beta 0.5, half-way from chance to always right |
+    | worse than chance | below chance (beta 0) |
+    | no better than chance | below beta 0.2 |
+    | uncertain | none of these: more labels are needed, or the annotator is middling |
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = expertise_of(estimate.low, estimate.chance), expertise_of(estimate.high, estimate.chance)
+        claims = [low > RELIABLE, high < 0, high < NO_BETTER]
+    words = np.array(["reliable", "worse than chance", "no better than chance", "uncertain"], dtype=object)
+    return np.asarray(words[np.select(claims, [0, 1, 2], 3)])
+
+
+def expertise_table(
+    annotations: Annotations,
+    estimate: Estimate,
+    trained: Mapping[str, npt.ArrayLike] | None = None,
+    probabilities: str | None = None,
+) -> pd.DataFrame:
+    """One row per annotator and task with annotations, the most accurate first within a task.
+
+    Columns: annotator, task, expertise (re-estimated), what the channel learned (`trained`: name to (annotators,
+    tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement (share of the labels that are the
+    posterior's), verdict, scale (`absolute`, or `relative` with mostly one label per item), and `probabilities` as
+    given (`in-sample` or `out of fold`: what the model's P was when it judged them).
+    """
+    import pandas as pd
+
+    counts = estimate.annotations
+    annotator, task = pair = np.nonzero(counts)
+    agrees = estimate.posterior.argmax(axis=1)[annotations.item] == annotations.label
+    agreement = np.bincount(pairs_of(annotations), agrees, minlength=counts.size).reshape(counts.shape)
+    learned = {name: np.asarray(values, np.float64).reshape(counts.shape) for name, values in (trained or {}).items()}
+    columns = {
+        "annotator": np.array(annotations.annotators, dtype=object)[annotator],
+        "task": task_names(annotations)[task],
+        "expertise": estimate.expertise[pair],
+        **{name: values[pair] for name, values in learned.items()},
+        "accuracy": estimate.accuracy[pair],
+        "low": estimate.low[pair],
+        "high": estimate.high[pair],
+        "annotations": counts[pair],
+        "agreement": agreement[pair] / counts[pair],
+        "verdict": verdicts(estimate)[pair],
+        "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
+    }
+    if probabilities is not None:
+        columns["probabilities"] = np.full(len(task), probabilities, dtype=object)
+    order = np.lexsort((annotator, -estimate.accuracy[pair], task))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+# -------------------------------------------------------------------- items
+
+
+class OptionNames:
+    """The name of any option of any item, looked up for many items at once."""
+
+    def __init__(self, annotations: Annotations) -> None:
+        label_sets = [task.labels or () for task in annotations.tasks]
+        names = [name for labels in label_sets for name in labels]
+        self._starts = np.cumsum([0, *map(len, label_sets)])[annotations.item_tasks]
+        if annotations.options is not None:
+            own = annotations.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+            first = len(names) + np.cumsum(own) - own
+            self._starts = np.where(own > 0, first, self._starts)
+            names += annotations.options.flatten().to_pylist()
+        self._names = np.array([*names, ""], dtype=object)
+
+    def __call__(self, items: npt.NDArray[np.integer], labels: npt.NDArray[np.integer]) -> npt.NDArray[np.object_]:
+        """Names of option `labels[j]` of item `items[j]`; an empty name where the label is -1. Shape (n,)."""
+        return np.asarray(self._names[np.where(labels < 0, -1, self._starts[items] + labels)])
+
+
+def task_names(annotations: Annotations) -> npt.NDArray[np.object_]:
+    """The names of the tasks. Shape (tasks,)."""
+    return np.array([task.name for task in annotations.tasks], dtype=object)
+
+
+def item_columns(annotations: Annotations) -> dict[str, Any]:
+    """The columns that say which item a row is about: item, task, text."""
+    return {
+        "item": annotations.item_ids.to_pylist(),
+        "task": task_names(annotations)[annotations.item_tasks],
+        "text": annotations.texts.to_pylist(),
+    }
+
+
+def label_counts_in_words(annotations: Annotations, names: OptionNames) -> list[str]:
+    """`positive 3, negative 1` for each item, the most frequent first; empty where nobody labelled it."""
+    width = int(annotations.option_counts.max(initial=1))
+    positions, counts = np.unique(label_positions(annotations, width), return_counts=True)
+    items, labels = np.divmod(positions, width)
+    order = np.lexsort((labels, -counts, items))
+    items, labels, counts = items[order], labels[order], counts[order]
+    words = [f"{name} {count}" for name, count in zip(names(items, labels), counts.tolist(), strict=True)]
+    stops = np.searchsorted(items, np.arange(annotations.n_items), side="right").tolist()
+    return [", ".join(words[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
+
+
+def labels_table(annotations: Annotations, posterior: Floats, probabilities: str | None = None) -> pd.DataFrame:
+    """The most probable label of every item, one row per item.
+
+    Columns: item, task, text, label, confidence (posterior probability of the label), runner_up, votes,
+    annotations, majority_disagrees (another option was given more often than this label), and `probabilities` as
+    given (`in-sample` or `out of fold`: what the model's P was).
+    """
+    import pandas as pd
+
+    items = np.arange(annotations.n_items)
+    counts = annotations.option_counts
+    ranked = np.where(np.arange(posterior.shape[1]) < counts[:, None], posterior, -1.0)
+    best = ranked.argmax(axis=1)
+    rest = ranked.copy()
+    rest[items, best] = -1.0
+    second = np.where(counts > 1, rest.argmax(axis=1), -1)
+    label_counts = np.bincount(label_positions(annotations, posterior.shape[1]), minlength=posterior.size)
+    label_counts = label_counts.reshape(posterior.shape)
+    names = OptionNames(annotations)
+    table = pd.DataFrame(
+        {
+            **item_columns(annotations),
+            "label": names(items, best),
+            "confidence": posterior[items, best],
+            "runner_up": names(items, second),
+            "votes": label_counts_in_words(annotations, names),
+            "annotations": annotations.annotations_per_item,
+            "majority_disagrees": label_counts.max(axis=1, initial=0) > label_counts[items, best],
+        }
+    )
+    return table if probabilities is None else table.assign(probabilities=probabilities)

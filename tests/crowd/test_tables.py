@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from realm.crowd.coin import expertise_evidence
+from realm.crowd.estimate import Estimate, estimate
+from realm.crowd.evidence import posterior
+from realm.crowd.tables import expertise_table, labels_table, verdicts
+
+from .crowds import simulate, table
+
+
+def test_table_columns_order_and_agreement():
+    crowd = simulate(1, annotators=np.array([0.6, 0.95, 0.8]), labels_each=200, per_item=3)
+    found = estimate(crowd.annotations, crowd.log_probs)
+    frame = expertise_table(crowd.annotations, found)
+    assert frame.columns.tolist() == [
+        *["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "agreement", "verdict", "scale"]
+    ]
+    assert frame["annotator"].tolist() == ["a1", "a2", "a0"]
+    mine = crowd.annotations.annotator == 1
+    best = found.posterior.argmax(axis=1)[crowd.annotations.item[mine]]
+    assert frame["agreement"][0] == pytest.approx(np.mean(best == crowd.annotations.label[mine]))
+    assert (frame["scale"] == "absolute").all()
+
+
+def test_tables_say_whose_probabilities_judged_them():
+    crowd = simulate(0)
+    found = estimate(crowd.annotations, crowd.log_probs)
+    for frame in (
+        expertise_table(crowd.annotations, found, probabilities="in-sample"),
+        labels_table(crowd.annotations, found.posterior, "in-sample"),
+    ):
+        assert (frame["probabilities"] == "in-sample").all()
+    assert "probabilities" not in expertise_table(crowd.annotations, found)
+
+
+def cell(low: float, high: float, chance: float = 0.5) -> Estimate:
+    one = np.ones((1, 1))
+    return Estimate(
+        one, one, low * one, high * one, chance * one, one.astype(np.int64), np.ones((1, 1)), np.zeros(1, bool)
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "chance", "verdict"),
+    [
+        (0.76, 0.99, 0.5, "reliable"),
+        (0.74, 0.99, 0.5, "uncertain"),
+        (0.63, 0.70, 0.25, "reliable"),
+        (0.10, 0.49, 0.5, "worse than chance"),
+        (0.10, 0.51, 0.5, "no better than chance"),
+        (0.45, 0.59, 0.5, "no better than chance"),
+        (0.45, 0.61, 0.5, "uncertain"),
+        (0.26, 0.39, 0.25, "no better than chance"),
+        (0.26, 0.41, 0.25, "uncertain"),
+        (0.05, 0.24, 0.25, "worse than chance"),
+        (0.65, 0.70, 0.5, "uncertain"),
+    ],
+)
+def test_a_verdict_holds_over_the_whole_interval(low, high, chance, verdict):
+    assert verdicts(cell(low, high, chance))[0, 0] == verdict
+
+
+def test_no_verdict_in_a_simulated_pool_spans_its_threshold():
+    crowd = simulate(4, annotators=np.linspace(0.05, 0.98, 40), labels_each=60, per_item=5, options=4)
+    frame = expertise_table(crowd.annotations, estimate(crowd.annotations, crowd.log_probs))
+    low, high = (1 - (1 - frame[side]) / 0.75 for side in ("low", "high"))
+    for verdict, holds in (
+        ("reliable", low > 0.5),
+        ("no better than chance", high < 0.2),
+        ("worse than chance", high < 0),
+    ):
+        said = frame["verdict"] == verdict
+        assert said.any(), f"the pool should show a case of {verdict}"
+        assert holds[said].all()
+
+
+def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagrees():
+    made = table(
+        [0, 0, 0, 1, 1, 2, 2, 2],
+        [0, 1, 2, 0, 1, 0, 1, 2],
+        [2, 2, 0, 1, 0, 1, 1, 0],
+        n_items=4,
+        n_annotators=3,
+        options=[3, 2, 2, 4],
+    )
+    shares = np.array([[0.1, 0.2, 0.7, 0], [0.4, 0.6, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.2, 0.3, 0.4]])
+    frame = labels_table(made, shares)
+    assert frame["label"].tolist() == ["c2", "c1", "c0", "c3"]
+    assert frame["runner_up"].tolist() == ["c1", "c0", "c1", "c2"]
+    assert frame["votes"].tolist() == ["c2 2, c0 1", "c0 1, c1 1", "c1 2, c0 1", ""]
+    assert frame["annotations"].tolist() == [3, 2, 3, 0]
+    assert frame["majority_disagrees"].tolist() == [False, False, True, False], "a tie is no disagreement"
+    np.testing.assert_allclose(frame["confidence"], [0.7, 0.6, 0.9, 0.4])
+    assert frame["item"].tolist() == ["i0", "i1", "i2", "i3"]
+
+
+def test_labels_table_agrees_with_the_table_one_item_at_a_time():
+    crowd = simulate(0, annotators=9, labels_each=40, per_item=4, options=4)
+    made = crowd.annotations
+    shares = posterior(made, crowd.log_probs, expertise_evidence(made, np.full((9, 1), 0.6)))
+    frame = labels_table(made, shares)
+    for i in range(made.n_items):
+        given_labels = made.label[made.offsets[i] : made.offsets[i + 1]]
+        votes = np.bincount(given_labels, minlength=4)
+        best = int(shares[i].argmax())
+        assert frame["label"][i] == made.label_name(i, best)
+        assert frame["majority_disagrees"][i] == (votes.max() > votes[best])
+        assert sorted(frame["votes"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])
