@@ -24,7 +24,8 @@ PARTIAL = ".partial"
 TRAINED = "trained.safetensors"
 CHANNEL = "channel.safetensors"
 TRAJECTORY = "trajectory.safetensors"
-SHARDED_OPTIMIZER = "sharded_optimizer.pt"
+OPTIMIZER, SHARDED_OPTIMIZER = "optimizer.pt", "sharded_optimizer.pt"
+SCHEDULER, SCALER, STATE = "scheduler.pt", "scaler.pt", "trainer_state.json"
 KNOWN = re.compile(
     r"(trained|channel|trajectory|record)\.safetensors|(losses|trainer_state|manifest)\.json|"
     r"(optimizer|sharded_optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth"
@@ -101,7 +102,7 @@ def rotate(newest: Path, keep: int | None) -> None:
 
 
 @contextmanager
-def reading(checkpoint: str | None) -> Iterator[None]:
+def reading(checkpoint: str | Path | None) -> Iterator[None]:
     """Turn what PyTorch says of a file that it will not unpickle into an error that names the checkpoint."""
     try:
         yield

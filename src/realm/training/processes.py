@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from realm.errors import RealmError
@@ -44,14 +42,3 @@ def gather(args: Any, value: Any) -> list[Any]:
     from accelerate.utils import gather_object
 
     return list(gather_object([value]))
-
-
-def first_writes_all(args: Any, folder: Path, write: Callable[[str], None]) -> None:
-    """Every process lets `write(folder)` make its own files; the first one puts them all into `folder`."""
-    with tempfile.TemporaryDirectory() as own:
-        write(own)
-        files = gather(args, {path.name: path.read_bytes() for path in Path(own).iterdir()})
-    if args.process_index == 0:
-        for made in files:
-            for name, content in made.items():
-                (folder / name).write_bytes(content)

@@ -11,7 +11,7 @@ from realm.metrics import evaluate
 from realm.runs import folder as layout
 from realm.runs import writer
 from realm.training import checkpoints
-from realm.training.saving import channel_state
+from realm.training.saving import channel_state, trajectory_arrays
 
 if TYPE_CHECKING:
     from realm.training.trainer import RealmTrainer
@@ -70,11 +70,11 @@ def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
     channel, trajectory = trainer.channel, trainer.trajectory()
     if channel is None:
         return None
-    names = list(trajectory[0][1]) if trajectory else []
+    arrays = trajectory_arrays(trajectory) if trajectory else {}
     return writer.ChannelResults(
         name=type(channel).__name__,
         state=channel_state(channel),
         summary=channel.summary(),
-        steps=np.array([step for step, _ in trajectory], dtype=np.int64),
-        trajectory={name: np.stack([summary[name] for _, summary in trajectory]) for name in names},
+        steps=arrays.pop("steps", np.zeros(0, np.int64)),
+        trajectory=arrays,
     )

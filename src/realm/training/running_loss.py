@@ -1,11 +1,12 @@
-"""The running loss through an interruption: a resumed run logs the averages that the whole run would have logged."""
+"""The mean loss that is logged: kept beside `Trainer`'s, which begins anew when a run resumes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
+import torch
+from torch import Tensor
 
 from realm.files import read_json, write_json
 from realm.training.processes import gather
@@ -13,42 +14,50 @@ from realm.training.processes import gather
 LOSSES = "losses.json"
 
 
-class LossKeeper(TrainerCallback):
-    """`Trainer` begins its averages anew when it resumes; this puts back what had been added up at the checkpoint."""
+class RunningLoss:
+    """Sums of the loss since the last logging step and before it, of this process.
 
-    def __init__(self, trainer: Any) -> None:
-        self.trainer = trainer
-        self.kept: dict[str, Any] | None = None
-        self.loaded: dict[str, Any] | None = None
+    `add` takes the loss of every micro-batch, `log` closes an interval. Sums are float32 on the device, as `Trainer`'s.
+    """
 
-    def keep(self) -> None:
-        """Note the sums of this moment; every process must take part."""
-        trainer = self.trainer
-        self.kept = {
-            "not_logged": gather(trainer.args, float(trainer._tr_loss)),
-            "logged": trainer._total_loss_scalar,
-            "last_logged_step": trainer._globalstep_last_logged,
-        }
+    def __init__(self, args: Any) -> None:
+        self.args = args
+        self.unlogged = torch.tensor(0.0, device=args.device)
+        self.logged = 0.0
+        self.last_logged_step = 0
 
-    def save(self, folder: Path) -> None:
-        if self.kept is not None:
-            write_json(folder / LOSSES, self.kept)
+    def add(self, loss: Tensor, step: int) -> None:
+        """Add a micro-batch's share of the loss of the step after `step`; one that is not finite counts as the mean."""
+        if self.args.logging_nan_inf_filter and not torch.isfinite(loss):
+            loss = self.unlogged / (1 + step - self.last_logged_step)
+        self.unlogged += loss.to(self.unlogged.device)
+
+    def log(self, step: int) -> float:
+        """The mean over processes and the steps since the last call, which ends here."""
+        sums = gather(self.args, self.unlogged.cpu())
+        interval = float(torch.stack(sums).mean())
+        mean = interval / max(step - self.last_logged_step, 1)
+        self.logged += interval
+        self.last_logged_step = step
+        self.unlogged.zero_()
+        return mean
+
+    def mean(self, step: int) -> float:
+        """The mean loss of all steps of the run, over processes and interruptions."""
+        totals = gather(self.args, self.logged + float(self.unlogged))
+        return float(sum(totals) / len(totals) / max(step, 1))
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds; every process must take part."""
+        unlogged = gather(self.args, float(self.unlogged))
+        return {"unlogged": unlogged, "logged": self.logged, "last_logged_step": self.last_logged_step}
+
+    def save(self, folder: Path, state: dict[str, Any]) -> None:
+        write_json(folder / LOSSES, state)
 
     def load(self, folder: Path) -> None:
-        self.loaded = dict(read_json(folder / LOSSES)) if (folder / LOSSES).exists() else None
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.loaded is None:
-            return
-        parts, trainer = self.loaded["not_logged"], self.trainer
-        mine = parts[args.process_index] if len(parts) == args.world_size else sum(parts) / len(parts)
-        trainer._tr_loss.fill_(mine)
-        trainer._total_loss_scalar = self.loaded["logged"]
-        trainer._globalstep_last_logged = self.loaded["last_logged_step"]
-        self.loaded = None
-
-    def mean(self) -> float:
-        """The mean loss of all steps of the run, over processes and interruptions."""
-        trainer = self.trainer
-        totals = gather(trainer.args, trainer._total_loss_scalar)
-        return float(sum(totals) / len(totals) / max(trainer.state.global_step, 1))
+        state = read_json(folder / LOSSES)
+        sums = state["unlogged"]
+        same_processes = len(sums) == self.args.world_size
+        self.unlogged.fill_(sums[self.args.process_index] if same_processes else sum(sums) / len(sums))
+        self.logged, self.last_logged_step = state["logged"], state["last_logged_step"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +13,33 @@ import torch
 from safetensors.numpy import load_file
 from torch import nn
 from transformers import Trainer
+from transformers.trainer_callback import ExportableState, TrainerState
 
 from realm.channels import Channel, IdentityChannel
 from realm.errors import RealmError
 from realm.files import write_manifest, write_tensors, writing
 from realm.training import checkpoints, sharding
 from realm.training.closed_form import ClosedFormUpdate
-from realm.training.labels import TrainingLabels
-from realm.training.processes import first_writes_all, on_first
-from realm.training.running_loss import LossKeeper
+from realm.training.processes import gather, on_first
+from realm.training.running_loss import RunningLoss
+
+Trajectory = list[tuple[int, dict[str, npt.NDArray[np.float64]]]]
+"""(step, what the channel's `summary` returned) at every logging step."""
 
 
 class SavingTrainer(Trainer):
     """`Trainer` with checkpoints of its own: written beside, verified, by the first process alone.
 
-    A checkpoint holds the parameters that train, the channel's state and trajectory, the running loss, and `Trainer`'s
-    own state of optimiser, schedule and random numbers, which is read back with `weights_only=True` after the manifest
-    verifies.
+    A checkpoint holds the parameters that train, the channel's state and trajectory, the running loss, and the state of
+    optimiser, schedule and random numbers in `Trainer`'s own files, which are read back with `weights_only=True` after
+    the manifest verifies. `Trainer`'s own checkpoints would pickle its arguments and may be left half-written.
     """
 
     control: Any
     optimizer: Any
-    labels: TrainingLabels
     _closed_form: ClosedFormUpdate | None
-    _losses: LossKeeper
-    _saving_to: Path | None = None
-    _failure: RealmError | None = None
-    _trajectory: list[tuple[int, dict[str, npt.NDArray[np.float64]]]]
+    _running_loss: RunningLoss
+    _trajectory: Trajectory
 
     @property
     def run(self) -> Path:
@@ -52,75 +51,83 @@ class SavingTrainer(Trainer):
         channel: Channel = self.model.channel
         return None if isinstance(channel, IdentityChannel) else channel
 
-    def _get_output_dir(self, trial: Any) -> str:
-        return str(self._saving_to or self.run / "checkpoints")
+    # ---------------------------------------------------------------- writing
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Let `Trainer` write into a folder beside, add the manifest, then put the checkpoint in its place."""
-        final = self.run / "checkpoints" / f"checkpoint-{self.state.global_step}"
-        beside = self.run / "checkpoints" / checkpoints.PARTIAL
-        self._saving_to, self._failure = beside, None
-        self._losses.keep()
+        """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes.
+
+        Under DeepSpeed none is written: its optimiser state is pickled, process by process.
+        """
+        if self.is_deepspeed_enabled:
+            return
+        self.store_flos()
+        states = self._states()
+        on_first(self.args, lambda: self._write_checkpoint(states))
+
+    def _states(self) -> dict[str, Any]:
+        """Everything a checkpoint holds that the processes must gather."""
+        optimizer = sharding.optimizer_state(self.model, self.optimizer) if self.is_fsdp_enabled else None
+        with tempfile.TemporaryDirectory() as folder:
+            self._save_rng_state(folder)
+            random_states = gather(self.args, {path.name: path.read_bytes() for path in Path(folder).iterdir()})
+        return {
+            "trained": checkpoints.trained_state(self.model.scorer),
+            "optimizer": self.optimizer.state_dict() if optimizer is None else optimizer,
+            "random": {name: content for files in random_states for name, content in files.items()},
+            "losses": self._running_loss.state(),
+        }
+
+    def _write_checkpoint(self, states: dict[str, Any]) -> None:
+        """Write a checkpoint beside its place, add the manifest, and put it there."""
+        folder = self.run / "checkpoints"
+        final, partial = folder / f"checkpoint-{self.state.global_step}", folder / checkpoints.PARTIAL
         try:
-            with self._told_later():
-                if self.args.should_save:
-                    shutil.rmtree(beside, ignore_errors=True)
-                super()._save_checkpoint(model, trial)
-            on_first(self.args, lambda: self._put_in_place(beside / final.name, final))
+            with writing(folder):
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir(parents=True)
+                self._write_states(partial, states)
+                write_manifest(partial)
+                shutil.rmtree(final, ignore_errors=True)
+                partial.rename(final)
+                checkpoints.rotate(final, self.args.save_total_limit)
         finally:
-            self._saving_to = None
-            if self.args.should_save:
-                shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
 
-    @contextmanager
-    def _told_later(self) -> Iterator[None]:
-        """One of several processes that cannot write goes on, so that no other waits for it, and says so at the end."""
-        try:
-            with writing(self.run / "checkpoints"):
-                yield
-        except RealmError as error:
-            if self.args.world_size == 1:
-                raise
-            self._failure = self._failure or error
+    def _write_states(self, folder: Path, states: dict[str, Any]) -> None:
+        checkpoints.save_trained(states["trained"], folder / checkpoints.TRAINED)
+        optimizer = checkpoints.SHARDED_OPTIMIZER if self.is_fsdp_enabled else checkpoints.OPTIMIZER
+        torch.save(states["optimizer"], folder / optimizer)
+        torch.save(self.lr_scheduler.state_dict(), folder / checkpoints.SCHEDULER)
+        if (scaler := getattr(self.accelerator, "scaler", None)) is not None:
+            torch.save(scaler.state_dict(), folder / checkpoints.SCALER)
+        for name, content in states["random"].items():
+            (folder / name).write_bytes(content)
+        self._running_loss.save(folder, states["losses"])
+        if channel := channel_state(self.model.channel):
+            write_tensors(folder / checkpoints.CHANNEL, **channel)
+        if self._trajectory:
+            write_tensors(folder / checkpoints.TRAJECTORY, **trajectory_arrays(self._trajectory))
+        if self._closed_form is not None:
+            self._closed_form.save(folder)
+        for stateful in (*self.callback_handler.callbacks, self.control):
+            if isinstance(stateful, ExportableState):
+                self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
+        self.state.save_to_json(str(folder / checkpoints.STATE))
 
-    def _put_in_place(self, partial: Path, final: Path) -> None:
-        if self._failure is not None:
-            raise self._failure
-        with writing(final):
-            write_manifest(partial)
-            shutil.rmtree(final, ignore_errors=True)
-            partial.rename(final)
-            checkpoints.rotate(final, self.args.save_total_limit)
+    # ---------------------------------------------------------------- reading
 
-    def _save_rng_state(self, output_dir: str) -> None:
-        if self.args.world_size == 1:
-            super()._save_rng_state(output_dir)
-            return
-        with self._told_later():
-            first_writes_all(self.args, Path(output_dir), super()._save_rng_state)
-
-    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """What a checkpoint needs: the parameters that train. (`Trainer`'s own would pickle its arguments.)"""
-        folder = Path(output_dir or self.run)
-        state = checkpoints.trained_state(self.model.scorer)  # every process takes part where the model is sharded
-        if not self.args.should_save:
-            return
-        with self._told_later():
-            folder.mkdir(parents=True, exist_ok=True)
-            checkpoints.save_trained(state, folder / checkpoints.TRAINED)
-            self._write_trajectory(folder)
-            self._losses.save(folder)
-            if channel := channel_state(self.model.channel):
-                write_tensors(folder / checkpoints.CHANNEL, **channel)
-            if self._closed_form is not None:
-                self._closed_form.save(folder)
+    def checkpoint_state(self, checkpoint: Path) -> TrainerState:
+        """Steps taken and the log of a checkpoint."""
+        return TrainerState.load_from_json(str(checkpoint / checkpoints.STATE))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         folder = Path(resume_from_checkpoint)
+        with checkpoints.reading(folder):
+            self._load_rng_state(str(folder))  # read again after skipped batches, too late for a clear message
         checkpoints.load_trained(self.model.scorer, folder / checkpoints.TRAINED)
         if (folder / checkpoints.CHANNEL).exists():
             load_channel(self.model.channel, folder / checkpoints.CHANNEL)
-        self._losses.load(folder)
+        self._running_loss.load(folder)
         if self._closed_form is not None:
             self._closed_form.load(folder)
         self._trajectory = []
@@ -129,18 +136,6 @@ class SavingTrainer(Trainer):
             for index, step in enumerate(columns.pop("steps").tolist()):
                 self._trajectory.append((step, {name: values[index] for name, values in columns.items()}))
 
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        if not self.is_fsdp_enabled:
-            with self._told_later():
-                super()._save_optimizer_and_scheduler(output_dir)
-            return
-        state = sharding.optimizer_state(self.model, self.optimizer)
-        if not self.args.should_save:
-            return
-        with self._told_later():
-            torch.save(state, Path(output_dir) / checkpoints.SHARDED_OPTIMIZER)
-            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / "scheduler.pt")
-
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with checkpoints.reading(checkpoint):
             if checkpoint is None or not self.is_fsdp_enabled:
@@ -148,27 +143,10 @@ class SavingTrainer(Trainer):
                 return
             state, schedule = (
                 torch.load(Path(checkpoint) / name, map_location="cpu", weights_only=True)
-                for name in (checkpoints.SHARDED_OPTIMIZER, "scheduler.pt")
+                for name in (checkpoints.SHARDED_OPTIMIZER, checkpoints.SCHEDULER)
             )
             sharding.load_optimizer_state(self.model, self.optimizer, state)
             self.lr_scheduler.load_state_dict(schedule)
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        with checkpoints.reading(checkpoint):
-            super()._load_rng_state(checkpoint)
-
-    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """From the last checkpoint of a run that ends in mid-epoch, `Trainer` alone would take one step too many."""
-        if self.state.global_step >= self.state.max_steps:
-            self.control.should_training_stop = True
-        else:
-            super()._run_epoch(*args, **kwargs)
-
-    def _write_trajectory(self, folder: Path) -> None:
-        if self._trajectory:
-            steps, summaries = zip(*self._trajectory, strict=True)
-            columns = {name: np.stack([summary[name] for summary in summaries]) for name in summaries[0]}
-            write_tensors(folder / checkpoints.TRAJECTORY, steps=np.array(steps), **columns)
 
 
 def channel_state(channel: Channel) -> dict[str, npt.NDArray[Any]]:
@@ -182,3 +160,10 @@ def load_channel(channel: Channel, path: Path) -> None:
         channel.load_state_dict({name: torch.from_numpy(value) for name, value in load_file(path).items()})
     except RuntimeError as error:
         raise RealmError(f"{path} belongs to another table or channel: {str(error).splitlines()[-1].strip()}") from None
+
+
+def trajectory_arrays(trajectory: Trajectory) -> dict[str, npt.NDArray[Any]]:
+    """The steps (steps,), and each column of the summaries (steps, annotators, tasks)."""
+    steps, summaries = zip(*trajectory, strict=True)
+    columns = {name: np.stack([summary[name] for summary in summaries]) for name in summaries[0]}
+    return {"steps": np.array(steps, dtype=np.int64), **columns}

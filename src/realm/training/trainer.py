@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import set_seed
+from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
 
 from realm.channels import Channel
@@ -39,7 +40,7 @@ from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import MaskedAdamW
 from realm.training.processes import on_first
-from realm.training.running_loss import LossKeeper
+from realm.training.running_loss import RunningLoss
 from realm.training.saving import SavingTrainer
 
 if TYPE_CHECKING:
@@ -128,8 +129,7 @@ class RealmTrainer(SavingTrainer):
         if self.is_fsdp_enabled:
             sharding.check(config, self.accelerator.state.fsdp_plugin)
             sharding.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
-        self._losses = LossKeeper(self)
-        self.add_callback(self._losses)
+        self._running_loss = RunningLoss(config)
         self._closed_form = None
         if self.channel is not None:
             start_channel(channel, labels.annotations, config, experts, earlier)
@@ -199,6 +199,7 @@ class RealmTrainer(SavingTrainer):
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         loss: Tensor = super().training_step(*args, **kwargs)
+        self._running_loss.add(loss, self.state.global_step)
         if self.is_fsdp_enabled and self.accelerator.sync_gradients:
             sharding.average_gradients(self.model)
         return loss
@@ -251,10 +252,13 @@ class RealmTrainer(SavingTrainer):
     # ---------------------------------------------------------------- during training
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs and self.channel is not None:
-            self._trajectory.append((self.state.global_step, self.channel.summary()))
+        step = self.state.global_step
+        if "loss" in logs:
+            logs["loss"] = self._running_loss.log(step)
+            if self.channel is not None:
+                self._trajectory.append((step, self.channel.summary()))
         if "train_loss" in logs:
-            logs["train_loss"] = self._losses.mean()
+            logs["train_loss"] = self._running_loss.mean(step)
         super().log(logs, start_time)
 
     def evaluate(
@@ -279,13 +283,13 @@ class RealmTrainer(SavingTrainer):
             raise RealmError("resume_from_checkpoint: give True; the newest whole checkpoint of the run is taken.")
         from realm.training import run_output
 
-        found = on_first(self.args, lambda: run_output.begin(self, bool(resume_from_checkpoint)))
+        checkpoint = on_first(self.args, lambda: run_output.begin(self, bool(resume_from_checkpoint)))
         self._fill_caches()
         self._scores = None
         if self.args.world_size > 1:
             set_seed(self.args.seed + self.args.process_index)  # each process its own dropout
         began = time.monotonic()
-        result = super().train(resume_from_checkpoint=None if found is None else str(found), **more)
+        result = self._train_from(checkpoint, **more)
         if self.is_fsdp_enabled:
             sharding.make_whole(self.model)
         if self._adapted is not None:
@@ -295,13 +299,33 @@ class RealmTrainer(SavingTrainer):
             if self.is_world_process_zero():
                 from realm.training.cross_fit import expected
 
-                here = self.state.global_step - (0 if found is None else int(found.name.rpartition("-")[2]))
+                here = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
                 seconds = expected(self, (time.monotonic() - began) / max(here, 1))
                 logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
             self._cross_fit_or_say()
         if self.args.write_run:
             on_first(self.args, lambda: run_output.end(self))
         return result._replace(training_loss=result.metrics["train_loss"])
+
+    def _train_from(self, checkpoint: Path | None, **more: Any) -> TrainOutput:
+        """Train on from a checkpoint. `Trainer` would take a step too many from one that ends the run in mid-epoch."""
+        state = None if checkpoint is None else self.checkpoint_state(checkpoint)
+        if state is None or state.global_step < state.max_steps:
+            return super().train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint), **more)
+        self._load_from_checkpoint(str(checkpoint))
+        self.state = state
+        metrics = {"train_loss": 0.0}
+        self.log(metrics)  # fills in the mean loss
+        return TrainOutput(state.global_step, metrics["train_loss"], metrics)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Write backbone and tokenizer as a plain checkpoint; a run's own is in its model/ when training has ended."""
+        if self._adapted is not None or self.is_fsdp_enabled:
+            raise RealmError("save_model: adapters and shards are joined when training ends; take model/ of the run.")
+        if self.args.should_save:
+            folder = Path(output_dir) if output_dir else self.run / "model"
+            self.scorer.backbone.save_pretrained(folder)
+            self.scorer.tokenizer.save_pretrained(folder)
 
     def _cross_fit_or_say(self) -> None:
         """Probabilities out of fold, or, rather than lose the training, in-sample ones and a warning."""
