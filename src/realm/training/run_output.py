@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from realm.channels import CHANNELS
 from realm.metrics import evaluate
 from realm.runs import folder as layout
 from realm.runs import writer
@@ -21,11 +22,19 @@ def describe(trainer: RealmTrainer) -> writer.RunDescription:
     return writer.describe(
         trainer.model_name,
         trainer.annotations,
-        trainer.args.settings(),
+        trainer.args.settings() | _channel_setting(trainer),
         gold_used=trainer.args.reads_gold,
         test=trainer.test,
         prior=trainer.prior,
     )
+
+
+def _channel_setting(trainer: RealmTrainer) -> dict[str, str]:
+    """The channel that is trained, in place of the setting: the caller may have given another."""
+    if trainer.channel is None:
+        return {}
+    names = {kind: name for name, kind in CHANNELS.items()}
+    return {"channel": names.get(type(trainer.channel), type(trainer.channel).__name__)}
 
 
 def begin(trainer: RealmTrainer, resume: bool) -> Path | None:
