@@ -20,14 +20,6 @@ KNOWN_DOCS: dict[str, str] = {
     "docs/report.md": "lead",
 }
 KNOWN_LAB: dict[str, str] = {
-    "lab/datasets/base.py": "compare",
-    "lab/datasets/cebab.py": "compare",
-    "lab/datasets/detox.py": "compare",
-    "lab/datasets/go_emotions.py": "compare",
-    "lab/datasets/load.py": "compare",
-    "lab/datasets/pubmedqa.py": "compare",
-    "lab/datasets/questions.py": "compare",
-    "lab/datasets/sentpolarity.py": "compare",
     "lab/paper/figures.py": "compare",
     "lab/plots/panels.py": "compare",
     "lab/plots/write.py": "compare",

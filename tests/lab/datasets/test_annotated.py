@@ -113,7 +113,7 @@ def test_wikiattack_with_half_of_its_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["wikiattack", "wikitoxicity", "sentpolarity"])
 def test_sets_without_a_hub_id_ask_for_a_folder(name: str) -> None:
-    with pytest.raises(RealmError, match="--data FOLDER"):
+    with pytest.raises(RealmError, match="as `data`"):
         load_benchmark(name)
 
 

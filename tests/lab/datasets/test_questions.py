@@ -210,7 +210,7 @@ def test_an_unknown_name_lists_the_known(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_or_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RealmError, match=r"--data .*nowhere: there is no such folder"):
+    with pytest.raises(RealmError, match=r"`data=.*nowhere`: there is no such folder"):
         load_benchmark("arc", tmp_path / "nowhere")
     for name in NAMES:
         with pytest.raises(RealmError, match=str(tmp_path)):
@@ -233,8 +233,8 @@ def test_a_record_that_is_no_question_is_named_by_its_row(tmp_path: Path, record
         load_benchmark("obqa", tmp_path)
 
 
-def test_a_hub_that_cannot_be_reached_points_to_the_flag(hub: dict[Any, Any]) -> None:
-    with pytest.raises(RealmError, match=r"allenai/openbookqa, split train: .*doesn't exist.*--data FOLDER"):
+def test_a_hub_that_cannot_be_reached_names_the_argument(hub: dict[Any, Any]) -> None:
+    with pytest.raises(RealmError, match=r"allenai/openbookqa, split train: .*doesn't exist.*as `data`"):
         load_benchmark("obqa")
 
 
@@ -248,7 +248,7 @@ def test_offline_makes_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("no network in this test")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    with pytest.raises(RealmError, match=r"not in the cache, and network calls are forbidden.*--data FOLDER"):
+    with pytest.raises(RealmError, match=r"not in the cache, and network calls are forbidden.*as `data`"):
         load_benchmark("riddlesense", offline=True)
     assert not called
 

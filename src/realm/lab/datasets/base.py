@@ -1,23 +1,24 @@
-"""What a benchmark is, and where its data comes from: a folder, or the hub by id."""
+"""What a benchmark is, and where its data comes from: a folder, or the Hugging Face hub by id."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from realm.data import Annotations, Ledger
-from realm.errors import RealmError
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+from realm import Annotations, RealmError
 
 MIN_ANNOTATIONS = 100
 """Of a real annotator, to be ranked for the contrast pool. The paper gives no such number; with this one its pool of
 SentPolarity has the sizes that its epochs imply (see the page on benchmarks)."""
+PARQUET_BRANCH = "refs/convert/parquet"
+"""Where the hub keeps the Parquet files that it makes of a set published as a loading script."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Benchmark:
     | field | meaning |
     |---|---|
     | name, title | what the lab calls it, and what the paper does |
-    | train | items, with gold as far as it is known; annotated, or bare where annotators are simulated |
+    | train | items, with gold as far as there is any; annotated, or bare where annotators are simulated |
     | test | items with gold, of the same tasks |
     | simulated | whether annotators are to be simulated over the gold of `train` |
     | contrast | m of the paper's contrast-m pool; 0 where annotators are simulated or the paper has no such set |
@@ -45,15 +46,27 @@ class Benchmark:
     instruction: str | None = None
 
 
-def table_pair(train: pd.DataFrame, test: pd.DataFrame, *, source: str, **how: Any) -> tuple[Annotations, Annotations]:
-    """Both halves, the test one with the tasks of the training one. Further arguments are those of `build`.
+def build_pair(
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    *,
+    source: str,
+    labels: Sequence[str] | None = None,
+    label_form: str = "auto",
+    dropped: Mapping[str, Iterable[int]] | None = None,
+) -> tuple[Annotations, Annotations]:
+    """Both halves, the test one with the tasks of the training one. `dropped` are row numbers by reason.
 
-    Without a column of annotators the training half is bare: items with gold.
+    Without a column of annotators the training half has items with gold and no annotations.
     """
     from_pandas = Annotations.from_pandas if "annotator" in train.columns else Annotations.test_from_pandas
-    made = from_pandas(train, source=f"{source} (train)", **how)
-    how = {name: value for name, value in how.items() if name not in ("labels", "ledger")}
-    return made, Annotations.test_from_pandas(test, tasks=made.tasks, source=f"{source} (test)", **how)
+    train_table = from_pandas(train, source=f"{source} (train)", labels=labels, label_form=label_form)
+    for reason, rows in (dropped or {}).items():
+        train_table.ledger.add(reason, rows)
+    test_table = Annotations.test_from_pandas(
+        test, tasks=train_table.tasks, source=f"{source} (test)", label_form=label_form
+    )
+    return train_table, test_table
 
 
 def in_hash_order(names: Iterable[str], salt: str) -> list[str]:
@@ -61,49 +74,98 @@ def in_hash_order(names: Iterable[str], salt: str) -> list[str]:
     return sorted(names, key=lambda name: hashlib.sha256(f"{salt}:{name}".encode()).digest())
 
 
-# -------------------------------------------------------------------- folders
+# -------------------------------------------------------------------- files
 
 
-def places(folder: Path, *names: str) -> list[Path]:
-    """Where the files of a set may lie: in a sub-folder of one of these names, or directly in the folder."""
-    if not folder.is_dir():
-        raise RealmError(f"--data {folder}: there is no such folder.")
-    return [*(folder / name for name in names if (folder / name).is_dir()), folder]
+@dataclass(frozen=True)
+class SetFolder:
+    """The places in which the files of a set may lie: sub-folders of a folder, and the folder itself."""
+
+    title: str
+    places: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, title: str, folder: Path, *names: str) -> SetFolder:
+        if not folder.is_dir():
+            raise RealmError(f"`data={folder}`: there is no such folder.")
+        return cls(title, (*(folder / name for name in names if (folder / name).is_dir()), folder))
+
+    def find(self, *patterns: str) -> Path | None:
+        """The first file that matches, by place and then by pattern."""
+        matches = (path for place in self.places for pattern in patterns for path in sorted(place.glob(pattern)))
+        return next(matches, None)
+
+    def get(self, *patterns: str) -> Path:
+        """The same, and an error where there is none."""
+        if (file := self.find(*patterns)) is None:
+            raise self.missing(patterns[0])
+        return file
+
+    def pair(self, train: Sequence[str], test: Sequence[str]) -> tuple[Path, Path]:
+        """The files of the two halves, both from one place."""
+        for place in self.places:
+            alone = SetFolder(self.title, (place,))
+            if (first := alone.find(*train)) is not None and (second := alone.find(*test)) is not None:
+                return first, second
+        raise self.missing(" or ".join(train), " or ".join(test))
+
+    def read_plain(self, labels: Sequence[str], published: str) -> tuple[Annotations, Annotations]:
+        """The plain form of an annotated set, for want of the `published` file: `annotations.csv` and `test.csv`."""
+        folder = SetFolder(f"{self.title}: no {published}, and", self.places)
+        first, second = folder.pair(["annotations.csv"], ["test.csv"])
+        train = Annotations.read(first, labels=labels)
+        return train, Annotations.read_test(second, tasks=train.tasks)
+
+    def missing(self, *names: str) -> RealmError:
+        return RealmError(
+            f"`data`: {self.title}: no {' and no '.join(names)} in {', '.join(map(str, self.places))}. The page on "
+            "benchmarks lists the files of each set."
+        )
 
 
-def find(where: Sequence[Path], *patterns: str) -> Path | None:
-    """The first file that matches, by place and then by pattern."""
-    for place in where:
-        for pattern in patterns:
-            if found := sorted(place.glob(pattern)):
-                return found[0]
-    return None
-
-
-def pair_of_files(where: Sequence[Path], train: Sequence[str], test: Sequence[str], title: str) -> tuple[Path, Path]:
-    """The files of the two halves, both from one place."""
-    for place in where:
-        first, second = find([place], *train), find([place], *test)
-        if first is not None and second is not None:
-            return first, second
-    raise missing(where, title, [" or ".join(train), " or ".join(test)])
-
-
-def read_plain(where: Sequence[Path], title: str, **how: Any) -> tuple[Annotations, Annotations, str]:
-    """The plain form of an annotated set: `annotations.csv` and `test.csv`, and where they lie.
-
-    Further arguments are those of `Annotations.read`.
-    """
-    first, second = pair_of_files(where, ["annotations.csv"], ["test.csv"], title)
-    train = Annotations.read(first, **how)
-    return train, Annotations.read_test(second, tasks=train.tasks), str(first.parent)
-
-
-def missing(where: Sequence[Path], title: str, wanted: Sequence[str]) -> RealmError:
-    searched = ", ".join(str(place) for place in where)
+def not_on_hub(title: str, files: str) -> RealmError:
     return RealmError(
-        f"--data: {title}: no {' and no '.join(wanted)} in {searched}. The page on benchmarks lists each set's files."
+        f"{title} is not on the hub with its annotators. Give a folder with {files} as `data`; the page on benchmarks "
+        "says where they are published."
     )
+
+
+def read_table(file: Path, columns: Sequence[str], separator: str = ",") -> pd.DataFrame:
+    """Columns of a published table, every value as text."""
+    try:
+        frame = pd.read_csv(file, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise RealmError(f"{file}: not a readable table ({error}).") from None
+    return take_columns(frame, columns, str(file))
+
+
+def take_columns(frame: pd.DataFrame, columns: Sequence[str], source: str) -> pd.DataFrame:
+    if absent := [name for name in columns if name not in frame.columns]:
+        raise RealmError(f"{source}: no column {', '.join(absent)}. There are: {', '.join(frame.columns)}.")
+    return frame[list(columns)]
+
+
+def read_records(file: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    records = []
+    with file.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                records.append(parse_object(line, f"{file}, line {number}"))
+    if not records:
+        raise RealmError(f"{file}: the file is empty.")
+    return records
+
+
+def parse_object(text: str, source: str) -> dict[str, Any]:
+    """A JSON object; `source` begins the error where there is none."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise RealmError(f"{source}: not readable JSON ({error}).") from None
+    if not isinstance(value, dict):
+        raise RealmError(f"{source}: not a JSON object but {type(value).__name__}.")
+    return value
 
 
 # -------------------------------------------------------------------- the hub
@@ -111,11 +173,7 @@ def missing(where: Sequence[Path], title: str, wanted: Sequence[str]) -> RealmEr
 
 @dataclass(frozen=True)
 class Hub:
-    """A data set on the hub: its id, configuration and revision.
-
-    Sets that are published as a loading script are read from the branch of Parquet files that the hub makes of them:
-    nothing that comes from the hub is run.
-    """
+    """A data set on the hub: its id, configuration and revision. Nothing that comes from the hub is run."""
 
     id: str
     config: str | None = None
@@ -132,8 +190,8 @@ class Hub:
             reason = str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
             why = "is not in the cache, and network calls are forbidden" if offline else f"cannot be had ({reason})"
             raise RealmError(
-                f"{self.id}, split {split}: {why}. Give a folder with the data by --data FOLDER; the page on "
-                "benchmarks lists the files of each set."
+                f"{self.id}, split {split}: {why}. Give a folder with its files as `data`; the page on benchmarks "
+                "lists the files of each set."
             ) from None
 
 
@@ -150,14 +208,3 @@ def _hub_closed(closed: bool) -> Iterator[None]:
         yield
     finally:
         config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
-
-
-PARQUET_BRANCH = "refs/convert/parquet"
-
-
-def dropped(reasons: dict[str, list[int]]) -> Ledger:
-    """A ledger of the rows that a loader left out."""
-    ledger = Ledger()
-    for reason, rows in reasons.items():
-        ledger.add(reason, rows)
-    return ledger

@@ -2,7 +2,7 @@
 
 Not a set of the paper: it is here because it is a real annotator x task matrix. Published as `train_exclusive.json`,
 `dev.json` and `test.json`, a review a line. The annotators are the five who judged each aspect; gold is what the editor
-of the review meant it to say, so it is known of one aspect of each edited review, and of no original.
+of the review meant it to say: there is gold for one aspect of each edited review, and for no original.
 """
 
 from __future__ import annotations
@@ -15,77 +15,63 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from realm.data import Annotations
-from realm.data.readers.files import open_file
-from realm.errors import RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, find, missing, places, read_plain, table_pair
+from realm import Annotations, RealmError
+from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, SetFolder, build_pair, read_records
 
 NAME, TITLE = "cebab", "CEBaB"
 HUB = Hub("CEBaB/CEBaB")
 ASPECTS = ("food", "service", "ambiance", "noise")
 LABELS = ("negative", "positive", "unknown")
+SPLITS = {"train_exclusive": "train_exclusive.json", "validation": "dev.json", "test": "test.json"}
+"""The splits on the hub, and the published file of each."""
 
 
 def load_cebab(folder: Path | None, offline: bool) -> Benchmark:
     """Load it. The review is the context of the item, whose text asks about one aspect."""
     if folder is None:
-        halves = [
-            [row for split in splits for row in HUB.rows(split, offline)]
-            for splits in (("train_exclusive", "validation"), ("test",))
-        ]
-        source = HUB.id
+        source, splits = HUB.id, [list(HUB.rows(split, offline)) for split in SPLITS]
     else:
-        where = places(folder, NAME, "cebab_aspects", "CEBaB-v1.1")
-        if find(where, "train_exclusive.json") is None:
-            train, test, _ = read_plain(where, f"{TITLE}: no train_exclusive.json, and", labels=LABELS)
-            return _benchmark(_asked(train), _asked(test))
-        halves, source = _from_files(where)
-    train_rows, test_rows = (pd.DataFrame([row for review in half for row in _rows(review)]) for half in halves)
-    test_rows = test_rows[test_rows["gold"].notna()].drop(columns=["annotator", "label"])
-    train, test = table_pair(train_rows, test_rows.drop_duplicates("item"), source=source, labels=LABELS)
-    return _benchmark(_asked(train), _asked(test))
+        files = SetFolder.of(TITLE, folder, NAME, "cebab_aspects", "CEBaB-v1.1")
+        if files.find(SPLITS["train_exclusive"]) is None:
+            return _benchmark(*files.read_plain(LABELS, SPLITS["train_exclusive"]))
+        paths = [files.get(name) for name in SPLITS.values()]
+        source, splits = str(paths[-1].parent), [read_records(path) for path in paths]
+    train, validation, test = splits
+    train_rows, test_rows = (
+        pd.DataFrame([row for review in reviews for row in _rows(review)]) for reviews in (train + validation, test)
+    )
+    test_rows = test_rows[test_rows["gold"].notna()].drop(columns=["annotator", "label"]).drop_duplicates("item")
+    return _benchmark(*build_pair(train_rows, test_rows, source=source, labels=LABELS))
 
 
 def _benchmark(train: Annotations, test: Annotations) -> Benchmark:
+    train, test = _with_questions(train), _with_questions(test)
     return Benchmark(NAME, TITLE, train, test, simulated=False, min_annotations=MIN_ANNOTATIONS)
-
-
-def _from_files(where: list[Path]) -> tuple[list[list[dict[str, Any]]], str]:
-    read: list[list[dict[str, Any]]] = []
-    for name in ("train_exclusive.json", "dev.json", "test.json"):
-        file = find(where, name)
-        if file is None:
-            raise missing(where, TITLE, [name])
-        read.append(open_file(file, "jsonl").records())
-        source = str(file.parent)
-    return [read[0] + read[1], read[2]], source
 
 
 def _rows(review: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each answer about each aspect of a review."""
-    made = []
+    rows = []
     for aspect in ASPECTS:
-        given = _answers(review, aspect)
         edited = str(review["is_original"]).lower() != "true" and review["edit_type"] == aspect
-        meant = review["edit_goal"] if edited else None
-        shown = {"item": f"{review['id']}/{aspect}", "task": aspect, "text": review["description"]}
-        for annotator, label in given.items():
-            made.append({**shown, "annotator": annotator, "label": label, "gold": meant and meant.lower()})
-    return made
+        gold = review["edit_goal"].lower() if edited and review["edit_goal"] else None
+        item = {"item": f"{review['id']}/{aspect}", "task": aspect, "text": review["description"], "gold": gold}
+        rows += [{**item, "annotator": name, "label": label} for name, label in _answers(review, aspect).items()]
+    return rows
 
 
 def _answers(review: dict[str, Any], aspect: str) -> dict[str, str]:
-    """Who said what of an aspect. The files hold an object, the hub the same as text; empty if nobody was asked."""
-    given = review[f"{aspect}_aspect_validation_workers"] or {}
+    """The label of each annotator for an aspect, if any. The files hold an object, the hub the same as text."""
+    answers = review[f"{aspect}_aspect_validation_workers"] or {}
     try:
-        given = literal_eval(given) if isinstance(given, str) else given
-        return {name: label.lower() for name, label in given.items() if label}
+        answers = literal_eval(answers) if isinstance(answers, str) else answers
+        return {name: label.lower() for name, label in answers.items() if label}
     except (ValueError, SyntaxError, AttributeError):
         raise RealmError(f"{TITLE}, review {review['id']}: the workers of {aspect} are not an object.") from None
 
 
-def _asked(table: Annotations) -> Annotations:
+def _with_questions(table: Annotations) -> Annotations:
     """The review as the context of a question about its aspect: four tasks on one text need telling apart."""
     aspects = [table.tasks[task].name for task in table.item_tasks]
-    asked = pa.array([f"What does the review say about the {aspect}?" for aspect in aspects], pa.large_string())
-    return replace(table, items=replace(table.items, texts=asked, contexts=table.items.texts))
+    questions = pa.array([f"What does the review say about the {aspect}?" for aspect in aspects], pa.large_string())
+    return replace(table, items=replace(table.items, texts=questions, contexts=table.items.texts))

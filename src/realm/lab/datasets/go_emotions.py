@@ -13,15 +13,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from realm.data import Annotations, Ledger
-from realm.data.readers.files import open_file
-from realm.data.readers.go_emotions import EMOTIONS, UNCLEAR, UNCLEAR_COLUMN
-from realm.errors import RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, find, missing, places, read_plain, table_pair
+from realm import Annotations, RealmError
+from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, SetFolder, build_pair, read_table, take_columns
 
 NAME, TITLE = "goemotions", "GoEmotions"
 HUB_ID = "google-research-datasets/go_emotions"
 INSTRUCTION = "Which emotion does this comment express?"
+CONTRAST = 10
+"""m of the paper's contrast-m pool."""
 EKMAN = {
     "anger": ("anger", "annoyance", "disapproval"),
     "disgust": ("disgust",),
@@ -37,82 +36,79 @@ EKMAN = {
 """The mapping that the authors of the set publish with it."""
 LABELS = tuple(EKMAN)
 CLASS_OF = {emotion: label for label, emotions in EKMAN.items() for emotion in emotions}
+EMOTIONS = (*sorted(set(CLASS_OF) - {"neutral"}), "neutral")
+"""In the order of their numbers in the published splits."""
+UNCLEAR_COLUMN = "example_very_unclear"
+UNCLEAR = "marked as very unclear"
 SEVERAL = "rating with emotions of several classes"
 NONE = "rating without an emotion"
 
 
 def load_go_emotions(folder: Path | None, offline: bool) -> Benchmark:
     """Load it: the ratings of the comments of the training split, and the test comments with one class of gold."""
+    columns = ["id", "rater_id", UNCLEAR_COLUMN, *EMOTIONS]
     if folder is None:
-        raw = Hub(HUB_ID, "raw").rows("train", offline).to_pandas()
-        simplified = Hub(HUB_ID, "simplified")
-        splits = [_from_hub(simplified.rows(split, offline).to_pandas()) for split in ("train", "test")]
         source = HUB_ID
+        ratings = take_columns(Hub(HUB_ID, "raw").rows("train", offline).to_pandas(), columns, source)
+        simplified = Hub(HUB_ID, "simplified")
+        train, test = (_from_hub(simplified.rows(split, offline).to_pandas()) for split in ("train", "test"))
     else:
-        where = places(folder, NAME, "data")
-        first = find(where, "goemotions_1.csv", "full_dataset/goemotions_1.csv")
+        files = SetFolder.of(TITLE, folder, NAME, "data")
+        first = files.find("goemotions_1.csv", "full_dataset/goemotions_1.csv")
         if first is None:
-            train, test, _ = read_plain(where, f"{TITLE}: no goemotions_1.csv, and", labels=LABELS)
-            return _benchmark(train, test)
-        raw = pd.concat(
-            [open_file(file).table().to_pandas() for file in sorted(first.parent.glob("goemotions_[0-9].csv"))],
-            ignore_index=True,
-        )
-        splits, source = [_from_tsv(where, split) for split in ("train", "test")], str(first.parent)
-    ratings, ledger = _ratings(raw, source)
-    test_rows = splits[1][splits[1]["gold"].notna()]
-    train_rows = ratings.merge(splits[0], on="item")
-    if not len(train_rows) or not len(test_rows):
+            return _benchmark(*files.read_plain(LABELS, "goemotions_1.csv"))
+        source = str(first.parent)
+        parts = sorted(first.parent.glob("goemotions_[0-9].csv"))
+        ratings = pd.concat([read_table(part, columns) for part in parts], ignore_index=True)
+        train, test = (_read_split(files.get(f"{split}.tsv", f"../{split}.tsv")) for split in ("train", "test"))
+    annotations, dropped = _one_class(ratings)
+    train, test = annotations.merge(train, on="item"), test[test["gold"].notna()]
+    if not len(train) or not len(test):
         raise RealmError(f"{source}: no rating is of a comment of the training split, or no test comment has gold.")
-    return _benchmark(*table_pair(train_rows, test_rows, source=source, labels=LABELS, ledger=ledger))
+    return _benchmark(*build_pair(train, test, source=source, labels=LABELS, dropped=dropped))
 
 
 def _benchmark(train: Annotations, test: Annotations) -> Benchmark:
     return Benchmark(
-        NAME, TITLE, train, test, simulated=False, contrast=10, min_annotations=MIN_ANNOTATIONS, instruction=INSTRUCTION
-    )
+        NAME, TITLE, train, test, simulated=False, contrast=CONTRAST, min_annotations=MIN_ANNOTATIONS,
+        instruction=INSTRUCTION,
+    )  # fmt: skip
 
 
-def _ratings(raw: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Ledger]:
-    """The ratings whose emotions are all of one class, with the columns item, annotator and label."""
-    if absent := [name for name in ("id", "rater_id", UNCLEAR_COLUMN, *EMOTIONS) if name not in raw.columns]:
-        raise RealmError(f"{source}: no column {', '.join(absent)}.")
-    said = np.stack(
-        [(raw[list(emotions)].astype(str) == "1").to_numpy().any(axis=1) for emotions in EKMAN.values()], axis=1
+def _one_class(ratings: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    """The ratings whose emotions are all of one class (item, annotator, label), and the rows of the others."""
+    classes = np.stack(
+        [(ratings[list(emotions)].astype(str) == "1").to_numpy().any(axis=1) for emotions in EKMAN.values()], axis=1
+    )  # (ratings, classes)
+    unclear = ratings[UNCLEAR_COLUMN].astype(str).str.lower().isin(["true", "1"]).to_numpy()
+    count = classes.sum(axis=1)
+    reasons = {UNCLEAR: unclear, NONE: ~unclear & (count == 0), SEVERAL: ~unclear & (count > 1)}
+    usable = ~unclear & (count == 1)
+    annotations = pd.DataFrame(
+        {
+            "item": ratings["id"][usable],
+            "annotator": ratings["rater_id"][usable].astype(str),
+            "label": np.array(LABELS, dtype=object)[classes.argmax(axis=1)[usable]],
+        }
     )
-    unclear = raw[UNCLEAR_COLUMN].astype(str).str.lower().isin(["true", "1"]).to_numpy()
-    count = said.sum(axis=1)
-    ledger = Ledger()
-    for reason, which in (
-        (UNCLEAR, unclear),
-        (NONE, ~unclear & (count == 0)),
-        (SEVERAL, ~unclear & (count > 1)),
-    ):
-        ledger.add(reason, (np.flatnonzero(which) + 1).tolist())
-    kept = np.flatnonzero(~unclear & (count == 1))
-    labels = np.array(LABELS, dtype=object)[said.argmax(axis=1)[kept]]
-    people = raw["rater_id"].astype(str).to_numpy()[kept]
-    return pd.DataFrame({"item": raw["id"].to_numpy()[kept], "annotator": people, "label": labels}), ledger
+    return annotations, {reason: np.flatnonzero(rows) + 1 for reason, rows in reasons.items()}
 
 
 def _from_hub(frame: pd.DataFrame) -> pd.DataFrame:
-    golds = [class_of(numbers) for numbers in frame["labels"]]
-    return pd.DataFrame({"item": frame["id"], "text": frame["text"], "gold": golds})
+    gold = [class_of(numbers) for numbers in frame["labels"]]
+    return pd.DataFrame({"item": frame["id"], "text": frame["text"], "gold": gold})
 
 
-def _from_tsv(where: list[Path], split: str) -> pd.DataFrame:
+def _read_split(file: Path) -> pd.DataFrame:
     """The published split: a text, numbers and an id on each line, without quoting or a header."""
-    file = find(where, f"{split}.tsv", f"../{split}.tsv")
-    if file is None:
-        raise missing(where, TITLE, [f"{split}.tsv"])
     rows = []
     for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip():
             continue
-        cells = line.rstrip("\r").split("\t")
-        if len(cells) != 3 or not all(one.isdecimal() and int(one) < len(EMOTIONS) for one in cells[1].split(",")):
+        fields = line.rstrip("\r").split("\t")
+        if len(fields) != 3 or not all(one.isdecimal() and int(one) < len(EMOTIONS) for one in fields[1].split(",")):
             raise RealmError(f"{file}, line {number}: not a text, the numbers of its emotions and an id.")
-        rows.append((cells[2], cells[0], class_of([int(one) for one in cells[1].split(",")])))
+        rows.append((fields[2], fields[0], class_of(map(int, fields[1].split(",")))))
     return pd.DataFrame(rows, columns=["item", "text", "gold"])
 
 
