@@ -14,7 +14,6 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 KNOWN: dict[str, str] = {
     "check/examine.py": "to mend",
     "comparison/simulation.py": "to mend",
-    "lab/tables/make.py": "to mend",
     "models/store.py": "to mend",
     "scorers/answers.py": "to mend",
     "scorers/cache_files.py": "to mend",

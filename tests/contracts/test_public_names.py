@@ -19,11 +19,7 @@ KNOWN_DOCS: dict[str, str] = {
     "docs/reading-the-results.md": "lead",
     "docs/report.md": "lead",
 }
-KNOWN_LAB: dict[str, str] = {
-    "lab/paper/figures.py": "compare",
-    "lab/plots/panels.py": "compare",
-    "lab/plots/write.py": "compare",
-}
+KNOWN_LAB: dict[str, str] = {}
 
 
 def hidden_names(source: str, allowed: tuple[str, ...] = ()) -> list[str]:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from realm.comparison import Results
 from realm.comparison.simulation import read_pool
 from realm.errors import RealmError
+from realm.lab.panels import over_seeds, recovery_panel, spread
 from realm.lab.plots import write_plots
-from realm.lab.plots.panels import STYLE, over_seeds, recovery_panel, spread
 from realm.lab.spec import expand, load_spec
 from tests.lab.tables.fake_results import fill, write_spec
 
@@ -110,7 +110,7 @@ def test_the_line_of_recovery_turns_at_chance() -> None:
         {"annotator": ["a"], "true_accuracy": [0.9], "expertise_trained": [0.8], "expertise": [1.4], "chance": [0.5]}
     )
     panel = recovery_panel("head", learned)
-    root = ElementTree.fromstring(panel.file(STYLE))
+    root = ElementTree.fromstring(panel.file())
     guide = next(path for path in root.iter(f"{SVG}path") if path.get("class") == "guide")
     points = [tuple(map(float, point.split(","))) for point in (guide.get("d") or "").removeprefix("M").split("L")]
     assert points[1] == pytest.approx((panel.x(0.5), panel.y(0.0)), abs=0.05)

@@ -18,18 +18,21 @@ def table(
     form: Annotated[str, typer.Option("--format", help="`md`, `latex`, or `csv` with a line per figure.")] = "md",
 ) -> None:
     """Print the table of a spec in the paper's shape, the paper's figures beside ours, and the tests behind it."""
-    from realm.comparison import Results
-    from realm.lab.spec import load_spec
-    from realm.lab.tables.make import make_tables
-    from realm.lab.tables.render import FORMATS
+    import shlex
+
+    from realm.comparison.results import Results
+    from realm.lab.spec import SPECS, load_spec
+    from realm.lab.tables import FORMATS, make_tables
 
     if form not in FORMATS:
         raise RealmError(f"--format {form}: must be one of {', '.join(FORMATS)}.")
     loaded = load_spec(spec)
-    made = make_tables(loaded, Results.open(results) if results.is_file() else None, results)
-    typer.echo(made.text(form), nl=False)
+    name = loaded.name if loaded.path.parent == SPECS else str(loaded.path)
+    command = shlex.join(["realm", "lab", "run", name, "--results", str(results)])
+    tables = make_tables(loaded, Results.open(results) if results.is_file() else None, command)
+    typer.echo(tables.text(form), nl=False)
     if form == "csv":
-        for remark in made.remarks:
+        for remark in tables.remarks:
             note(remark)
 
 
@@ -39,10 +42,9 @@ def plot(
     results: ResultsFile = RESULTS,
 ) -> None:
     """Draw learning curves, the way of expertise and how well it is recovered, as SVG files."""
-    from realm.comparison import Results
+    from realm.comparison.results import Results
     from realm.lab.plots import write_plots
     from realm.lab.spec import load_spec
 
-    written = write_plots(load_spec(spec), Results.open(results), output)
-    for path in written:
+    for path in write_plots(load_spec(spec), Results.open(results), output):
         typer.echo(path)

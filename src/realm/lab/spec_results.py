@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from realm import RealmError
-from realm.comparison import Cell, Results, is_read
+from realm.comparison.cells import Cell, is_read
+from realm.comparison.results import Results
 from realm.lab.spec import COUNTS, Spec, expand
 
 FIELDS = ("model", "benchmark", "noise", "pool", "regime", "steps", "rate")
@@ -53,10 +54,9 @@ class SpecResults:
     def missing(self) -> int:
         return int((~self.frame["finished"]).sum())
 
-    def of(self, method: str | None = None, **fields: Any) -> pd.DataFrame:
+    def rows(self, **fields: Any) -> pd.DataFrame:
         """The rows of a configuration, by seed. A field that is None in a row agrees with any value."""
-        by_method = {} if method is None else {"method": method}
-        return select(self.frame, {**by_method, **fields}, open_fields=tuple(fields)).sort_values("seed", kind="stable")
+        return select(self.frame, fields, open_fields=tuple(fields)).sort_values("seed", kind="stable")
 
 
 def select(frame: pd.DataFrame, fields: Mapping[str, Any], open_fields: Sequence[str] = ()) -> pd.DataFrame:
@@ -68,43 +68,47 @@ def select(frame: pd.DataFrame, fields: Mapping[str, Any], open_fields: Sequence
     return frame[agree]
 
 
-def fullest(keys: Sequence[dict[str, Any]], unread: Sequence[str]) -> list[dict[str, Any]]:
-    """The keys without those that lack a setting and agree with another key that has it: they are shown there."""
+def is_absent(value: Any) -> bool:
+    """Whether a field of a row has no value: None or NaN."""
+    return value is None or value != value
 
-    def shown_in(key: dict[str, Any], other: dict[str, Any]) -> bool:
-        lacking = {name for name in unread if name in key and pd.isna(key[name])}
+
+def most_specific(keys: Sequence[dict[str, Any]], unread: Sequence[str]) -> list[dict[str, Any]]:
+    """The keys without those that lack a setting and agree with another key that has it: they stand in its rows."""
+
+    def is_part_of(key: dict[str, Any], other: dict[str, Any]) -> bool:
+        lacking = {name for name in unread if name in key and is_absent(key[name])}
         rest = ((value, other[name]) for name, value in key.items() if name not in lacking)
-        return any(not pd.isna(other[name]) for name in lacking) and all(a == b or pd.isna(a) for a, b in rest)
+        return any(not is_absent(other[name]) for name in lacking) and all(a == b or is_absent(a) for a, b in rest)
 
-    return [key for key in keys if not any(shown_in(key, other) for other in keys)]
+    return [key for key in keys if not any(is_part_of(key, other) for other in keys)]
 
 
-def spec_results(spec: Spec, results: Results | None) -> SpecResults:
+def load_spec_results(spec: Spec, results: Results | None) -> SpecResults:
     """The cells of a spec with the results that the file has of them; None for no file."""
     cells = expand(spec)
-    compared = _compared(spec, cells)
-    settings = tuple(name for name in compared if name != RATE)
-    rows = pd.DataFrame([{**_row(cell), **_values(cell, compared)} for cell in cells])
-    rows = rows.rename(columns={RATE: "rate"}) if RATE in compared else rows.assign(rate=None)
-    rows = rows.astype({name: object for name in ("id", "benchmark", "method", *FIELDS, *settings) if name != "steps"})
+    compared_settings = _compared_settings(spec, cells)
+    settings = tuple(name for name in compared_settings if name != RATE)
+    rows = pd.DataFrame([{**_row(cell), **_values(cell, compared_settings)} for cell in cells])
+    rows = rows.rename(columns={RATE: "rate"}) if RATE in compared_settings else rows.assign(rate=None)
+    rows = rows.astype({name: object for name in ("id", "method", *FIELDS, *settings) if name != "steps"})
     finished = pd.DataFrame() if results is None else results.frame(cells)
     if len(finished):
-        known = {*rows.columns, *(name for cell in cells for name in (*cell.settings, *cell.choose))} - {"id"}
-        metrics = finished[[name for name in finished.columns if name not in known]]
-        rows = rows.merge(metrics, on="id", how="left")
+        other = {*rows.columns, *(name for cell in cells for name in (*cell.settings, *cell.choose))} - {"id"}
+        rows = rows.merge(finished[[name for name in finished.columns if name not in other]], on="id", how="left")
     if "accuracy" not in rows.columns:
         rows["accuracy"] = np.nan
     rows["finished"] = rows["accuracy"].notna()
     return SpecResults(spec, rows, results, settings)
 
 
-def _compared(spec: Spec, cells: Sequence[Cell]) -> list[str]:
+def _compared_settings(spec: Spec, cells: Sequence[Cell]) -> list[str]:
     """The settings in which cells differ that are the same in every other field, method and seed."""
-    alike: dict[tuple[Any, ...], list[Cell]] = {}
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
-        alike.setdefault(tuple(value for name, value in _row(cell).items() if name != "id"), []).append(cell)
+        groups.setdefault(tuple(value for name, value in _row(cell).items() if name != "id"), []).append(cell)
     compared: dict[str, None] = {}
-    for group in alike.values():
+    for group in groups.values():
         names = [name for cell in group for name in (*cell.settings, *cell.choose, *COUNTS)] if len(group) > 1 else []
         differing = [name for name in dict.fromkeys(names) if len({_value(cell, name) for cell in group}) > 1]
         if len({tuple(_value(cell, name) for name in differing) for cell in group}) < len(group):
@@ -137,11 +141,11 @@ def _row(cell: Cell) -> dict[str, Any]:
         "method": SCALAR if cell.shared_tasks else cell.method,
         "seed": cell.seed,
         "steps": cell.steps,
-        **_size(data["pool"]),
+        **_pool_size(data["pool"]),
     }
 
 
-def _size(pool: str | None) -> dict[str, Any]:
+def _pool_size(pool: str | None) -> dict[str, Any]:
     """Of a pool whose size a spec varies: how accuracies are spread over it, and N. D3 and D1 are those of three."""
     spread, _, size = {"D3": "graded:3", "D1": "one-reliable:3"}.get(pool or "", pool or "").partition(":")
     return {"spread": spread, "annotators": int(size)} if size.isdigit() else {"spread": None, "annotators": None}

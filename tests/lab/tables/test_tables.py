@@ -15,12 +15,11 @@ import pytest
 
 from realm.comparison import Cell, Results
 from realm.errors import RealmError
-from realm.lab.paper.figures import paper_figures
+from realm.lab.paper import PaperTable, corresponds, paper_figures, records
 from realm.lab.spec import Spec, expand, load_spec, packaged_specs
-from realm.lab.spec_results import spec_results
-from realm.lab.tables.make import make_tables
-from realm.lab.tables.published import Published, _corresponds, _records
-from realm.lab.tables.render import escaped
+from realm.lab.spec_results import load_spec_results
+from realm.lab.tables import make_tables
+from realm.lab.tables.render import escape_latex
 from realm.lab.tables.table import Entry
 from tests.lab.tables.fake_results import fake_result, fill, write_spec
 
@@ -88,9 +87,9 @@ def test_what_is_missing_is_said_with_the_command_that_runs_it(tmp_path: Path) -
     assert found.partial and found.ours is not None and found.ours.seeds == 1
     spec = load_spec(tmp_path / "made.yaml")
     results = tmp_path / "r.sqlite"
-    text = make_tables(spec, fill(results, spec, accuracy), results).text("md")
+    text = make_tables(spec, fill(results, spec, accuracy), "realm lab run made.yaml").text("md")
     assert "(1 of 4 seeds)" in text
-    assert f"12 of 80 cells are missing. To run them: realm lab run {spec.path} --results {results}" in text
+    assert "12 of 80 cells are missing. To run them: realm lab run made.yaml" in text
     nothing = make_tables(spec, None).text("md")
     assert "80 of 80 cells are missing" in nothing and "| missing |" in nothing
 
@@ -123,7 +122,7 @@ def test_latex_has_as_many_cells_in_every_row_and_escapes_text(tmp_path: Path) -
     body = latex.split(r"\end{tabular}")[0]
     rows = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
     assert {line.replace(r"\&", "").count("&") for line in rows} == {len(made.main.columns) + 1}
-    assert escaped("\\x{y}") == r"\textbackslash{}x\{y\}"
+    assert escape_latex("\\x{y}") == r"\textbackslash{}x\{y\}"
 
 
 def test_layouts_that_do_not_exist_are_refused(tmp_path: Path) -> None:
@@ -165,17 +164,17 @@ class Guessed:
 def test_every_figure_of_the_paper_finds_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all that were transcribed, and not only of the tables that some spec names; in the table of its spec once."""
     placed: set[tuple[str, ...]] = set()
-    look_up = Published.figure
+    look_up = PaperTable.figure
 
-    def noted(self: Published, method: str | None, quantity: str, **fields: object) -> Any:
+    def noted(self: PaperTable, method: str | None, quantity: str, **fields: object) -> Any:
         found = look_up(self, method, quantity, **fields)
         if found is not None:
             wanted = {"method": method, "quantity": quantity, **fields}
-            (row,) = (row for row in self._rows if _corresponds(row, wanted))
+            (row,) = (row for row in self.rows if corresponds(row, wanted))
             placed.add(tuple(str(value) for value in row.values()))
         return found
 
-    monkeypatch.setattr(Published, "figure", noted)
+    monkeypatch.setattr(PaperTable, "figure", noted)
     for name in packaged_specs():
         if (spec := load_spec(name)).paper is None:
             continue
@@ -190,7 +189,7 @@ def test_every_figure_of_the_paper_finds_its_place(monkeypatch: pytest.MonkeyPat
         if name == "multitask":  # the oracle of a model stands in each of its rows
             printed, expected = list(set(printed)), list(set(expected))
         assert sorted(printed) == sorted(expected), name
-    rows = {tuple(str(value) for value in row.values()): row for row in _records(paper_figures())}
+    rows = {tuple(str(value) for value in row.values()): row for row in records(paper_figures())}
     left = {(row["table"], row["quantity"]) for said, row in rows.items() if said not in placed}
     assert left == set(NO_PLACE)
 
@@ -370,17 +369,17 @@ def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:
 
 
 def test_published_figures_are_found_under_both_names_of_a_pool() -> None:
-    graded = Published("tab:ablation_num_annotators")
+    graded = PaperTable("tab:ablation_num_annotators")
     fields = {"model": "base", "benchmark": "arc", "noise": "uniform", "regime": "sparse", "steps": 200}
     assert graded.figure("realm", "accuracy", pool="D3", **fields) == (45.3, 0.26)
     assert graded.figure("realm", "accuracy", pool="D1", **fields) is None
     assert graded.figure("realm", "accuracy", pool="D3", **{**fields, "model": "minilm-l6"}) is None
-    assert len(Published(None)) == 0
+    assert len(PaperTable(None)) == 0
 
 
 def test_settings_do_not_hide_figures(tmp_path: Path) -> None:
     spec = load_spec("multitask-small")
-    gathered = spec_results(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5))
+    gathered = load_spec_results(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5))
     assert "expertise" not in gathered.frame.columns
     assert set(gathered.frame["method"]) == {"realm", "realm-scalar", "noisy", "oracle"}
     assert gathered.missing == 0

@@ -1,1 +1,69 @@
 """The paper's tables from a results file: each in its own shape, with the paper's figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from realm import RealmError
+from realm.comparison.results import Results
+from realm.lab.paper import PaperTable
+from realm.lab.spec import Spec
+from realm.lab.spec_results import load_spec_results
+from realm.lab.tables.accuracies import ACCURACY_LAYOUTS, accuracy_table
+from realm.lab.tables.contrasts import (
+    COUNT_LAYOUTS,
+    contrast_table,
+    contrasts,
+    count_table,
+    real_annotators_table,
+    summaries,
+)
+from realm.lab.tables.expertise import EXPERTISE_LAYOUTS, expertise_table, rank_table
+from realm.lab.tables.render import FORMATS, comma_separated, latex, markdown
+from realm.lab.tables.table import Table
+
+__all__ = ["FORMATS", "LAYOUTS", "Tables", "make_tables"]
+
+LAYOUTS = (*ACCURACY_LAYOUTS, *EXPERTISE_LAYOUTS, *COUNT_LAYOUTS)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A spec's table in the paper's shape, what stands behind it (tests, ranks), and remarks on what is missing."""
+
+    main: Table
+    behind: Sequence[Table]
+    remarks: Sequence[str]
+
+    def text(self, form: str) -> str:
+        """As `md`, `latex` or `csv` (the main table alone, a line per figure)."""
+        if form == "csv":
+            return comma_separated(self.main)
+        comment, render = ("% ", latex) if form == "latex" else ("", markdown)
+        tables = [render(table) for table in (self.main, *self.behind)]
+        return "\n".join([*tables, *(f"{comment}{remark}\n" for remark in self.remarks)])
+
+
+def make_tables(spec: Spec, results: Results | None, command: str | None = None) -> Tables:
+    """The tables of a spec. Without results they list what there is to run; `command` is what would run it."""
+    if spec.table is None:
+        raise RealmError(f"{spec.path}: names no `table`. There are: {', '.join(LAYOUTS)}.")
+    if spec.table not in LAYOUTS:
+        raise RealmError(f"{spec.path}: there is no table '{spec.table}'. There are: {', '.join(LAYOUTS)}.")
+    spec_results, paper = load_spec_results(spec, results), PaperTable(spec.paper)
+    if spec.table in ACCURACY_LAYOUTS:
+        main = accuracy_table(spec_results, ACCURACY_LAYOUTS[spec.table], paper)
+    elif spec.table in EXPERTISE_LAYOUTS:
+        main = expertise_table(spec_results, EXPERTISE_LAYOUTS[spec.table], paper)
+    else:
+        main = count_table(spec_results, spec.table, paper)
+    compared = [] if spec.table in COUNT_LAYOUTS else contrasts(spec_results)
+    behind = [contrast_table(compared) if compared else None, rank_table(spec_results)]
+    if spec.table == "real":
+        behind.insert(0, real_annotators_table(main, PaperTable("abstract" if spec.paper else None)))
+    remarks = summaries(compared)
+    if spec_results.missing:
+        remarks.append(f"{spec_results.missing} of {len(spec_results.frame)} cells are missing.")
+        remarks[-1] += f" To run them: {command}" if command else ""
+    return Tables(main, [table for table in behind if table is not None], remarks)

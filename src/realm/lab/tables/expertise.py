@@ -1,22 +1,23 @@
-"""Tables of learned expertise: what was learned of each simulated annotator, and how well it ranks them."""
+"""Tables of learned expertise: what was learned of each annotator, and how well it ranks them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from realm.comparison import Summary, implied_expertise
-from realm.lab.spec_results import SpecResults
-from realm.lab.tables.layouts import head, shown
-from realm.lab.tables.published import Published
-from realm.lab.tables.table import Column, Entry, Row, Table
+from realm.comparison.significance import Summary
+from realm.comparison.simulation import implied_expertise, read_pool
+from realm.lab.paper import PaperTable
+from realm.lab.spec_results import SCALAR, SpecResults
+from realm.lab.tables.table import Column, Entry, Row, Table, display, heading, plain_columns
 
-MOST = 5
-"""A pool of more annotators is shown by its rank correlation alone, and by one against the others where they are."""
+MOST_COLUMNS = 5
+"""Annotators with a column each: a wider table does not fit a page. A larger pool is summarised."""
 OTHERS = "others"
 """All annotators but the first, where these are all alike."""
 KINDS = {
@@ -26,44 +27,47 @@ KINDS = {
 }
 """The rows of a configuration: sigma(omega), the estimate from the joint likelihood, and what the accuracy implies."""
 RANKS = {"trained": "asked_spearman_trained", "re-estimated": "asked_spearman"}
+"""Rank correlations of simulated annotators."""
+REAL_RANKS = {"trained": "spearman_trained", "re-estimated": "spearman"}
+"""Rank correlations of real annotators."""
+NEARLY_ONE = 0.999
+"""From an expertise above it, 1/K cannot be computed: accuracy and expertise are both about 1."""
 
 
 @dataclass(frozen=True)
-class Expertise:
-    """A table of expertise: the field whose values make groups of columns, and whether accuracy is shown beside it."""
+class ExpertiseLayout:
+    """A table of expertise: the field whose values make groups of columns, and what stands beside expertise."""
 
     columns: str = "pool"
     accuracy: bool = False
     ranks: bool = True
 
 
-EXPERTISE = {
-    "expertise": Expertise(),
-    "expertise-start": Expertise(accuracy=True),
-    "expertise-steps": Expertise("steps", accuracy=True, ranks=False),
+EXPERTISE_LAYOUTS = {
+    "expertise": ExpertiseLayout(),
+    "expertise-start": ExpertiseLayout(accuracy=True),
+    "expertise-steps": ExpertiseLayout("steps", accuracy=True, ranks=False),
 }
 """Tables of expertise by the name a spec gives as `table`."""
 
 
-def expertise_table(of_spec: SpecResults, layout: Expertise, published: Published) -> Table:
+def expertise_table(spec_results: SpecResults, layout: ExpertiseLayout, paper: PaperTable) -> Table:
     """Rows are benchmarks (and what else there are several of, such as models), three for each: see `KINDS`."""
-    frame = of_spec.frame[of_spec.frame["method"] == "realm"]
-    learned = learned_expertise(of_spec, frame)
+    frame = spec_results.frame[spec_results.frame["method"] == "realm"]
+    expertise = expertise_by_annotator(spec_results, frame)
     row_fields = [
-        name for name in of_spec.fields
+        name for name in spec_results.fields
         if name != layout.columns and (name == "benchmark" or frame[name].nunique() > 1)
     ]  # fmt: skip
-    groups = list(dict.fromkeys(frame[layout.columns].dropna()))
-    columns = _columns(frame, groups, layout)
+    columns = _columns(frame, layout)
     rows = []
-    for key, of_key in frame.groupby(row_fields, sort=False, dropna=False):
+    for key, cells in frame.groupby(row_fields, sort=False, dropna=False):
         for kind in KINDS:
             entries = [
-                _entry(of_key[of_key[layout.columns] == group], of_spec.fields, learned, kind, what, published)
-                for _, group, what in columns
+                _entry(cells[cells[layout.columns] == value], spec_results.fields, expertise, kind, quantity, paper)
+                for _, value, quantity in columns
             ]
-            rows.append(Row((*(shown(value) for value in key), kind), tuple(entries)))
-    stub = (*(head(name) for name in row_fields), "Expertise")
+            rows.append(Row((*(display(value) for value in key), kind), tuple(entries)))
     notes = [
         "trained: sigma(omega), the paper's quantity; re-estimated: from EM on the joint likelihood; implied: the "
         "expertise that an annotator's accuracy amounts to, (a - 1/K) / (1 - 1/K), negative below chance. Columns are "
@@ -71,79 +75,101 @@ def expertise_table(of_spec: SpecResults, layout: Expertise, published: Publishe
     ]
     if layout.ranks:
         notes.append("rho: Spearman's correlation with the accuracies asked for; in brackets the most that ties allow.")
-    heads = tuple(column for column, _, _ in columns)
-    return Table(of_spec.spec.title, stub, heads, tuple(rows), notes)
+    stub = (*(heading(name) for name in row_fields), "Expertise")
+    return Table(spec_results.spec.title, stub, tuple(column for column, _, _ in columns), tuple(rows), notes)
 
 
-def learned_expertise(of_spec: SpecResults, frame: pd.DataFrame) -> pd.DataFrame:
+def expertise_by_annotator(spec_results: SpecResults, frame: pd.DataFrame) -> pd.DataFrame:
     """One row per finished cell, annotator and task; `chance` is 1/K averaged over the annotator's items."""
     ids = frame[frame["finished"]]["id"].tolist()
-    if of_spec.results is None or not ids:
+    if spec_results.results is None or not ids:
         return pd.DataFrame(columns=["id", "annotator", "task", "true_accuracy", "chance", *KINDS.values()])
-    learned = of_spec.results.expertise(ids)
-    # Accuracy is beta + (1 - beta) / K, so a pair of both gives K away.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        beta = learned["expertise"].astype(float)
-        chance = (learned["accuracy"].astype(float) - beta) / (1 - beta)
-    return learned.assign(
-        chance=chance.where(beta < 0.999).groupby([learned["id"], learned["task"]]).transform("median")
-    )
+    expertise = spec_results.results.expertise(ids)
+    # Accuracy is beta + (1 - beta) / K, from which K follows.
+    beta, accuracy = expertise["expertise"].astype(float), expertise["accuracy"].astype(float)
+    chance = ((accuracy - beta) / (1 - beta)).where(beta < NEARLY_ONE)
+    return expertise.assign(chance=chance.groupby([expertise["id"], expertise["task"]]).transform("median"))
 
 
-def _columns(frame: pd.DataFrame, groups: list[Any], layout: Expertise) -> list[tuple[Column, Any, str]]:
-    from realm.comparison import read_pool
-
-    made: list[tuple[Column, Any, str]] = []
-    for group in groups:
-        pools = frame[frame[layout.columns] == group]["pool"].unique()
+def _columns(frame: pd.DataFrame, layout: ExpertiseLayout) -> list[tuple[Column, Any, str]]:
+    """Each column with the value of the layout's field and its quantity: an annotator, `accuracy` or `rho`."""
+    columns: list[tuple[Column, Any, str]] = []
+    for value in dict.fromkeys(frame[layout.columns].dropna()):
+        pools = frame[frame[layout.columns] == value]["pool"].unique()
         accuracies = read_pool(pools[0]) if len(pools) == 1 and not pools[0].startswith(("contrast", "all")) else ()
-        name = f"{group} steps" if layout.columns == "steps" else shown(group)
-        if layout.accuracy:
-            made.append((Column(name, "accuracy"), group, "accuracy"))
-        if len(accuracies) <= MOST:
-            made += [(Column(name, f"{value:.2g}"), group, f"a{place + 1}") for place, value in enumerate(accuracies)]
+        quantities = {"accuracy": "accuracy"} if layout.accuracy else {}
+        if len(accuracies) <= MOST_COLUMNS:
+            quantities |= {f"a{place}": f"{accuracy:.2g}" for place, accuracy in enumerate(accuracies, 1)}
         elif len(set(accuracies[1:])) == 1:
-            heads = (f"{accuracies[0]:.2g}", f"{OTHERS}, {accuracies[1]:.2g}")
-            made += [(Column(name, said), group, what) for said, what in zip(heads, ("a1", OTHERS), strict=True)]
-        if layout.ranks:
-            made.append((Column(name, "rho"), group, "rho"))
-    return made
+            quantities |= {"a1": f"{accuracies[0]:.2g}", OTHERS: f"{OTHERS}, {accuracies[1]:.2g}"}
+        quantities |= {"rho": "rho"} if layout.ranks else {}
+        group = f"{value} steps" if layout.columns == "steps" else display(value)
+        columns += [(Column(group, name), value, quantity) for quantity, name in quantities.items()]
+    return columns
 
 
 def _entry(
-    rows: pd.DataFrame, names: Sequence[str], learned: pd.DataFrame, kind: str, what: str, published: Published
+    rows: pd.DataFrame, fields: Sequence[str], expertise: pd.DataFrame, kind: str, quantity: str, paper: PaperTable
 ) -> Entry | str | None:
+    """An entry of the row `kind`: the expertise of an annotator, the accuracy of the model, or a rank correlation."""
     if not len(rows):
         return None
-    fields: dict[str, Any] = {name: rows[name].iloc[0] for name in names}
-    if what == "accuracy":
-        return _accuracy(rows, fields, published) if kind == "trained" else None
-    if what == "rho":
-        return _rank(rows, fields, kind, published)
-    named = learned["annotator"] != "a1" if what == OTHERS else learned["annotator"] == what
-    of_annotator = learned[learned["id"].isin(rows["id"]) & named]
+    key: dict[str, Any] = {name: rows[name].iloc[0] for name in fields}
+    if quantity == "accuracy":
+        if kind != "trained":
+            return None
+        ours = Summary.of(100 * rows["accuracy"].to_numpy(dtype=np.float64))
+        printed = paper.figure("realm", "accuracy", **key)
+        return Entry({**key, "method": "realm", "quantity": "accuracy"}, ours, len(rows), printed, digits=1)
+    if quantity == "rho":
+        if kind not in RANKS:
+            most = _greatest(rows, f"{RANKS['trained']}_max")
+            return f"(max {most})" if most else ""
+        ours = Summary.of(_column(rows, RANKS[kind]))
+        printed = paper.figure("realm", "spearman", **key) if kind == "trained" else None
+        return Entry({**key, "method": "realm", "quantity": f"spearman {kind}"}, ours, len(rows), printed)
+    is_annotator = expertise["annotator"] != "a1" if quantity == OTHERS else expertise["annotator"] == quantity
+    annotator = expertise[expertise["id"].isin(rows["id"]) & is_annotator]
     if kind == "implied":
-        values = implied_expertise(
-            of_annotator["asked_accuracy"].astype(float), 1 / of_annotator["chance"].astype(float)
-        )
-        return "" if not len(values) else f"{np.nanmean(values):.2f}"
-    ours = Summary.of(of_annotator.groupby("id")[KINDS[kind]].mean().to_numpy(dtype=np.float64))
-    paper = published.figure("realm", "expertise", annotator=what, **fields) if kind == "trained" else None
-    return Entry(
-        {**fields, "method": "realm", "quantity": f"expertise {kind}", "annotator": what}, ours, len(rows), paper
-    )
+        implied = implied_expertise(annotator["asked_accuracy"].astype(float), 1 / annotator["chance"].astype(float))
+        return "" if not len(implied) else f"{np.nanmean(implied):.2f}"
+    ours = Summary.of(annotator.groupby("id")[KINDS[kind]].mean().to_numpy(dtype=np.float64))
+    printed = paper.figure("realm", "expertise", annotator=quantity, **key) if kind == "trained" else None
+    key |= {"method": "realm", "quantity": f"expertise {kind}", "annotator": quantity}
+    return Entry(key, ours, len(rows), printed)
 
 
-def _accuracy(rows: pd.DataFrame, fields: Mapping[str, Any], published: Published) -> Entry:
-    ours = Summary.of(100 * rows["accuracy"].to_numpy(dtype=np.float64))
-    paper = published.figure("realm", "accuracy", **fields)
-    return Entry({**fields, "method": "realm", "quantity": "accuracy"}, ours, len(rows), paper, digits=1)
+def _column(rows: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
+    """A metric of cells, (cells,); NaN where a cell does not have it."""
+    return rows[name].to_numpy(dtype=np.float64) if name in rows.columns else np.full(len(rows), np.nan)
 
 
-def _rank(rows: pd.DataFrame, fields: Mapping[str, Any], kind: str, published: Published) -> Entry | str | None:
-    if kind not in RANKS:
-        most = rows.get(f"{RANKS['trained']}_max", pd.Series(dtype=float)).astype(float).max()
-        return "" if np.isnan(most) else f"(max {most:.2f})"
-    ours = Summary.of(rows.get(RANKS[kind], pd.Series(dtype=float)).to_numpy(dtype=np.float64))
-    paper = published.figure("realm", "spearman", **fields) if kind == "trained" else None
-    return Entry({**fields, "method": "realm", "quantity": f"spearman {kind}"}, ours, len(rows), paper)
+def _greatest(rows: pd.DataFrame, name: str) -> str:
+    values = _column(rows, name)
+    return "" if np.isnan(values).all() else f"{np.nanmax(values):.2f}"
+
+
+def rank_table(spec_results: SpecResults) -> Table | None:
+    """Rank correlations of expertise with agreement with gold, a row per configuration with real annotators.
+
+    None where the spec has none, or none finished.
+    """
+    frame = spec_results.frame
+    real = frame[frame["method"].isin(["realm", SCALAR]) & frame["noise"].isna() & frame["finished"]]
+    if not len(real) or REAL_RANKS["trained"] not in real.columns:
+        return None
+    varying = [name for name in (*spec_results.fields, "method") if real[name].nunique() > 1] or ["benchmark"]
+    rows = []
+    for key, cells in real.groupby(varying, sort=False, dropna=False):
+        entries: list[Entry | str | None] = [
+            Entry({"quantity": name}, Summary.of(_column(cells, name)), len(cells)) for name in REAL_RANKS.values()
+        ]
+        entries.append(_greatest(cells, f"{REAL_RANKS['trained']}_max"))
+        rows.append(Row(tuple(display(value) for value in key), tuple(entries)))
+    notes = [
+        "Spearman's correlation of expertise with agreement with gold, over annotators with ten annotations of such "
+        "items or more; trained: sigma(omega); re-estimated: from EM on the joint likelihood."
+    ]
+    columns = plain_columns(*REAL_RANKS, "most that ties allow")
+    stub = tuple(heading(name) for name in varying)
+    return Table("How learned expertise ranks the annotators", stub, columns, tuple(rows), notes)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from realm.comparison import LEVEL
+from realm.comparison.significance import LEVEL
 from realm.lab.tables.table import Entry, Row, Table
 
 FORMATS = ("md", "latex", "csv")
@@ -27,10 +27,11 @@ LATEX = {
 
 def markdown(table: Table) -> str:
     """A table in pipes, under its title; groups stand before the name of each of their columns."""
-    heads = [*table.stub, *(f"{column.group}{SEPARATOR}{column.name}".strip(SEPARATOR) for column in table.columns)]
-    lines = [f"**{_piped(table.title)}**", "", _line([_piped(head) for head in heads])]
+    names = [*table.stub, *(f"{column.group}{SEPARATOR}{column.name}".strip(SEPARATOR) for column in table.columns)]
+    lines = [f"**{_escape_pipes(table.title)}**", "", _line([_escape_pipes(name) for name in names])]
     lines.append(_line(["---"] * len(table.stub) + ["---:"] * len(table.columns)))
-    lines += [_line([*map(_piped, row.labels), *(_piped(_cell(entry)) for entry in row.entries)]) for row in table.rows]
+    for row in table.rows:
+        lines.append(_line([_escape_pipes(text) for text in (*row.labels, *map(_markdown_entry, row.entries))]))
     if table.has_paper:
         lines += ["", "In brackets: the paper's figure and how far ours is from it."]
     if any(entry.contrast is not None and entry.contrast.significant for entry in table.entries):
@@ -40,40 +41,36 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _line(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(texts) + " |"
 
 
-def _piped(text: str) -> str:
+def _escape_pipes(text: str) -> str:
     return text.replace("\n", " ").replace("|", "\\|")
 
 
-def _cell(entry: Entry | str | None) -> str:
+def _markdown_entry(entry: Entry | str | None) -> str:
+    """Mean, spread, a star where a difference is significant over seeds, how many seeds, and the paper's figure."""
     if entry is None or isinstance(entry, str):
         return entry or ""
-    said = ours_said(entry)
-    if entry.best:
-        said = f"**{said}**"
+    text = "missing"
+    if entry.ours is not None:
+        text = _number(entry.ours.mean, entry) + (f" ±{entry.ours.std:.{entry.digits}f}" if _has_spread(entry) else "")
+        text += "*" if entry.contrast is not None and entry.contrast.significant else ""
+        text += f" ({entry.ours.seeds} of {entry.seeds} seeds)" if entry.partial else ""
+    text = f"**{text}**" if entry.best else text
     if entry.paper is not None:
-        off = entry.difference
-        said += f" [{entry.paper[0]:{_form(entry)}}" + ("]" if off is None else f", {off:+.{entry.digits}f}]")
-    return said
+        difference = "" if entry.difference is None else f", {entry.difference:+.{entry.digits}f}"
+        text += f" [{_number(entry.paper[0], entry)}{difference}]"
+    return text
 
 
-def ours_said(entry: Entry) -> str:
-    """Our figure: mean, spread, a star where a difference is significant over seeds, and how many seeds are there."""
-    if entry.ours is None:
-        return "missing"
-    said = f"{entry.ours.mean:{_form(entry)}}"
-    if not math.isnan(entry.ours.std) and entry.ours.seeds > 1:
-        said += f" ±{entry.ours.std:.{entry.digits}f}"
-    if entry.contrast is not None and entry.contrast.significant:
-        said += "*"
-    return said + (f" ({entry.ours.seeds} of {entry.seeds} seeds)" if entry.partial else "")
+def _number(value: float, entry: Entry) -> str:
+    return f"{value:{'+' if entry.signed else ''}.{entry.digits}f}"
 
 
-def _form(entry: Entry) -> str:
-    return f"{'+' if entry.signed else ''}.{entry.digits}f"
+def _has_spread(entry: Entry) -> bool:
+    return entry.ours is not None and not math.isnan(entry.ours.std) and entry.ours.seeds > 1
 
 
 # -------------------------------------------------------------------- LaTeX
@@ -81,51 +78,49 @@ def _form(entry: Entry) -> str:
 
 def latex(table: Table) -> str:
     """A `table` environment for booktabs, with groups of columns under one head."""
-    groups = [(name, len(list(part))) for name, part in groupby(table.columns, key=lambda column: column.group)]
-    empty = [""] * len(table.stub)
-    tops = [
-        rf"\multicolumn{{{size}}}{{c}}{{{escaped(name)}}}" if name else " & ".join([""] * size) for name, size in groups
-    ]
+    groups = [(name, len(list(columns))) for name, columns in groupby(table.columns, key=lambda column: column.group)]
     lines = [
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{escaped(table.title)}}}",
+        rf"\caption{{{escape_latex(table.title)}}}",
         rf"\begin{{tabular}}{{{'l' * len(table.stub)}{'r' * len(table.columns)}}}",
         r"\toprule",
     ]
     if any(name for name, _ in groups):
-        lines.append(" & ".join([*empty, *tops]) + r" \\")
-    lines.append(" & ".join(escaped(head) for head in (*table.stub, *(c.name for c in table.columns))) + r" \\")
-    lines.append(r"\midrule")
-    before: Row | None = None
+        tops = [
+            rf"\multicolumn{{{size}}}{{c}}{{{escape_latex(name)}}}" if name else " & ".join([""] * size)
+            for name, size in groups
+        ]
+        lines.append(" & ".join([""] * len(table.stub) + tops) + r" \\")
+    names = (*table.stub, *(column.name for column in table.columns))
+    lines += [" & ".join(map(escape_latex, names)) + r" \\", r"\midrule"]
+    previous: Row | None = None
     for row in table.rows:
-        if before is not None and (row.average or before.average):
+        if previous is not None and (row.average or previous.average):
             lines.append(r"\midrule")
-        cells = [*(escaped(label) for label in row.labels), *(_latex_cell(entry) for entry in row.entries)]
-        lines.append(" & ".join(cells) + r" \\")
-        before = row
+        lines.append(" & ".join([*map(escape_latex, row.labels), *map(_latex_entry, row.entries)]) + r" \\")
+        previous = row
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\footnotesize {escaped(note)}" for note in table.notes]
+    lines += [rf"\par\footnotesize {escape_latex(note)}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it stands."""
     return "".join(LATEX.get(letter, letter) for letter in text)
 
 
-def _latex_cell(entry: Entry | str | None) -> str:
+def _latex_entry(entry: Entry | str | None) -> str:
     if entry is None or isinstance(entry, str):
-        return escaped(entry or "")
-    if entry.ours is None:
-        said = "--"
-    else:
-        mean = f"{entry.ours.mean:{_form(entry)}}"
+        return escape_latex(entry or "")
+    text = "--"
+    if entry.ours is not None:
+        mean = _number(entry.ours.mean, entry)
         mean = rf"\mathbf{{{mean}}}" if entry.best else mean
-        spread = not math.isnan(entry.ours.std) and entry.ours.seeds > 1
         star = "^{*}" if entry.contrast is not None and entry.contrast.significant else ""
-        said = f"${mean}{star}" + (rf"_{{\pm {entry.ours.std:.{entry.digits}f}}}" if spread else "") + "$"
-    return said + (rf" {{\scriptsize [${entry.paper[0]:{_form(entry)}}$]}}" if entry.paper is not None else "")
+        spread = rf"_{{\pm {entry.ours.std:.{entry.digits}f}}}" if _has_spread(entry) else ""
+        text = f"${mean}{star}{spread}$"
+    return text + (rf" {{\scriptsize [${_number(entry.paper[0], entry)}$]}}" if entry.paper is not None else "")
 
 
 # -------------------------------------------------------------------- CSV
@@ -138,21 +133,19 @@ TESTS = ("p_seeds", "ahead", "behind", "low_items", "high_items", "p_items")
 
 def comma_separated(table: Table) -> str:
     """One line per figure: what it is, ours, the paper's, the difference, and for differences their tests."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     keys = list(dict.fromkeys([*KEYS, *(name for entry in table.entries for name in entry.key)]))
-    writer.writerow([*keys, *FIGURES, *TESTS])
+    file = io.StringIO()
+    writer = csv.DictWriter(file, [*keys, *FIGURES, *TESTS], lineterminator="\n")
+    writer.writeheader()
     for entry in table.entries:
-        ours, paper, tested = entry.ours, entry.paper or (None, None), entry.contrast
-        figures = (
-            [None, None, 0] if ours is None else [ours.mean, None if math.isnan(ours.std) else ours.std, ours.seeds]
-        )
-        tests = [None] * len(TESTS)
-        if tested is not None:
-            percent = [None if value is None else 100 * value for value in (tested.low, tested.high)]
-            tests = [tested.p_seeds, tested.ahead, tested.behind, *percent, tested.p_items]  # type: ignore[list-item]
-        row = [*(entry.key.get(name) for name in keys), *figures, entry.seeds, *paper, entry.difference, *tests]
-        writer.writerow(
-            ["" if value is None else f"{value:.6g}" if isinstance(value, float) else value for value in row]
-        )
-    return out.getvalue()
+        row = {**entry.key, "seeds": 0, "of_seeds": entry.seeds, "difference": entry.difference}
+        row["paper_mean"], row["paper_std"] = entry.paper or (None, None)
+        if entry.ours is not None:
+            std = None if math.isnan(entry.ours.std) else entry.ours.std
+            row |= {"mean": entry.ours.mean, "std": std, "seeds": entry.ours.seeds}
+        if (test := entry.contrast) is not None:
+            row |= {"p_seeds": test.p_seeds, "ahead": test.ahead, "behind": test.behind, "p_items": test.p_items}
+            bounds = {"low_items": test.low, "high_items": test.high}
+            row |= {name: None if value is None else 100 * value for name, value in bounds.items()}
+        writer.writerow({name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()})
+    return file.getvalue()

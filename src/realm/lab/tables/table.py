@@ -6,7 +6,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from realm.comparison import Contrast, Summary
+from realm.comparison.significance import Contrast, Summary
+
+TITLES = {
+    "arc": "ARC",
+    "obqa": "OBQA",
+    "piqa": "PIQA",
+    "riddlesense": "Riddle",
+    "pubmedqa": "PubMedQA",
+    "wikiattack": "WikiAttack",
+    "wikitoxicity": "WikiToxicity",
+    "sentpolarity": "SentPolarity",
+    "goemotions": "GoEmotions",
+    "cebab": "CEBaB",
+    "realm": "REALM",
+    "realm-scalar": "REALM, one number each",
+    "noisy": "Noisy",
+    "majority": "MV",
+    "dawid-skene": "DS",
+    "oracle": "Oracle",
+    "small": "Small",
+    "base": "Base",
+    "large": "Large",
+    "one-reliable": "one reliable",
+}
+"""What the paper calls things."""
+HEADINGS = {"benchmark": "Dataset", "spread": "Pool"}
+"""The heading of a field, where it is not the field's own name."""
+
+
+def heading(field: str) -> str:
+    return HEADINGS.get(field, field.capitalize().replace("_", " "))
+
+
+def display(value: object) -> str:
+    """A value as the tables write it; tasks of a benchmark and joined benchmarks part by part."""
+    text = f"{value:g}" if isinstance(value, float) else str("" if value is None else value)
+    for separator in ("+", "/"):
+        if separator in text:
+            return separator.join(display(part) for part in text.split(separator))
+    return TITLES.get(text, text)
 
 
 @dataclass(frozen=True)
@@ -15,14 +54,14 @@ class Entry:
 
     | field | meaning |
     |---|---|
-    | ours | mean and spread over the finished seeds, in the unit shown; None while no cell is finished |
+    | key | what it is: fields of the configuration, method and quantity |
+    | ours | mean and spread over the finished seeds, in the unit of the table; None while no cell is finished |
     | seeds | how many seeds there should be |
     | paper | mean and standard deviation of the paper, in the same unit; None where nothing corresponds |
-    | digits | decimals shown |
+    | digits | decimals to print; 2 where the paper prints two |
     | signed | whether it is a difference |
     | contrast | for a difference of accuracies, how sure it is |
     | best | whether it is the best of its row and group |
-    | key | what it is: fields of the configuration, method and quantity |
     """
 
     key: Mapping[str, Any]
@@ -78,3 +117,8 @@ class Table:
     @property
     def has_paper(self) -> bool:
         return any(entry.paper is not None for entry in self.entries)
+
+
+def plain_columns(*names: str) -> tuple[Column, ...]:
+    """Columns that stand under no group."""
+    return tuple(Column("", name) for name in names)
