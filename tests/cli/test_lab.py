@@ -13,7 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from realm.comparison import Cell, Results
+from realm.comparison.cells import Cell
+from realm.comparison.results import Results
 from realm.errors import RealmError
 from realm.lab.spec import expand, load_spec
 from tests.lab.small_benchmark import write_questions, write_spec
@@ -80,7 +81,7 @@ def test_settings_are_chosen_by_the_likelihood_of_held_out_annotations(uninterru
     assert len(found) == 2 and found["held_out_likelihood"].nunique() == 2
     frame = results.frame(cells)
     assert set(frame[frame["method"] == "realm"]["expertise_learning_rate"]) == {best}
-    assert set(frame[frame["method"] == "noisy"]["chosen"]) == {"{}"}
+    assert set(frame[frame["method"] == "noisy"]["selected_settings"]) == {"{}"}
 
 
 def test_finished_cells_are_not_run_again(uninterrupted, command, realm_cli, cells) -> None:

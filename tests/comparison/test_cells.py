@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm.comparison import Cell
+from realm.comparison.cells import Cell
 from realm.lab.cells import benchmark_cell
 
 BASE = {
@@ -109,7 +109,7 @@ def test_trials_are_every_combination_on_seed_zero_and_the_same_for_all_seeds() 
     assert trials == cell(seed=0, choose=choose).trials()
     assert {trial.choose["learning_rate"] for trial in trials} == {(1e-4,), (1e-3,), (1e-2,)}
     assert [trial.trials() for trial in trials] == [[]] * 6
-    assert cell(choose=choose).with_chosen({"learning_rate": 1.0}).settings["learning_rate"] == 1.0
+    assert cell(choose=choose).with_settings({"learning_rate": 1.0}).settings["learning_rate"] == 1.0
 
 
 @pytest.mark.parametrize(("changed", "said"), [({}, "m obqa uniform D1 sparse realm seed 0 200 steps")])

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from realm.comparison import Cell, Results
+from realm.comparison.cells import Cell
+from realm.comparison.results import Results
 from realm.errors import RealmError
 
 
@@ -41,7 +42,7 @@ def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed) -> Simple
     record = {"annotator": "a1", "task": "t", "true_accuracy": 0.9, "expertise": None}
     made = {
         "cell": of,
-        "chosen": {"learning_rate": 0.1},
+        "selected_settings": {"learning_rate": 0.1},
         "metrics": {"accuracy": accuracy, "n_test": size, "spearman": None},
         "expertise": [record, {**record, "annotator": "a2"}],
         "curve": [[0, 0.1], [5, 0.2]],
@@ -70,7 +71,11 @@ def test_what_is_added_is_there_for_a_reader(results) -> None:
     assert reader.missing(cells) == [cells[0], cells[2]]
     (row,) = reader.frame(cells).to_dict("records")
     assert row["id"] == cells[1].id and row["seed"] == 1 and row["accuracy"] == 0.25 and row["method"] == "realm"
-    assert row["train_layers"] == 2 and row["learning_rate"] == 0.1 and row["chosen"] == '{"learning_rate": 0.1}'
+    assert (
+        row["train_layers"] == 2
+        and row["learning_rate"] == 0.1
+        and row["selected_settings"] == '{"learning_rate": 0.1}'
+    )
     assert row["versions"] == '{"torch": "2"}' and row["seconds"] == 1.5 and row["data"] == "f0"
     assert row["weights"] == "w0" and reader.weights_of("m") == {"w0"} and reader.weights_of("n") == set()
     labels, gold = reader.predictions(cells[1].id)
@@ -144,7 +149,7 @@ def test_a_schema_from_elsewhere_runs_nothing_of_ours(results) -> None:
 
 WRITER = """
 import sys
-from realm.comparison import Results
+from realm.comparison.results import Results
 from tests.comparison.test_results import cell, result
 results = Results.open(sys.argv[1], create=True)
 for seed in range(100_000):

@@ -9,9 +9,7 @@ from scipy.stats import binomtest, chisquare
 
 from realm.comparison.simulation import (
     POOLS,
-    graded,
     implied_expertise,
-    one_reliable,
     read_pool,
     realised_accuracies,
     simulate,
@@ -46,13 +44,12 @@ def mistakes(table: Annotations, annotator: int) -> np.ndarray:
 
 def test_pools_are_the_papers() -> None:
     assert POOLS == {"D1": (0.9, 0.1, 0.1), "D2": (0.9, 0.9, 0.1), "D3": (0.9, 0.5, 0.1)}
-    assert graded(5) == pytest.approx((0.9, 0.7, 0.5, 0.3, 0.1))
-    assert graded(3) == pytest.approx(POOLS["D3"])
-    assert one_reliable(3) == POOLS["D1"]
-    assert one_reliable(10) == (0.9, *[0.1] * 9)
+    assert read_pool("graded:5") == pytest.approx((0.9, 0.7, 0.5, 0.3, 0.1))
+    assert read_pool("graded:3") == pytest.approx(POOLS["D3"])
+    assert read_pool("one-reliable:3") == POOLS["D1"]
+    assert read_pool("one-reliable:10") == (0.9, *[0.1] * 9)
     assert read_pool("d2") == POOLS["D2"]
-    assert read_pool("graded:5") == graded(5)
-    assert read_pool("one-reliable:4") == one_reliable(4)
+    assert read_pool("one-reliable:4") == (0.9, *[0.1] * 3)
     assert read_pool("0.95, 0.2") == (0.95, 0.2)
 
 
@@ -66,7 +63,7 @@ def test_task_matrices_are_the_papers_exactly() -> None:
     assert task_matrix("D1").tolist() == [[0.9, 0.1, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]]
     assert task_matrix("D2").tolist() == [[0.1, 0.9, 0.9], [0.9, 0.1, 0.9], [0.9, 0.9, 0.1]]
     assert task_matrix("D3").tolist() == [[0.9, 0.5, 0.1], [0.1, 0.9, 0.5], [0.5, 0.1, 0.9]]
-    with pytest.raises(RealmError, match="--matrix D3"):
+    with pytest.raises(RealmError, match="`matrix=D3`"):
         task_matrix("D3", 4)
 
 
@@ -131,7 +128,7 @@ def test_systematic_offset_never_gives_the_truth_in_error(labels: int) -> None:
 
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_sparse_shares_are_disjoint_and_even(tasks: int) -> None:
-    table = simulate(questions(500, tasks=tasks), graded(7), regime="sparse", seed=2)
+    table = simulate(questions(500, tasks=tasks), read_pool("graded:7"), regime="sparse", seed=2)
     assert table.annotations_per_item.tolist() == [1] * 500
     for task in range(tasks):
         share = np.bincount(table.annotator[table.item_tasks[table.item] == task], minlength=7)
@@ -139,7 +136,7 @@ def test_sparse_shares_are_disjoint_and_even(tasks: int) -> None:
 
 
 def test_shared_means_everyone_labels_everything() -> None:
-    table = simulate(questions(40), graded(4), regime="shared")
+    table = simulate(questions(40), read_pool("graded:4"), regime="shared")
     assert set(zip(table.item.tolist(), table.annotator.tolist(), strict=True)) == {
         (i, a) for i in range(40) for a in range(4)
     }
@@ -163,7 +160,7 @@ def test_every_annotator_is_drawn_as_often() -> None:
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_seed_gives_one_table_and_another_seed_another(noise: str) -> None:
     asked = questions(300)
-    first, again, other = (simulate(asked, graded(5), noise=noise, seed=seed) for seed in (7, 7, 8))
+    first, again, other = (simulate(asked, read_pool("graded:5"), noise=noise, seed=seed) for seed in (7, 7, 8))
     assert first.label.tolist() == again.label.tolist()
     assert first.annotator.tolist() == again.annotator.tolist()
     assert first.annotator.tolist() != other.annotator.tolist()
@@ -221,9 +218,9 @@ def test_what_cannot_be_simulated_is_refused() -> None:
         simulate(asked, (1.2,))
     with pytest.raises(RealmError, match="shape"):
         simulate(asked, np.full((2, 3), 0.5))
-    with pytest.raises(RealmError, match="--noise loud"):
+    with pytest.raises(RealmError, match="`noise=loud`"):
         simulate(asked, (0.9,), noise="loud")  # type: ignore[arg-type]
-    with pytest.raises(RealmError, match="per_item 3"):
+    with pytest.raises(RealmError, match="`per_item=3`"):
         simulate(asked, (0.9, 0.1), per_item=3)
     with pytest.raises(RealmError, match="distinct names"):
         simulate(asked, (0.9, 0.1), names=["Ann", "Ann"])

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from realm.comparison import Cell
-from realm.comparison.cells import cell_config
+from realm.comparison.cells import Cell, cell_config
 from realm.comparison.significance import rank_correlation
 from realm.comparison.training import LIKELIHOOD, Job, train_cell
 from realm.lab.cells import benchmark_cell
@@ -38,7 +37,7 @@ def make(folder, tiny_model):
 def test_everything_worth_keeping_is_kept_as_plain_values(make, folder) -> None:
     cell = make(curve=2, choose={"expertise_learning_rate": (0.1, 0.5)})
     result = train_cell(Job(cell, {"expertise_learning_rate": 0.5}))
-    assert result.cell == cell and result.chosen == {"expertise_learning_rate": 0.5}
+    assert result.cell == cell and result.selected_settings == {"expertise_learning_rate": 0.5}
     assert result.config["settings"]["expertise_learning_rate"] == 0.5 and result.config["settings"]["max_steps"] == 5
     assert {"torch", "transformers"} <= set(result.config["versions"]) and result.seconds > 0
     assert result.labels.dtype == result.gold.dtype == np.int32 and len(result.labels) == len(result.gold) == 40
@@ -47,9 +46,9 @@ def test_everything_worth_keeping_is_kept_as_plain_values(make, folder) -> None:
     assert [step for step, _ in result.curve] == [0, 2, 4, 5]
     assert result.curve[-1][1] == result.metrics["accuracy"]
     assert [record["annotator"] for record in result.expertise] == ["a1", "a2", "a3"]
-    assert [record["asked_accuracy"] for record in result.expertise] == [0.9, 0.5, 0.1]
+    assert [record["pool_accuracy"] for record in result.expertise] == [0.9, 0.5, 0.1]
     for record in result.expertise:
-        assert abs(record["true_accuracy"] - record["asked_accuracy"]) < 0.2 and record["annotations"] == 60
+        assert abs(record["true_accuracy"] - record["pool_accuracy"]) < 0.2 and record["annotations"] == 60
     steps = [step for step, _ in result.trajectory["points"]]
     assert steps == sorted(steps) and steps[-1] == 5
     last = np.array(result.trajectory["points"][-1][1])[:, 0]
@@ -90,7 +89,7 @@ def test_one_number_per_annotator_over_all_tasks(make, folder) -> None:
     for name in ("expertise_trained", "expertise"):
         assert len({record[name] for record in scalar.expertise}) == 2
         assert len({record[name] for record in matrix.expertise}) == 4
-    assert [r["asked_accuracy"] for r in scalar.expertise] == [0.9, 0.1, 0.1, 0.9]
+    assert [r["pool_accuracy"] for r in scalar.expertise] == [0.9, 0.1, 0.1, 0.9]
     ways = np.array([point for _, point in scalar.trajectory["points"]])
     assert (ways[..., 0] == ways[..., 1]).all() and np.ptp(ways[:, 0, 0]) > 0
 

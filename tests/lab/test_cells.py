@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.comparison import Cell, CellTables, Results
+from realm.comparison.cells import Cell, CellTables
 from realm.comparison.grid import check_data, check_models
+from realm.comparison.results import Results
 from realm.comparison.simulation import realised_accuracies, task_matrix
 from realm.errors import RealmError
 from realm.lab import cells as lab_cells

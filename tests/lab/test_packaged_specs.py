@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.comparison import Cell
+from realm.comparison.cells import Cell
 from realm.lab.spec import expand, load_spec, packaged_specs
 
 NAMES = packaged_specs()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm.comparison import Results
+from realm.comparison.results import Results
 from realm.comparison.simulation import read_pool
 from realm.errors import RealmError
 from realm.lab.panels import over_seeds, recovery_panel, spread

@@ -66,7 +66,7 @@ def compare(
     )
     for warning in comparison.warnings:
         note(f"warning: {warning}")
-    for method, likelihoods in comparison.chosen.items():
+    for method, likelihoods in comparison.trials.items():
         tried = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
         note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {tried})")
     summary = {

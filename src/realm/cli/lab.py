@@ -11,7 +11,9 @@ from realm.cli.screen import console, interactive, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.comparison import Cell, CellFinished, CellResult
+    from realm.comparison.cells import Cell
+    from realm.comparison.grid import CellFinished
+    from realm.comparison.training import CellResult
 
 app = typer.Typer(no_args_is_help=True, help="Reproduce the paper's tables and figures: grids, results, tables, plots.")
 
@@ -28,7 +30,7 @@ def list_specs(
     """List the specs that come with the package, with the cells of each and how many are finished."""
     import json
 
-    from realm.comparison import Results
+    from realm.comparison.results import Results
     from realm.lab.spec import expand, load_spec, packaged_specs
 
     opened = Results.open(results) if results.is_file() else None
@@ -65,7 +67,9 @@ def run(
     limit: Annotated[int | None, typer.Option(help="Run this many cells at most.")] = None,
 ) -> None:
     """Run the cells of a spec that are missing. Stop it as you like: the same command goes on."""
-    from realm.comparison import ENGINES, Results, run_cells
+    from realm.comparison.engines import ENGINES
+    from realm.comparison.grid import run_cells
+    from realm.comparison.results import Results
     from realm.lab.spec import expand, load_spec
     from realm.models.store import offline
 

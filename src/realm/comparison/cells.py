@@ -24,6 +24,8 @@ from realm.methods import METHODS
 
 TRAJECTORY_POINTS = 50
 """About how many points of the expertise during training are recorded: enough for a smooth line in a plot."""
+LOGGING_STEPS = 10
+"""Between such points where epochs decide the number of steps."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,11 @@ class Cell:
         return hash(self.content)
 
     def __str__(self) -> str:
-        values = [f"{name} {tried[0]}" for name, tried in self.choose.items()] if self.trial else []
-        words = [self.model.rstrip("/").rsplit("/", 1)[-1], str(self.data), self.method, f"seed {self.seed}"]
-        words += [f"{self.steps} steps"] * (self.steps > 0) + values
-        return ("trial: " if self.trial else "") + " ".join(word for word in words if word)
+        words = ["trial:"] if self.trial else []
+        words += [self.model.rstrip("/").rsplit("/", 1)[-1], str(self.data), self.method, f"seed {self.seed}"]
+        words += [f"{self.steps} steps"] if self.steps > 0 else []
+        words += [f"{name} {values[0]}" for name, values in self.choose.items()] if self.trial else []
+        return " ".join(words)
 
     # ---------------------------------------------------------------- trials
 
@@ -140,9 +143,9 @@ class Cell:
             for values in combinations(self.choose)
         ]
 
-    def with_chosen(self, chosen: Mapping[str, Any]) -> Cell:
-        """The cell as it is trained, once its settings are chosen."""
-        return replace(self, settings={**self.settings, **chosen}, choose={})
+    def with_settings(self, selected: Mapping[str, Any]) -> Cell:
+        """The cell as it is trained, with the settings that its trials selected."""
+        return replace(self, settings={**self.settings, **selected}, choose={})
 
 
 def combinations(axes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -173,7 +176,7 @@ def effective_settings(method: str, seed: int, steps: int, settings: Mapping[str
     return {**resolved, "seed": seed, "method": asdict(METHODS[method])}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # a grid has thousands of cells and a few dozen distinct settings
 def _resolved(method: str, steps: int, settings: str) -> dict[str, Any]:
     from realm.training import RealmConfig
 
@@ -184,18 +187,9 @@ def _resolved(method: str, steps: int, settings: str) -> dict[str, Any]:
 
 def _arguments(method: str, steps: int, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `RealmConfig`: those of the settings, and a training that writes and shows nothing."""
-    arguments = {
-        "max_steps": steps,
-        "logging_steps": max(steps // TRAJECTORY_POINTS, 1) if steps > 0 else 10,
-        **settings,
-        "method": method,
-        "write_run": False,
-        "save_strategy": "no",
-        "disable_tqdm": True,
-    }
-    if steps < 0:
-        del arguments["max_steps"]
-    return arguments
+    budget = {"max_steps": steps, "logging_steps": max(steps // TRAJECTORY_POINTS, 1)} if steps >= 0 else {}
+    quiet = {"write_run": False, "save_strategy": "no", "disable_tqdm": True}
+    return {"logging_steps": LOGGING_STEPS, **budget, **settings, "method": method, **quiet}
 
 
 def is_read(setting: str, method: str) -> bool:

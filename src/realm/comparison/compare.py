@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -15,12 +16,13 @@ from realm.comparison.cells import Cell, CellTables
 from realm.comparison.grid import CellFinished, run_cells
 from realm.comparison.results import Results
 from realm.comparison.significance import contrast
+from realm.comparison.simulation import Regime
 from realm.comparison.training import LIKELIHOOD
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.methods import METHODS
 from realm.metrics import check_test
-from realm.progress import Progress
+from realm.progress import Progress, ignore_progress
 from realm.training.labels import training_labels
 
 if TYPE_CHECKING:
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
 
 RESULTS = "results.sqlite"
 """The results file in the folder of a comparison."""
-REGIMES = ("sparse", "shared")
-RENAMED = {
+COLUMN_NAMES = {
     "n_test": "items",
     "spearman": "expertise_spearman",
     "spearman_trained": "expertise_trained_spearman",
@@ -46,19 +47,15 @@ class TableData:
     regime: str = "shared"
     reads_gold: bool = False
 
-    @property
-    def origin(self) -> str:
-        return self.fingerprint()
-
-    def describe(self) -> dict[str, Any]:
-        return {"regime": self.regime, "tables": self.fingerprint()}
-
     @cached_property
-    def _fingerprint(self) -> str:
+    def origin(self) -> str:
         return f"{self.annotations.fingerprint(gold=self.reads_gold)}-{self.test.fingerprint(gold=True)}"
 
     def fingerprint(self) -> str:
-        return self._fingerprint
+        return self.origin
+
+    def describe(self) -> dict[str, Any]:
+        return {"regime": self.regime, "tables": self.origin}
 
     def load(self, method: str, seed: int) -> CellTables:
         return CellTables(self.annotations.sparse(seed) if self.regime == "sparse" else self.annotations, self.test)
@@ -73,9 +70,9 @@ class Comparison:
 
     | field | meaning |
     |---|---|
-    | table | a row per method and seed: method, seed, settings chosen by trials, accuracy and the other metrics |
+    | table | a row per method and seed: method, seed, settings selected by trials, accuracy and the other metrics |
     | summary | a record per method: mean and std of accuracy over seeds, and `realm` minus it with paired tests |
-    | chosen | of each method with trials, the values tried and the held-out log-likelihood of each |
+    | trials | of each method with trials, the values and the held-out log-likelihood of each |
     | warnings | of the trainings, each once |
     """
 
@@ -84,7 +81,7 @@ class Comparison:
     regime: str
     seeds: int
     gold_read: bool
-    chosen: dict[str, dict[str, float]] = field(default_factory=dict)
+    trials: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -126,19 +123,16 @@ def compare(
         >>> compare(annotations, test, methods=["realm", "noisy"], seeds=2).table  # doctest: +SKIP
     """
     cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
-    report = progress or (lambda message, done, total: None)
+    report = progress or ignore_progress
     for method in dict.fromkeys(methods or METHODS):
         if method not in {cell.method for cell in cells}:
             report(f"{method}: does not apply, every item has one annotation", 0, len(cells))
     with tempfile.TemporaryDirectory(prefix="realm-compare-") as temporary:
         folder = Path(temporary) if output is None else Path(output)
-        results = _open(folder, overwrite)
-        try:
+        with closing(_open(folder, overwrite)) as results:
             _refuse_other_cells(cells, results)
-            run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(report, results))
+            run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(report))
             return _comparison(cells, results, regime, seeds, bool((settings or {}).get("use_gold")))
-        finally:
-            results.close()
 
 
 # -------------------------------------------------------------------- cells
@@ -158,11 +152,11 @@ def _cells(
     methods = list(dict.fromkeys(methods or METHODS))
     if unknown := [method for method in methods if method not in METHODS]:
         raise RealmError(f"`methods`: no such method: {', '.join(unknown)}. There are: {', '.join(METHODS)}.")
-    if regime not in REGIMES:
-        raise RealmError(f"`regime={regime}`: must be one of {', '.join(REGIMES)}.")
+    if regime not in get_args(Regime):
+        raise RealmError(f"`regime={regime}`: must be one of {', '.join(get_args(Regime))}.")
     if seeds < 1:
         raise RealmError(f"`seeds={seeds}`: must be 1 or more.")
-    if len({len(values) for tried in choose.values() for values in tried.values()}) > 1:
+    if len({len(values) for lists in choose.values() for values in lists.values()}) > 1:
         raise RealmError("every method must get the same number of trials: give lists of equal length.")
     check_test(annotations, test)
     if settings.get("use_gold") and (leaked := _gold_in_test(annotations, test)):
@@ -192,9 +186,9 @@ def _gold_in_test(annotations: Annotations, test: Annotations) -> int:
     """How many items with gold have the text of a test item, but for case and space."""
     if annotations.gold is None:
         return 0
-    tested = {_normalised(text) for text in test.texts.to_pylist()}
-    known = np.flatnonzero(annotations.gold >= 0)
-    return sum(_normalised(text) in tested for text in annotations.texts.take(known).to_pylist())
+    test_texts = {_normalised(text) for text in test.texts.to_pylist()}
+    with_gold = np.flatnonzero(annotations.gold >= 0)
+    return sum(_normalised(text) in test_texts for text in annotations.texts.take(with_gold).to_pylist())
 
 
 def _normalised(text: str) -> str:
@@ -227,49 +221,49 @@ def _refuse_other_cells(cells: Sequence[Cell], results: Results) -> None:
             )
 
 
-def _reporter(report: Progress, results: Results) -> Any:
+def _reporter(report: Progress) -> Callable[[CellFinished], None]:
     def on_finished(event: CellFinished) -> None:
         if isinstance(event.result, RealmError):
             raise event.result
         name, value = next((k, event.result.metrics[k]) for k in ("accuracy", LIKELIHOOD) if k in event.result.metrics)
-        values = "".join(f", {k} {v[0]:g}" for k, v in event.cell.choose.items()) if event.cell.trial else ""
-        what = f"{event.cell.method}{values or f', seed {event.cell.seed}'}: {name.replace('_', ' ')} {value:.4f}"
-        report(what, event.done, event.total)
+        which = _values(event.cell) if event.cell.trial else f"seed {event.cell.seed}"
+        message = f"{event.cell.method}, {which}: {name.replace('_', ' ')} {value:.4f}"
+        report(message, event.done, event.total)
 
     return on_finished
 
 
 def _comparison(cells: Sequence[Cell], results: Results, regime: str, seeds: int, gold_read: bool) -> Comparison:
     frame = results.frame(cells)
-    settings = [name for name in dict.fromkeys(name for cell in cells for name in cell.choose)]
+    settings = dict.fromkeys(name for cell in cells for name in cell.choose)
     names = dict.fromkeys(name for id in frame["id"] for name in results.metrics(id))
-    shown = [name for name in names if "/" not in name and not name.endswith("_max")]
-    table = frame[["method", "seed", *settings, *shown]].rename(columns=RENAMED)
+    metrics = [name for name in names if "/" not in name and not name.endswith("_max")]
+    table = frame[["method", "seed", *settings, *metrics]].rename(columns=COLUMN_NAMES)
     warnings = dict.fromkeys(text for id in frame["id"] for text in results.config(id)["warnings"])
-    chosen = {
-        cell.method: {
-            ", ".join(f"{name} {values[0]:g}" for name, values in trial.choose.items()): results.metrics(trial.id)[
-                LIKELIHOOD
-            ]
-            for trial in cell.trials()
-        }
+    trials = {
+        cell.method: {_values(trial): results.metrics(trial.id)[LIKELIHOOD] for trial in cell.trials()}
         for cell in cells
         if cell.choose
     }
-    return Comparison(table, _summary(frame, results), regime, seeds, gold_read, chosen, list(warnings))
+    return Comparison(table, _summary(frame, results), regime, seeds, gold_read, trials, list(warnings))
+
+
+def _values(trial: Cell) -> str:
+    return ", ".join(f"{name} {values[0]:g}" for name, values in trial.choose.items())
 
 
 def _summary(frame: pd.DataFrame, results: Results) -> list[dict[str, Any]]:
     """One record per method: mean and std over seeds, and `realm` against it."""
-    accuracy = {method: rows["accuracy"].to_numpy(dtype=float) for method, rows in frame.groupby("method", sort=False)}
-    correct = {method: results.correct(rows["id"].tolist()) for method, rows in frame.groupby("method", sort=False)}
+    by_method = dict(list(frame.groupby("method", sort=False)))
+    accuracy = {method: rows["accuracy"].to_numpy(dtype=float) for method, rows in by_method.items()}
+    correct = {method: results.correct(rows["id"].tolist()) for method, rows in by_method.items()}
     records = []
     for method, values in accuracy.items():
         record: dict[str, Any] = {"method": method, "mean": float(values.mean()), "std": float(values.std())}
         if "realm" in accuracy and method != "realm":
-            ours, theirs = correct["realm"], correct[method]
-            assert ours is not None and theirs is not None
-            test = contrast(("realm", str(method)), accuracy["realm"], values, (ours, theirs))
+            first, second = correct["realm"], correct[method]
+            assert first is not None and second is not None
+            test = contrast(("realm", str(method)), accuracy["realm"], values, (first, second))
             assert test is not None
             record |= {
                 "realm_minus_this": test.delta,

@@ -18,6 +18,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
 from typing import Any
 
+import torch
+
 from realm.comparison.training import CellResult, Job, train_cell
 from realm.errors import RealmError
 
@@ -37,7 +39,7 @@ def run_jobs(next_job: NextJob, engine: str = "processes", workers: int | None =
     if engine == "ray":
         return _on_ray(next_job, workers)
     workers = workers or 1
-    return _in_processes(next_job, workers) if workers > 1 or _gpus() > 1 else _here(next_job)
+    return _in_processes(next_job, workers) if workers > 1 or _gpus() > 1 else _in_this_process(next_job)
 
 
 def attempt(job: Job) -> CellResult | RealmError:
@@ -53,7 +55,7 @@ def attempt(job: Job) -> CellResult | RealmError:
         logger.setLevel(level)
 
 
-def _here(next_job: NextJob) -> Iterator[Outcome]:
+def _in_this_process(next_job: NextJob) -> Iterator[Outcome]:
     while (job := next_job()) is not None:
         yield job, attempt(job)
 
@@ -69,9 +71,9 @@ def _fill(next_job: NextJob, room: int) -> Iterator[Job]:
 
 def _in_processes(next_job: NextJob, workers: int) -> Iterator[Outcome]:
     context = multiprocessing.get_context("spawn")
-    share = (max(_threads() // workers, 1), _gpus(), context.Value("i", 0))
+    arguments = (max(torch.get_num_threads() // workers, 1), _gpus(), context.Value("i", 0))
     earlier = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=share)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=arguments)
     running: dict[Future[CellResult | RealmError], Job] = {}
     try:
         while True:
@@ -79,8 +81,8 @@ def _in_processes(next_job: NextJob, workers: int) -> Iterator[Outcome]:
                 running[pool.submit(attempt, job)] = job
             if not running:
                 return
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(done), done.result()
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
     except BrokenProcessPool:
         raise RealmError(
             "a worker process ended abruptly (often: out of memory). Finished cells are kept: run it again, with "
@@ -92,17 +94,15 @@ def _in_processes(next_job: NextJob, workers: int) -> Iterator[Outcome]:
         pool.shutdown(cancel_futures=True)
 
 
-def _start_worker(threads: int, gpus: int, started: Any) -> None:
+def _start_worker(threads: int, gpus: int, counter: Any) -> None:
     """Give a worker its share of the machine, and let it end with its parent process, even if that is killed."""
-    import torch
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends the workers
-    with started.get_lock():
-        number = started.value
-        started.value += 1
+    with counter.get_lock():
+        number = counter.value
+        counter.value += 1
     if gpus > 1:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number % gpus]
+        devices = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices.split(",")[number % gpus]
     torch.set_num_threads(threads)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -114,16 +114,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _threads() -> int:
-    """What torch would use alone: the cores, or fewer where OMP_NUM_THREADS says so."""
-    import torch
-
-    return torch.get_num_threads()
-
-
 def _gpus() -> int:
-    import torch
-
     return torch.cuda.device_count()
 
 
@@ -152,8 +143,8 @@ def _on_ray(next_job: NextJob, workers: int | None) -> Iterator[Outcome]:
                     running[task.remote(job)] = job
                 if not running:
                     return
-                done, _ = ray.wait(list(running), num_returns=1)
-                yield running.pop(done[0]), ray.get(done[0])
+                (reference,), _ = ray.wait(list(running), num_returns=1)
+                yield running.pop(reference), ray.get(reference)
         except ray.exceptions.WorkerCrashedError:
             raise RealmError(
                 "a Ray worker ended abruptly (often: out of memory). Finished cells are kept: run it again."

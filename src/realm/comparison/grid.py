@@ -69,7 +69,7 @@ def _cost(cell: Cell) -> int:
 
 
 class Queue:
-    """The cells to train, each handed out once and only when the trials that choose its settings are finished."""
+    """The cells to train, each handed out once and only when the trials that select its settings are finished."""
 
     def __init__(self, cells: Sequence[Cell], results: Results, limit: int | None = None) -> None:
         self.results = results
@@ -86,14 +86,12 @@ class Queue:
             if failed := [trial for trial in cell.trials() if trial in self.failed]:
                 self.failed[cell] = RealmError(f"no settings for it: {failed[0]} failed.")
                 self.pending.remove(cell)
-                continue
-            if not self.results.missing([cell]):  # finished by another process meanwhile
+            elif not self.results.missing([cell]):  # finished by another process meanwhile
                 self.pending.remove(cell)
-                continue
-            if (chosen := chosen_settings(cell, self.results)) is not None:
+            elif (settings := select_settings(cell, self.results)) is not None:
                 self.pending.remove(cell)
                 self.left -= 1
-                return Job(cell, chosen)
+                return Job(cell, settings)
         return None
 
 
@@ -105,16 +103,13 @@ def in_order(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for group in groups.values() for cell in group]
 
 
-def chosen_settings(cell: Cell, results: Results) -> dict[str, Any] | None:
+def select_settings(cell: Cell, results: Results) -> dict[str, Any] | None:
     """The values whose trial explains held-out annotations best; None while a trial is missing."""
-    if cell.trial:
-        return {name: values[0] for name, values in cell.choose.items()}
     trials = cell.trials()
     if results.missing(trials):
         return None
-    likelihood = {trial: results.metrics(trial.id)[LIKELIHOOD] for trial in trials}
-    best = max(trials, key=lambda trial: likelihood[trial], default=None)
-    return {} if best is None else {name: values[0] for name, values in best.choose.items()}
+    best = max(trials, key=lambda trial: float(results.metrics(trial.id)[LIKELIHOOD]), default=cell)
+    return {name: values[0] for name, values in best.choose.items()}
 
 
 def check_data(cells: Sequence[Cell], results: Results) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x7265616C
 """Marks the file as ours: `real` in ASCII."""
-LAYOUT = 3
-"""Of the table below; a file of another layout is refused."""
+LAYOUT = 4
+"""Of the table below, counted up with every change of it; a file of another layout is refused."""
 BUSY_TIMEOUT = 60.0
 """Seconds to wait for another process that is writing; a transaction takes milliseconds."""
 CHUNK = 500
@@ -35,13 +35,19 @@ CHUNK = 500
 TABLE = """
 CREATE TABLE cells (
     id TEXT PRIMARY KEY, content TEXT NOT NULL, trial INTEGER NOT NULL, model TEXT NOT NULL, origin TEXT NOT NULL,
-    method TEXT NOT NULL, seed INTEGER NOT NULL, chosen TEXT NOT NULL, metrics TEXT NOT NULL, expertise TEXT NOT NULL,
-    curve TEXT NOT NULL, trajectory TEXT NOT NULL, config TEXT NOT NULL, data TEXT NOT NULL, weights TEXT NOT NULL,
-    seconds REAL NOT NULL, finished_at TEXT NOT NULL, labels BLOB NOT NULL, gold BLOB NOT NULL
+    method TEXT NOT NULL, seed INTEGER NOT NULL, selected_settings TEXT NOT NULL, metrics TEXT NOT NULL,
+    expertise TEXT NOT NULL, curve TEXT NOT NULL, trajectory TEXT NOT NULL, config TEXT NOT NULL, data TEXT NOT NULL,
+    weights TEXT NOT NULL, seconds REAL NOT NULL, finished_at TEXT NOT NULL, labels BLOB NOT NULL, gold BLOB NOT NULL
 )
 """
-JSON_COLUMNS = ("chosen", "metrics", "expertise", "curve", "trajectory", "config")
+JSON_COLUMNS = ("selected_settings", "metrics", "expertise", "curve", "trajectory", "config")
 PLAIN_COLUMNS = ("data", "weights", "seconds", "finished_at")
+EXPERTISE_COLUMNS = (
+    *("annotator", "task", "annotations", "pool_accuracy", "true_accuracy"),
+    *("expertise_trained", "expertise", "accuracy"),
+)
+"""Of an annotator and task: the configured accuracy of a simulated annotator, the realised one (against gold), sigma
+of omega, and expertise and accuracy re-estimated on the joint likelihood."""
 
 
 class Results:
@@ -106,19 +112,20 @@ class Results:
     def frame(self, cells: Sequence[Cell]) -> pd.DataFrame:
         """One row per finished cell, in the order of `cells`.
 
-        Columns: id, the fields of a cell, its settings (as chosen, where they were), the metrics, seconds, finished_at,
-        data and weights (fingerprints of the data and of the model), and versions (JSON).
+        Columns: id, the fields of a cell, its settings (those selected by trials included), the metrics, seconds,
+        finished_at, data and weights (fingerprints of the data and of the model), and versions (JSON).
         """
         import pandas as pd
 
-        columns = ("id", "chosen", "metrics", "config", *PLAIN_COLUMNS)
+        columns = ("id", "selected_settings", "metrics", "config", *PLAIN_COLUMNS)
         rows = {row["id"]: row for row in self._rows([cell.id for cell in cells], ", ".join(columns))}
         records = []
         for cell in cells:
             if (row := rows.get(cell.id)) is None:
                 continue
-            record = {"id": cell.id, **cell.fields(), "settings": _json(dict(cell.settings)), "chosen": row["chosen"]}
-            record |= {**cell.settings, **json.loads(row["chosen"]), **json.loads(row["metrics"])}
+            record = {"id": cell.id, **cell.fields(), "settings": _json(dict(cell.settings))}
+            record["selected_settings"] = row["selected_settings"]
+            record |= {**cell.settings, **json.loads(row["selected_settings"]), **json.loads(row["metrics"])}
             record |= {name: row[name] for name in PLAIN_COLUMNS}
             record["versions"] = _json(json.loads(row["config"]).get("versions", {}))
             records.append(record)
@@ -144,12 +151,11 @@ class Results:
         return dict(json.loads(self._row(id, "config")["config"]))
 
     def expertise(self, ids: Sequence[str]) -> pd.DataFrame:
-        """One row per cell, annotator and task: id, annotator, task, annotations, asked_accuracy, true_accuracy
-        (realised), expertise_trained, expertise and accuracy (re-estimated)."""
+        """One row per cell, annotator and task: id and `EXPERTISE_COLUMNS`."""
         import pandas as pd
 
         rows = [{"id": id, **record} for id, records in self._column(ids, "expertise") for record in records]
-        return pd.DataFrame(rows, columns=None if rows else ["id"])
+        return pd.DataFrame(rows, columns=["id", *EXPERTISE_COLUMNS])
 
     def curves(self, ids: Sequence[str]) -> pd.DataFrame:
         """Test accuracy during training: id, step, accuracy."""

@@ -28,11 +28,9 @@ class Summary:
     @classmethod
     def of(cls, values: Sequence[float] | Floats) -> Summary | None:
         """Of the values that are not NaN; None if there are none."""
-        known = np.asarray(values, dtype=np.float64)
-        known = known[~np.isnan(known)]
-        if not len(known):
-            return None
-        return cls(float(known.mean()), float(known.std()), len(known))
+        finite = np.asarray(values, dtype=np.float64)
+        finite = finite[~np.isnan(finite)]
+        return cls(float(finite.mean()), float(finite.std()), len(finite)) if len(finite) else None
 
 
 # -------------------------------------------------------------------- two methods
@@ -156,25 +154,26 @@ class Wins:
 
 def count_wins(contrasts: Iterable[Contrast]) -> Wins:
     """Count over configurations."""
-    every = list(contrasts)
-    decided = [one for one in every if one.significant]
+    contrasts = list(contrasts)
+    significant = [one for one in contrasts if one.significant]
     return Wins(
-        configurations=len(every),
-        ahead=sum(one.delta > 0 for one in every),
-        behind=sum(one.delta < 0 for one in every),
-        better=sum(one.delta > 0 for one in decided),
-        worse=sum(one.delta < 0 for one in decided),
-        unanimous=sum(one.unanimous for one in decided),
+        configurations=len(contrasts),
+        ahead=sum(one.delta > 0 for one in contrasts),
+        behind=sum(one.delta < 0 for one in contrasts),
+        better=sum(one.delta > 0 for one in significant),
+        worse=sum(one.delta < 0 for one in significant),
+        unanimous=sum(one.unanimous for one in significant),
     )
 
 
 # -------------------------------------------------------------------- ranking annotators
 
 
-def rank_correlation(truth: npt.ArrayLike, learned: npt.ArrayLike) -> tuple[float, float] | tuple[None, None]:
-    """Spearman's correlation of learned expertise with the truth, and the greatest value that ties in it allow.
+def rank_correlation(truth: npt.ArrayLike, estimates: npt.ArrayLike) -> tuple[float, float] | tuple[None, None]:
+    """Spearman's correlation of estimates with the truth, and the greatest value that ties in the truth allow.
 
-    Both of shape (annotators,). None where there are fewer than three, or either is constant.
+    Both of shape (annotators,). None where there are fewer than three (two are always in perfect or reverse order), or
+    either is constant.
 
     Example:
         >>> rank_correlation([0.9, 0.1, 0.1], [0.8, 0.3, 0.2])[1].__round__(3)
@@ -182,9 +181,9 @@ def rank_correlation(truth: npt.ArrayLike, learned: npt.ArrayLike) -> tuple[floa
     """
     from scipy.stats import spearmanr
 
-    truth, learned = np.asarray(truth, dtype=np.float64), np.asarray(learned, dtype=np.float64)
-    if len(truth) < 3 or np.ptp(truth) == 0 or np.ptp(learned) == 0:
+    truth, estimates = np.asarray(truth, dtype=np.float64), np.asarray(estimates, dtype=np.float64)
+    if len(truth) < 3 or np.ptp(truth) == 0 or np.ptp(estimates) == 0:
         return None, None
     ranks = np.empty(len(truth))
     ranks[np.argsort(truth, kind="stable")] = np.arange(len(truth))
-    return float(spearmanr(truth, learned).statistic), float(spearmanr(truth, ranks).statistic)
+    return float(spearmanr(truth, estimates).statistic), float(spearmanr(truth, ranks).statistic)

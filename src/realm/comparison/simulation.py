@@ -12,7 +12,7 @@ An annotator of accuracy a gives the true label t with probability a, and otherw
 Two things in the paper's own text do not fit its definitions. With c = 4 and K = 4 the adjacent class gets 66.7% of the
 errors, while the text says about 57%, which is c / (c + K - 1): `adjacent="paper"` gives that share. And `systematic`
 returns the *true* label wherever (i + 1) mod K = 0 (annotator 1 at K = 2, annotator 2 at K = 3), so that annotator is
-never wrong: the simulated table says so in its ledger. At K = 2 asymmetric noise equals uniform noise.
+never wrong: the ledger of the simulated table warns of it. At K = 2 asymmetric noise equals uniform noise.
 
 What the paper calls the true expertise of a simulated annotator is an accuracy. The expertise beta that the mixture can
 learn from it is `implied_expertise`.
@@ -37,12 +37,12 @@ Noise = Literal["uniform", "asymmetric", "systematic", "systematic-offset"]
 Regime = Literal["sparse", "shared"]
 Adjacent = Literal["weight", "paper"]
 
-POOLS: dict[str, tuple[float, ...]] = {"D1": (0.9, 0.1, 0.1), "D2": (0.9, 0.9, 0.1), "D3": (0.9, 0.5, 0.1)}
+HIGH, LOW = 0.9, 0.1
+"""Accuracies of a reliable and of an unreliable annotator in the paper."""
+POOLS: dict[str, tuple[float, ...]] = {"D1": (HIGH, LOW, LOW), "D2": (HIGH, HIGH, LOW), "D3": (HIGH, 0.5, LOW)}
 """Accuracies of the paper's pools of three."""
-
 ADJACENT_WEIGHT = 4.0
-"""How much likelier the adjacent class is than another wrong one, under asymmetric noise."""
-
+"""How much likelier the adjacent class is than another wrong one, under asymmetric noise: c of the paper."""
 ENOUGH_TO_RANK = 10
 """Annotations of items with gold that an annotator needs to be ranked: with fewer, an accuracy is one of few values."""
 
@@ -50,55 +50,51 @@ ENOUGH_TO_RANK = 10
 # -------------------------------------------------------------------- pools
 
 
-def graded(n: int) -> tuple[float, ...]:
-    """n accuracies from 0.9 down to 0.1 in equal steps."""
-    if n < 2:
-        raise RealmError(f"a graded pool needs two annotators or more, not {n}.")
-    return tuple(0.9 - i * 0.8 / (n - 1) for i in range(n))
+def read_pool(pool: str) -> tuple[float, ...]:
+    """The accuracies that a pool's name stands for.
 
-
-def one_reliable(n: int) -> tuple[float, ...]:
-    """One annotator of accuracy 0.9 among n - 1 of accuracy 0.1: the paper's D1 for any n."""
-    if n < 1:
-        raise RealmError(f"a pool needs an annotator or more, not {n}.")
-    return (0.9, *[0.1] * (n - 1))
-
-
-def read_pool(said: str) -> tuple[float, ...]:
-    """The accuracies that a pool's name stands for: `D1`, `graded:5`, `one-reliable:10`, or `0.9,0.5,0.1`.
+    `D1`, `D2`, `D3` are the paper's; `graded:N` is N accuracies from 0.9 down to 0.1 in equal steps; `one-reliable:N`
+    one of 0.9 among N - 1 of 0.1; `0.9,0.5,0.1` stands for itself.
 
     Example:
         >>> read_pool("D3")
         (0.9, 0.5, 0.1)
     """
-    name, _, size = said.strip().partition(":")
+    name, _, size = pool.strip().partition(":")
     if name.upper() in POOLS and not size:
         return POOLS[name.upper()]
     try:
-        if name in ("graded", "one-reliable"):
-            return (graded if name == "graded" else one_reliable)(int(size))
-        return tuple(float(value) for value in said.split(","))
+        if name == "graded":
+            return _graded(int(size))
+        if name == "one-reliable" and int(size) >= 1:
+            return (HIGH, *[LOW] * (int(size) - 1))
+        return tuple(float(value) for value in pool.split(","))
     except ValueError:
         raise RealmError(
-            f"--pool {said}: must be {', '.join(POOLS)}, graded:N, one-reliable:N, or accuracies such as 0.9,0.5,0.1."
+            f"`pool={pool}`: must be {', '.join(POOLS)}, graded:N (N of 2 or more), one-reliable:N, or accuracies such "
+            "as 0.9,0.5,0.1."
         ) from None
 
 
-def task_matrix(pattern: str, n: int = 3) -> Floats:
+def _graded(n: int) -> tuple[float, ...]:
+    if n < 2:
+        raise ValueError
+    return tuple(HIGH - i * (HIGH - LOW) / (n - 1) for i in range(n))
+
+
+def task_matrix(matrix: str, n: int = 3) -> Floats:
     """Accuracies (annotators, tasks) of the paper's patterns for n annotators and n tasks.
 
     `D1`: annotator i is reliable on task i only; `D2`: on every task but i; `D3` (n = 3): [0.9, 0.5, 0.1] in turn.
     """
     own = np.eye(n, dtype=bool)
-    if pattern == "D1":
-        return np.where(own, 0.9, 0.1)
-    if pattern == "D2":
-        return np.where(own, 0.1, 0.9)
-    if pattern == "D3" and n == 3:
-        i, m = np.indices((3, 3))
-        circulant: Floats = np.array([0.9, 0.5, 0.1])[(m - i) % 3]
-        return circulant
-    raise RealmError(f"--matrix {pattern}: must be D1 or D2, or D3 with three tasks (there are {n}).")
+    if matrix == "D1":
+        return np.where(own, HIGH, LOW)
+    if matrix == "D2":
+        return np.where(own, LOW, HIGH)
+    if matrix == "D3" and n == 3:
+        return np.array([np.roll(POOLS["D3"], annotator) for annotator in range(3)])
+    raise RealmError(f"`matrix={matrix}`: must be D1 or D2, or D3 with three tasks (there are {n}).")
 
 
 # -------------------------------------------------------------------- simulating
@@ -127,30 +123,34 @@ def simulate(
         names: the annotators' names; by default a1, a2, ...
         seed: the same seed gives the same table; whether a label is right does not depend on the noise.
     """
-    _check_words(noise, regime, adjacent)
+    for argument, value, kind in (
+        ("noise", noise, Noise),
+        ("regime", regime, Regime),
+        ("adjacent", adjacent, Adjacent),
+    ):
+        if value not in get_args(kind):
+            raise RealmError(f"`{argument}={value}`: must be one of {', '.join(get_args(kind))}.")
     table = _with_gold(annotations)
-    chance_right = _accuracy_matrix(accuracies, len(table.tasks))
-    people = len(chance_right)
-    if names is not None and not len(names) == len(set(names)) == people:
-        raise RealmError(f"{people} accuracies need as many distinct names, not {', '.join(names)}.")
-    generator = np.random.default_rng(seed)
-    item, annotator = _who_labels_what(table, people, regime, per_item, generator)
     assert table.gold is not None
+    matrix = _accuracy_matrix(accuracies, len(table.tasks))
+    if names is not None and not len(names) == len(set(names)) == len(matrix):
+        raise RealmError(f"{len(matrix)} accuracies need as many distinct names, not {', '.join(names)}.")
+    generator = np.random.default_rng(seed)
+    item, annotator = _assignment(table, len(matrix), regime, per_item, generator)
     truth, options = table.gold[item].astype(np.int64), table.option_counts[item].astype(np.int64)
-    right = generator.random(len(item)) < chance_right[annotator, table.item_tasks[item]]
+    is_right = generator.random(len(item)) < matrix[annotator, table.item_tasks[item]]
     errors = wrong_labels(truth, options, annotator, noise, generator, adjacent)
-    label = np.where(right, truth, errors)
-    made = replace(
+    simulated = replace(
         table,
-        annotators=tuple(names) if names is not None else tuple(f"a{i + 1}" for i in range(people)),
+        annotators=tuple(names or (f"a{i + 1}" for i in range(len(matrix)))),
         item=item.astype(np.int32),
         annotator=annotator.astype(np.int32),
-        label=label.astype(np.int32),
+        label=np.where(is_right, truth, errors).astype(np.int32),
         source_rows=None,
     )
     if noise == "systematic":
-        _warn_of_collisions(made, chance_right, options, annotator)
-    return made
+        _warn_of_true_errors(simulated, matrix, options)
+    return simulated
 
 
 def wrong_labels(
@@ -180,98 +180,46 @@ def wrong_labels(
     return wrong
 
 
-def _who_labels_what(
-    table: Annotations, people: int, regime: Regime, per_item: int | None, generator: np.random.Generator
+def _assignment(
+    table: Annotations, n_annotators: int, regime: Regime, per_item: int | None, generator: np.random.Generator
 ) -> tuple[Index, Index]:
-    """Item and annotator of every annotation to make, sorted by item."""
+    """Item and annotator of every annotation to simulate, sorted by item."""
     n = table.n_items
     if per_item is not None:
-        if not 1 <= per_item <= people:
-            raise RealmError(f"per_item {per_item}: must lie between 1 and the {people} annotators.")
-        chosen = _draw_distinct(n, people, per_item, generator)
+        if not 1 <= per_item <= n_annotators:
+            raise RealmError(f"`per_item={per_item}`: must lie between 1 and the {n_annotators} annotators.")
+        annotators = _draw_distinct(n, n_annotators, per_item, generator)
     elif regime == "shared":
-        chosen = np.broadcast_to(np.arange(people), (n, people))
+        annotators = np.broadcast_to(np.arange(n_annotators), (n, n_annotators))
     else:
-        chosen = np.empty((n, 1), dtype=np.int64)
+        annotators = np.empty((n, 1), dtype=np.int64)
         for task in range(len(table.tasks)):
             items = np.flatnonzero(table.item_tasks == task)
-            order = generator.permutation(people)  # so that no annotator always gets the larger share
-            chosen[generator.permutation(items), 0] = order[np.arange(len(items)) % people]
-    return np.repeat(np.arange(n), chosen.shape[1]), chosen.ravel().astype(np.int64)
+            order = generator.permutation(n_annotators)  # so that no annotator always gets the larger share
+            annotators[generator.permutation(items), 0] = order[np.arange(len(items)) % n_annotators]
+    return np.repeat(np.arange(n), annotators.shape[1]), annotators.ravel().astype(np.int64)
 
 
-def _draw_distinct(n: int, people: int, k: int, generator: np.random.Generator) -> Index:
+def _draw_distinct(n: int, n_annotators: int, k: int, generator: np.random.Generator) -> Index:
     """k distinct annotators for each of n items, in rising order (Floyd's algorithm). Shape (n, k)."""
-    chosen = np.full((n, k), UNKNOWN, dtype=np.int64)
-    for place, last in enumerate(range(people - k, people)):
-        drawn = generator.integers(last + 1, size=n)
-        taken = (chosen[:, :place] == drawn[:, None]).any(axis=1)
-        chosen[:, place] = np.where(taken, last, drawn)
-    return np.sort(chosen, axis=1)
-
-
-# -------------------------------------------------------------------- what came out
-
-
-def realised_accuracies(table: Annotations) -> Floats:
-    """Share of each annotator's labels that equal gold, (annotators, tasks); NaN where there are none."""
-    correct, counts = _correct_and_counted(table)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(correct / counts, dtype=np.float64)
-
-
-def ranked_pairs(table: Annotations) -> npt.NDArray[np.bool_]:
-    """The (annotator, task) pairs with enough annotations of items with gold to be ranked. (annotators, tasks)"""
-    return _correct_and_counted(table)[1] >= ENOUGH_TO_RANK
-
-
-def _correct_and_counted(table: Annotations) -> tuple[Floats, Index]:
-    """Labels that equal gold and labels of items with gold, (annotators, tasks) each."""
-    if table.gold is None:
-        raise RealmError("realised accuracies need gold.")
-    known = table.gold[table.item] != UNKNOWN
-    item, shape = table.item[known], (table.n_annotators, len(table.tasks))
-    pair = table.annotator[known].astype(np.int64) * shape[1] + table.item_tasks[item]
-    right = (table.label[known] == table.gold[item]).astype(np.float64)
-    size = shape[0] * shape[1]
-    correct, counts = np.bincount(pair, right, minlength=size), np.bincount(pair, minlength=size)
-    return np.asarray(correct, dtype=np.float64).reshape(shape), counts.astype(np.int64).reshape(shape)
-
-
-def implied_expertise(accuracy: npt.ArrayLike, options: npt.ArrayLike) -> Floats:
-    """The mixture's beta for an accuracy among K options, (a - 1/K) / (1 - 1/K); negative below chance.
-
-    Example:
-        >>> implied_expertise([0.9, 0.5, 0.25], 4).round(3).tolist()
-        [0.867, 0.333, 0.0]
-    """
-    chance = 1 / np.asarray(options, dtype=np.float64)
-    return np.asarray((np.asarray(accuracy, dtype=np.float64) - chance) / (1 - chance))
-
-
-# -------------------------------------------------------------------- checks
-
-
-def _check_words(noise: str, regime: str, adjacent: str) -> None:
-    for flag, word, allowed in (
-        ("noise", noise, get_args(Noise)),
-        ("regime", regime, get_args(Regime)),
-        ("adjacent", adjacent, get_args(Adjacent)),
-    ):
-        if word not in allowed:
-            raise RealmError(f"--{flag} {word}: must be one of {', '.join(allowed)}.")
+    annotators = np.full((n, k), UNKNOWN, dtype=np.int64)
+    for place, last in enumerate(range(n_annotators - k, n_annotators)):
+        draw = generator.integers(last + 1, size=n)
+        is_taken = (annotators[:, :place] == draw[:, None]).any(axis=1)
+        annotators[:, place] = np.where(is_taken, last, draw)
+    return np.sort(annotators, axis=1)
 
 
 def _with_gold(annotations: Annotations) -> Annotations:
     """The items with gold, without annotations, and a ledger of their own."""
     if annotations.gold is None or not (annotations.gold != UNKNOWN).any():
-        raise RealmError("simulating annotators needs gold labels, and the table has none. Name the column: --gold.")
-    known = annotations.gold != UNKNOWN
+        raise RealmError("simulating annotators needs gold labels, and the table has none. Name the column: `gold`.")
+    has_gold = annotations.gold != UNKNOWN
     nothing = np.zeros(0, dtype=np.int32)
-    bare = replace(annotations, item=nothing, annotator=nothing, label=nothing, weight=None, source_rows=None)
+    items = replace(annotations, item=nothing, annotator=nothing, label=nothing, weight=None, source_rows=None)
     ledger = annotations.ledger.merged(Ledger())
-    ledger.add("no gold label to simulate from", np.flatnonzero(~known) + 1)
-    return replace(bare.take_items(np.flatnonzero(known)), ledger=ledger)
+    ledger.add("no gold label to simulate from", np.flatnonzero(~has_gold) + 1)
+    return replace(items.take_items(np.flatnonzero(has_gold)), ledger=ledger)
 
 
 def _accuracy_matrix(accuracies: Sequence[float] | npt.ArrayLike, tasks: int) -> Floats:
@@ -285,14 +233,56 @@ def _accuracy_matrix(accuracies: Sequence[float] | npt.ArrayLike, tasks: int) ->
     return matrix
 
 
-def _warn_of_collisions(table: Annotations, wanted: Floats, options: Index, annotator: Index) -> None:
-    collides = np.unique(annotator[(annotator + 1) % options == 0])
+def _warn_of_true_errors(table: Annotations, accuracies: Floats, options: Index) -> None:
+    """Warn of annotators whose label in error is the true one. `options` is K of each annotation's item."""
+    collides = np.unique(table.annotator[(table.annotator + 1) % options == 0])
     if len(collides):
         realised = realised_accuracies(table)
-        people = ", ".join(
-            f"{table.annotators[i]} {np.nanmean(realised[i]):.2f} instead of {wanted[i].mean():.2f}" for i in collides
+        figures = ", ".join(
+            f"{table.annotators[i]} {np.nanmean(realised[i]):.2f} instead of {accuracies[i].mean():.2f}"
+            for i in collides
         )
         table.ledger.warn(
             f"systematic noise as the paper defines it gives the true label in error for some annotators: realised "
-            f"accuracy {people}. `systematic-offset` never does."
+            f"accuracy {figures}. `systematic-offset` never does."
         )
+
+
+# -------------------------------------------------------------------- accuracy and expertise
+
+
+def realised_accuracies(table: Annotations) -> Floats:
+    """Share of each annotator's labels that equal gold, (annotators, tasks); NaN where there are none."""
+    correct, counts = _correct_and_total(table)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(correct / counts, dtype=np.float64)
+
+
+def ranked_pairs(table: Annotations) -> npt.NDArray[np.bool_]:
+    """The (annotator, task) pairs with enough annotations of items with gold to be ranked. (annotators, tasks)"""
+    return _correct_and_total(table)[1] >= ENOUGH_TO_RANK
+
+
+def _correct_and_total(table: Annotations) -> tuple[Floats, Index]:
+    """Labels that equal gold and labels of items with gold, (annotators, tasks) each."""
+    if table.gold is None:
+        raise RealmError("realised accuracies need gold.")
+    shape = (table.n_annotators, len(table.tasks))
+    correct, total = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+    has_gold = table.gold[table.item] != UNKNOWN
+    item = table.item[has_gold]
+    pair = (table.annotator[has_gold], table.item_tasks[item])
+    np.add.at(total, pair, 1)
+    np.add.at(correct, pair, table.label[has_gold] == table.gold[item])
+    return correct, total
+
+
+def implied_expertise(accuracy: npt.ArrayLike, options: npt.ArrayLike) -> Floats:
+    """The mixture's beta for an accuracy among K options, (a - 1/K) / (1 - 1/K); negative below chance.
+
+    Example:
+        >>> implied_expertise([0.9, 0.5, 0.25], 4).round(3).tolist()
+        [0.867, 0.333, 0.0]
+    """
+    chance = 1 / np.asarray(options, dtype=np.float64)
+    return np.asarray((np.asarray(accuracy, dtype=np.float64) - chance) / (1 - chance))

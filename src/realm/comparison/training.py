@@ -36,10 +36,10 @@ Labels = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Job:
-    """A cell to train, and the settings that trials chose for it."""
+    """A cell to train, and the settings that trials selected for it."""
 
     cell: Cell
-    chosen: Mapping[str, Any] = field(default_factory=dict)
+    selected_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CellResult:
     | field | meaning |
     |---|---|
     | metrics | accuracy and others on the test items, `accuracy/TASK`, rank correlations; of a trial its score |
-    | expertise | one record per annotator and task: configured, realised, trained and re-estimated |
+    | expertise | one record per annotator and task, with the fields `EXPERTISE_COLUMNS` |
     | curve | [step, accuracy] |
     | trajectory | names of `annotators` and `tasks`, and `points`: [step, expertise (annotators, tasks) as trained] |
     | config | every setting, sizes of the data, versions, warnings |
@@ -58,7 +58,7 @@ class CellResult:
     """
 
     cell: Cell
-    chosen: Mapping[str, Any]
+    selected_settings: Mapping[str, Any]
     metrics: dict[str, Any]
     config: dict[str, Any]
     data: str
@@ -75,14 +75,14 @@ class CellResult:
 def train_cell(job: Job) -> CellResult:
     """Train and score a cell."""
     start = time.monotonic()
-    cell = job.cell.with_chosen(job.chosen)
+    cell = job.cell.with_settings(job.selected_settings)
     tables = cell.data.load(cell.method, cell.seed)
     with tempfile.TemporaryDirectory(prefix="realm-cell-") as folder:
         config = cell_config(cell, Path(folder), tables.instruction)
         outcome = (_train_trial if cell.trial else _train_and_score)(cell, tables, config)
     return CellResult(
         cell=job.cell,
-        chosen=dict(job.chosen),
+        selected_settings=dict(job.selected_settings),
         data=cell.data.fingerprint(),
         weights=model_fingerprint(cell.model),
         seconds=time.monotonic() - start,
@@ -172,7 +172,7 @@ def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dic
     trainer = _trainer(cell, tables.annotations, config, test)
     trainer.train()
     scores = trainer.test_scores()
-    known = gold_items(test)
+    with_gold = gold_items(test)
     assert test.gold is not None
     report = evaluate(test, scores)
     tasks = report.pop("tasks", {})
@@ -189,8 +189,8 @@ def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dic
         **outcome,
         "metrics": metrics,
         "config": _description(trainer),
-        "labels": scores.labels[known].astype(np.int32),
-        "gold": test.gold[known].astype(np.int32),
+        "labels": scores.labels[with_gold].astype(np.int32),
+        "gold": test.gold[with_gold].astype(np.int32),
     }
 
 
@@ -208,7 +208,7 @@ def _trajectory(trainer: RealmTrainer) -> dict[str, Any]:
 
 def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """One record per annotator and task, and how learned expertise ranks the annotators."""
-    table, configured = tables.annotations, tables.accuracies
+    table, pool = tables.annotations, tables.accuracies
     assert trainer.channel is not None
     tasks = len(table.tasks)
     trained = trainer.channel.summary()["expertise_trained"]
@@ -226,7 +226,7 @@ def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[l
             "annotator": name,
             "task": table.tasks[task].name,
             "annotations": int(counts[annotator, task]),
-            "asked_accuracy": None if configured is None else float(configured[annotator, task]),
+            "pool_accuracy": None if pool is None else float(pool[annotator, task]),
             "true_accuracy": _finite(realised[annotator, task]),
             "expertise_trained": float(trained[annotator, task]),
             "expertise": _finite(beta[annotator, task]),
@@ -239,20 +239,20 @@ def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[l
     # Expertise that was estimated on gold agrees with it, which shows nothing.
     if table.gold is None or trainer.args.use_gold:
         return records, {}
-    return records, _ranks(table, configured, trained, beta)
+    return records, _ranks(table, pool, trained, beta)
 
 
-def _ranks(table: Annotations, configured: Floats | None, trained: Floats, beta: Floats) -> dict[str, Any]:
-    """Spearman of expertise as trained and as re-estimated with realised accuracy, and with the configured one.
+def _ranks(table: Annotations, pool: Floats | None, trained: Floats, beta: Floats) -> dict[str, Any]:
+    """Spearman of expertise as trained and as re-estimated with realised accuracy, and with that of the pool.
 
     `_max` is the greatest value that ties among the accuracies allow.
     """
     pairs = ranked_pairs(table)
     ranks: dict[str, Any] = {}
-    for prefix, truth in (("", realised_accuracies(table)), ("asked_", configured)):
+    for prefix, truth in (("", realised_accuracies(table)), ("pool_", pool)):
         if truth is not None:
-            for name, learned in (("spearman", beta), ("spearman_trained", trained)):
-                ranks[prefix + name], ranks[f"{prefix}{name}_max"] = rank_correlation(truth[pairs], learned[pairs])
+            for name, expertise in (("spearman", beta), ("spearman_trained", trained)):
+                ranks[prefix + name], ranks[f"{prefix}{name}_max"] = rank_correlation(truth[pairs], expertise[pairs])
     return ranks
 
 

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from realm import Annotations, RealmConfig, RealmTrainer, simulate
-from realm.comparison import realised_accuracies
+from realm.comparison.simulation import realised_accuracies
 from realm.data.write import write_table
 from realm.demo.grammar import messages
 from realm.report.page import write_report

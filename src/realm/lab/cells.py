@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from realm import METHODS, Annotations, Items, RealmError, Task, simulate
-from realm.comparison import POOLS, Cell, CellTables, read_pool, task_matrix
+from realm.comparison.cells import Cell, CellTables
+from realm.comparison.simulation import POOLS, read_pool, task_matrix
 from realm.lab.datasets import Benchmark, load_benchmark
 
 JOINED = "+"

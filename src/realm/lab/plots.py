@@ -61,7 +61,7 @@ def _trajectories(results: Results, frame: pd.DataFrame, expertise: pd.DataFrame
     points = results.trajectories(frame["id"].tolist())
     if not len(points) or not len(expertise):
         return pd.DataFrame()
-    configured = expertise["asked_accuracy"].astype(float)
+    configured = expertise["pool_accuracy"].astype(float)
     annotators = expertise[["id", "annotator", "task"]].assign(
         implied=implied_expertise(configured, 1 / expertise["chance"].astype(float)),
         accuracy=configured.fillna(expertise["true_accuracy"].astype(float)),

@@ -21,7 +21,8 @@ from typing import Any, get_args
 import yaml
 
 from realm import METHODS, RealmError
-from realm.comparison import Cell, Noise, Regime, combinations
+from realm.comparison.cells import Cell, combinations
+from realm.comparison.simulation import Noise, Regime
 from realm.lab.cells import JOINED, benchmark_cell, own_pool, simulated_pool
 from realm.lab.datasets import NAMES
 from realm.lab.spec_settings import EXPERTISE, check_settings

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from realm.comparison import Cell, CellResult, Results
+from realm.comparison.cells import Cell
+from realm.comparison.results import Results
+from realm.comparison.training import CellResult
 from realm.lab.cells import simulated_pool
 from realm.lab.spec import Spec, expand, load_spec
 
@@ -45,19 +47,19 @@ def fake_result(cell: Cell, accuracy: float) -> CellResult:
         expertise = [
             {
                 "annotator": f"a{annotator + 1}", "task": task, "annotations": 50,
-                "asked_accuracy": float(asked[annotator, m]),
+                "pool_accuracy": float(asked[annotator, m]),
                 "true_accuracy": float(asked[annotator, m]), "expertise_trained": float(trained[annotator, m]),
                 "expertise": float(trained[annotator, m]), "accuracy": float(0.25 + 0.75 * trained[annotator, m]),
             }
             for annotator in range(len(asked))
             for m, task in enumerate(tasks)
         ]  # fmt: skip
-        figures |= {"asked_spearman_trained": 0.8, "asked_spearman_trained_max": 0.9, "asked_spearman": 0.85}
+        figures |= {"pool_spearman_trained": 0.8, "pool_spearman_trained_max": 0.9, "pool_spearman": 0.85}
         points = [[step, (0.5 + (trained - 0.5) * step / cell.steps).tolist()] for step in (0, cell.steps)]
         trajectory = {"annotators": [f"a{i + 1}" for i in range(len(asked))], "tasks": tasks, "points": points}
     curve = [[0, 0.25], [cell.steps // 2, accuracy / 2 + 0.1], [cell.steps, right / ITEMS]] if cell.curve else []
     return CellResult(
-        cell=cell, chosen={}, metrics=figures, config={"versions": {}}, data="made-up", weights="made-up", seconds=1.0,
-        finished_at="2026-01-01T00:00:00", expertise=expertise, curve=curve, trajectory=trajectory, labels=labels,
-        gold=gold,
+        cell=cell, selected_settings={}, metrics=figures, config={"versions": {}}, data="made-up", weights="made-up",
+        seconds=1.0, finished_at="2026-01-01T00:00:00", expertise=expertise, curve=curve, trajectory=trajectory,
+        labels=labels, gold=gold,
     )  # fmt: skip

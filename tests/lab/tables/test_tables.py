@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.comparison import Cell, Results
+from realm.comparison.cells import Cell
+from realm.comparison.results import Results
 from realm.errors import RealmError
 from realm.lab.paper import PaperTable, corresponds, paper_figures, records
 from realm.lab.spec import Spec, expand, load_spec, packaged_specs

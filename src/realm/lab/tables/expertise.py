@@ -23,10 +23,10 @@ OTHERS = "others"
 KINDS = {
     "trained": "expertise_trained",
     "re-estimated": "expertise",
-    "implied": "asked_accuracy",
+    "implied": "pool_accuracy",
 }
 """The rows of a configuration: sigma(omega), the estimate from the joint likelihood, and what the accuracy implies."""
-RANKS = {"trained": "asked_spearman_trained", "re-estimated": "asked_spearman"}
+RANKS = {"trained": "pool_spearman_trained", "re-estimated": "pool_spearman"}
 """Rank correlations of simulated annotators."""
 REAL_RANKS = {"trained": "spearman_trained", "re-estimated": "spearman"}
 """Rank correlations of real annotators."""
@@ -131,7 +131,7 @@ def _entry(
     is_annotator = expertise["annotator"] != "a1" if quantity == OTHERS else expertise["annotator"] == quantity
     annotator = expertise[expertise["id"].isin(rows["id"]) & is_annotator]
     if kind == "implied":
-        implied = implied_expertise(annotator["asked_accuracy"].astype(float), 1 / annotator["chance"].astype(float))
+        implied = implied_expertise(annotator["pool_accuracy"].astype(float), 1 / annotator["chance"].astype(float))
         return "" if not len(implied) else f"{np.nanmean(implied):.2f}"
     ours = Summary.of(annotator.groupby("id")[KINDS[kind]].mean().to_numpy(dtype=np.float64))
     printed = paper.figure("realm", "expertise", annotator=quantity, **key) if kind == "trained" else None
