@@ -134,7 +134,7 @@ def save_our_gradient(made: Any, items: int, path: Path) -> None:
     """The same of a `RealmTrainer`, through its own collator and, where layers are frozen, its cache."""
     from realm.training.batches import Collator, ItemGroup
 
-    table, model = made.labels.annotations, made.model.eval()
+    table, model = made.training_annotations, made.model.eval()
     collate = Collator(made.scorer, made.encoded, table, made._cache("train"))
     batch = collate([ItemGroup(item, np.flatnonzero(table.item == item)) for item in range(items)])
     (-model(**batch).sum() / len(batch["annotation_labels"])).backward()

@@ -54,7 +54,7 @@ def test_five_annotators_of_an_item_equal_five_forwards(kind, tiny_model, tmp_pa
     model.zero_grad()
     from realm.training.batches import Collator, ItemGroup
 
-    collate = Collator(made.scorer, made.encoded, made.labels.annotations)
+    collate = Collator(made.scorer, made.encoded, made.training_annotations)
     for index in range(table.n_annotations):
         alone = collate([ItemGroup(int(table.item[index]), np.array([index]))])
         (-model(**alone).sum() / 40).backward()

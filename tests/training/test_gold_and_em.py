@@ -115,7 +115,7 @@ def test_without_a_channel_gold_takes_the_place_of_the_labels(method, tiny_model
     table = crowd(20)
     gold = np.where(np.arange(20) < 5, table.gold, -1).astype(np.int32)
     made = trainer(tiny_model("bert"), replace(table, gold=gold), tmp_path, use_gold=True, method=method, max_steps=2)
-    assert (made.labels.annotations.annotations_per_item[:5] == 0).all()
+    assert (made.training_annotations.annotations_per_item[:5] == 0).all()
     losses, _ = trajectory(made)
     assert np.isfinite(losses).all()
 

@@ -79,8 +79,8 @@ def test_every_method_trains_on_its_own_labels(model, tmp_path) -> None:
     for method in ("realm", "noisy", "majority", "dawid-skene", "oracle"):
         made = trainer(model, table, tmp_path, method=method, **{**SETTINGS, "max_steps": 2})
         made.train()
-        per_item = made.labels.annotations.annotations_per_item
+        per_item = made.training_annotations.annotations_per_item
         assert (per_item == (3 if method in ("realm", "noisy") else 1)).all()
         assert (made.channel is None) == (method != "realm")
         if method == "oracle":
-            np.testing.assert_array_equal(made.labels.annotations.label, table.gold)
+            np.testing.assert_array_equal(made.training_annotations.label, table.gold)

@@ -142,7 +142,7 @@ def test_what_fsdp_cannot_shard(layers, version, said, tmp_path) -> None:
 
 def test_a_rank_with_nothing_to_do_counts_no_gold(tiny_model, tmp_path) -> None:
     made = trainer(tiny_model("bert"), crowd(6), tmp_path, use_gold=True)
-    collator = Collator(made.scorer, made.encoded, made.labels.annotations)
+    collator = Collator(made.scorer, made.encoded, made.training_annotations)
     nothing = np.empty(0, dtype=np.int64)
     batch = collator([ItemGroup(0, nothing, idle=True)])
     assert batch["gold"].tolist() == [-1] and made.model.count(batch) == 0

@@ -49,10 +49,10 @@ class Observed:
     @classmethod
     def of(cls, annotations: Annotations, indices: npt.NDArray[np.integer] | None = None) -> Observed:
         """Annotations of a table (all, or those at `indices`); `item` is then the row of the table's own items."""
-        chosen = np.arange(annotations.n_annotations) if indices is None else indices
-        item = annotations.item[chosen]
-        integers = (item, annotations.annotator[chosen], annotations.item_tasks[item], annotations.label[chosen])
-        weight = np.ones(len(chosen)) if annotations.weight is None else annotations.weight[chosen]
+        rows = np.arange(annotations.n_annotations) if indices is None else indices
+        item = annotations.item[rows]
+        integers = (item, annotations.annotator[rows], annotations.item_tasks[item], annotations.label[rows])
+        weight = np.ones(len(rows)) if annotations.weight is None else annotations.weight[rows]
         columns = [torch.from_numpy(values.astype(np.int64)) for values in integers]
         return cls(*columns, weight=torch.from_numpy(weight.astype(np.float32)))  # type: ignore[misc]
 
@@ -126,12 +126,12 @@ class Channel(nn.Module, ABC):
     def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
         """Groups for the optimiser; `masked` ones move only where `touched` is true."""
         trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
-        owned = {id(parameter) for parameter in self._of_annotators()}
+        per_annotator = {id(parameter) for parameter in self._of_annotators()}
         groups = [
-            {"params": [p for p in trained if (id(p) in owned) is masked], "masked": masked, "lr": learning_rate}
+            {"params": [p for p in trained if (id(p) in per_annotator) is masked], "masked": masked}
             for masked in (True, False)
         ]
-        return [{**group, "weight_decay": 0.0} for group in groups if group["params"]]
+        return [{**group, "lr": learning_rate, "weight_decay": 0.0} for group in groups if group["params"]]
 
     def _of_annotators(self) -> Iterator[nn.Parameter]:
         for parameter in self.parameters():
@@ -143,9 +143,9 @@ class Channel(nn.Module, ABC):
 
     def pin(self, rows: Sequence[int], expertise: float) -> None:
         """Hold these annotators at this expertise: none of their parameters moves again."""
-        known = torch.full(self.touched.shape, float("nan"), dtype=torch.float64)
-        known[list(rows)] = expertise
-        self.start_from(known)
+        values = torch.full(self.touched.shape, float("nan"), dtype=torch.float64)
+        values[list(rows)] = expertise
+        self.start_from(values)
         self.pinned[list(rows)] = True
         for parameter in self._of_annotators():
             if parameter.requires_grad:

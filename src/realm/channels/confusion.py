@@ -31,25 +31,11 @@ class ConfusionChannel(HabitChannel):
     """
 
     def __init__(
-        self,
-        annotators: int,
-        tasks: int = 1,
-        start: float = 0.0,
-        shared_tasks: bool = False,
-        *,
-        options: int,
-        shares: npt.ArrayLike | None = None,
-        counts: npt.ArrayLike | None = None,
-        learn_habits: bool = True,
-        shrinkage: float = SHRINKAGE,
-        learn_deviations: bool = True,
+        self, *size: Any, shrinkage: float = SHRINKAGE, learn_deviations: bool = True, **habit_settings: Any
     ) -> None:
-        super().__init__(
-            annotators, tasks, start, shared_tasks, options=options, shares=shares, counts=counts,
-            learn_habits=learn_habits,
-        )  # fmt: skip
+        super().__init__(*size, **habit_settings)
         self.shrinkage, self.learn_deviations = shrinkage, learn_deviations
-        shape = (*self.touched.shape, options, options)
+        shape = (*self.habit_logits.shape, self.habit_logits.shape[2])
         self.deviations = nn.Parameter(torch.zeros(shape), learn_deviations)
 
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:

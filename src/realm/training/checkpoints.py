@@ -46,11 +46,11 @@ def save_trained(state: dict[str, Tensor], path: Path) -> None:
 def load_trained(module: nn.Module, path: Path) -> None:
     """Put saved parameters back; anything missing or left over means another model or other flags."""
     saved = load_file(path)
-    wanted = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
-    if odd := sorted(set(saved) ^ set(wanted)):
-        raise RealmError(f"{path} belongs to another model or other flags: {odd[0]} is in only one of them.")
+    parameters = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    if difference := sorted(set(saved) ^ set(parameters)):
+        raise RealmError(f"{path} belongs to another model or other flags: {difference[0]} is in only one of them.")
     with torch.no_grad():
-        for name, parameter in wanted.items():
+        for name, parameter in parameters.items():
             if parameter.shape != saved[name].shape:
                 raise RealmError(f"{path} belongs to another table or model: {name} has another shape.")
             parameter.copy_(like(saved[name], parameter))
@@ -58,8 +58,8 @@ def load_trained(module: nn.Module, path: Path) -> None:
 
 def checkpoints(folder: Path) -> list[Path]:
     """Checkpoint folders, the newest first."""
-    found = [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name)]
-    return sorted(found, key=lambda path: -int(path.name.split("-")[1]))
+    paths = [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name)]
+    return sorted(paths, key=lambda path: -int(path.name.split("-")[1]))
 
 
 def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
@@ -67,18 +67,20 @@ def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
 
     `sharded` says whether the run goes on under FSDP, whose optimiser state is laid out in another way.
     """
-    found = checkpoints(folder)
-    for path in found:
+    paths = checkpoints(folder)
+    for path in paths:
         try:
             verify(path)
         except RealmError as error:
             logger.warning("passing over a damaged checkpoint: %s", error)
             continue
         if (path / SHARDED_OPTIMIZER).exists() != sharded:
-            how = "without" if sharded else "with"
-            raise RealmError(f"`resume`: {path} was made {how} FSDP; go on with the run {how} it.")
+            with_or_without = "without" if sharded else "with"
+            raise RealmError(
+                f"`resume`: {path} was written {with_or_without} FSDP; go on with the run {with_or_without} it."
+            )
         return path
-    if found:
+    if paths:
         raise RealmError(f"{folder}: no checkpoint is whole; start again with `overwrite`.")
     return None
 
@@ -95,9 +97,9 @@ def verify(checkpoint: Path) -> None:
 
 def rotate(newest: Path, keep: int | None) -> None:
     """Remove the checkpoints beyond the newest `keep`. Ones of later steps are of a past that was not resumed."""
-    found = checkpoints(newest.parent)
-    place = found.index(newest)
-    for path in [*found[:place], *(found[place + keep :] if keep else [])]:
+    paths = checkpoints(newest.parent)
+    place = paths.index(newest)
+    for path in [*paths[:place], *(paths[place + keep :] if keep else [])]:
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DISAGREEMENT = 0.5
+"""The share of a fold's items on which its model may contradict the full one; beyond it, it learnt something else."""
 
 
 def expected(trainer: RealmTrainer, seconds_per_step: float) -> float:
@@ -29,7 +30,7 @@ def expected(trainer: RealmTrainer, seconds_per_step: float) -> float:
 
 
 def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
-    """Train one model per fold of items (equal texts together), each from the full run's omega; score its fold.
+    """Train one model per fold of items (equal texts together), each from the full run's channel; score its fold.
 
     A fold whose answers contradict the full model's on more than half of its items has learnt something else (at K=2,
     perhaps the flipped labelling): it is refused rather than mixed in.
@@ -42,18 +43,18 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
     fold_of_item = table.folds(folds, seed=trainer.args.seed)
     full = trainer.scores()
     log_probs = full.log_probs.copy()
-    began = time.monotonic()
+    start_time = time.monotonic()
     for fold in range(folds):
         held_out = np.flatnonzero(fold_of_item == fold)
-        kept = table.keep_annotations(fold_of_item[table.item] != fold)
+        others = table.keep_annotations(fold_of_item[table.item] != fold)
         if table.gold is not None:
-            kept = replace(kept, gold=np.where(fold_of_item == fold, -1, table.gold).astype(np.int32))
+            others = replace(others, gold=np.where(fold_of_item == fold, -1, table.gold).astype(np.int32))
         settings = {"write_run": False, "save_strategy": "no", "eval_strategy": "no", "cross_fit": 0}
-        if kept.gold is None or not (kept.gold >= 0).any():  # all of the gold, if any, lies in this fold
+        if others.gold is None or not (others.gold >= 0).any():  # all of the gold, if any, lies in this fold
             settings["use_gold"] = False
         config = replace(trainer.args, **settings)
         channel = None if trainer.channel is None else copy.deepcopy(trainer.channel)
-        part = RealmTrainer(trainer.model_name, kept, config, channel=channel, prior=trainer.prior)
+        part = RealmTrainer(trainer.model_name, others, config, channel=channel, prior=trainer.prior)
         part.remove_callback(PrinterCallback)
         if trainer.channel is not None:
             part.model.channel.load_state_dict(trainer.channel.state_dict())
@@ -65,7 +66,7 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
                 f"`cross_fit`: the model without fold {fold + 1} contradicts the full one on {differ:.0%} of the "
                 "fold's items, so its probabilities cannot be used. Train longer, or leave `cross_fit` out."
             )
-        left = (time.monotonic() - began) / (fold + 1) * (folds - fold - 1)
+        left = (time.monotonic() - start_time) / (fold + 1) * (folds - fold - 1)
         if trainer.is_world_process_zero():
             logger.warning("cross-fit: fold %d of %d done, about %.0f s left", fold + 1, folds, left)
     return Scores(log_probs)

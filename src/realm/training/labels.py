@@ -51,13 +51,13 @@ def training_labels(annotations: Annotations, method: str, *, seed: int = 0, use
 
 def one_label_each(table: Annotations, labels: np.ndarray) -> Annotations:
     """The same items with one annotation each, by one nameless annotator; items with label -1 have none."""
-    known = np.flatnonzero(labels != UNKNOWN).astype(np.int32)
+    labelled = np.flatnonzero(labels != UNKNOWN).astype(np.int32)
     return replace(
         table,
         annotators=("aggregate",),
-        item=known,
-        annotator=np.zeros(len(known), dtype=np.int32),
-        label=labels[known].astype(np.int32),
+        item=labelled,
+        annotator=np.zeros(len(labelled), dtype=np.int32),
+        label=labels[labelled].astype(np.int32),
         gold=None,
     )
 

@@ -31,12 +31,12 @@ class RealmModel(nn.Module):
         log_probs, hidden = self.scorer.forward_with_hidden(batch) if self.channel.needs_hidden else (
             self.scorer(batch), None)  # fmt: skip
         observed = observed_of(batch)
-        known, gold_terms = log_probs, None
+        item_log_probs, gold_terms = log_probs, None
         if "gold" in batch:
-            known, gold_terms = self._with_gold(log_probs, batch["gold"])
-        self.annotation_log_probs = known[observed.item].detach()
-        evidence = self.channel(ItemScores(known, batch["option_counts"], hidden), observed)
-        terms = [self.objective.log_likelihood(known, evidence, observed)]
+            item_log_probs, gold_terms = self._with_gold(log_probs, batch["gold"])
+        self.annotation_log_probs = item_log_probs[observed.item].detach()
+        evidence = self.channel(ItemScores(item_log_probs, batch["option_counts"], hidden), observed)
+        terms = [self.objective.log_likelihood(item_log_probs, evidence, observed)]
         if (prior := self.channel.log_prior(observed)) is not None:
             terms.append(prior)
         if gold_terms is not None:
@@ -50,10 +50,10 @@ class RealmModel(nn.Module):
 
     @staticmethod
     def _with_gold(log_probs: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """The log-probabilities with certainty where gold is known, and log P(gold) of those items (known,)."""
-        known = gold >= 0
+        """The log-probabilities with certainty where gold is known, and log P(gold) of those items."""
+        has_gold = gold >= 0
         certain = torch.full_like(log_probs, float("-inf")).scatter(1, gold.clamp(min=0)[:, None], 0.0)
-        return torch.where(known[:, None], certain, log_probs), log_probs[known, gold[known]]
+        return torch.where(has_gold[:, None], certain, log_probs), log_probs[has_gold, gold[has_gold]]
 
     @property
     def config(self) -> Any:

@@ -1,4 +1,4 @@
-"""AdamW in which absent annotators do not move."""
+"""What the optimiser moves and how: groups of parameters, and AdamW in which absent annotators do not move."""
 
 from __future__ import annotations
 
@@ -8,6 +8,39 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from realm.errors import RealmError
+from realm.training.config import RealmConfig
+from realm.training.model import RealmModel
+
+
+def parameter_groups(model: RealmModel, config: RealmConfig, decayed: set[str]) -> list[dict[str, Any]]:
+    """Groups of everything that trains: the backbone (weight decay for the names in `decayed`), the channel, the scale
+    of `cloze`. A parameter that requires a gradient and is in no group is refused: it would never be trained."""
+    backbone = model.scorer.backbone.named_parameters(prefix="scorer.backbone")
+    trained = [(name, parameter) for name, parameter in backbone if parameter.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for name, p in trained if name in decayed], "weight_decay": config.weight_decay},
+        {"params": [p for name, p in trained if name not in decayed], "weight_decay": 0.0},
+    ]
+    for group in model.channel.parameter_groups(config.expertise_learning_rate):
+        groups.append({**group, "masked": group["masked"] and config.expertise_optimizer == "masked"})
+    groups.append(
+        {"params": list(model.scorer.scale_parameters()), "weight_decay": 0.0, "lr": config.cloze_learning_rate}
+    )
+    refuse_ungrouped(model, groups)
+    return [group for group in groups if group["params"]]
+
+
+def refuse_ungrouped(model: RealmModel, groups: list[dict[str, Any]]) -> None:
+    """Refuse a parameter that requires a gradient and that no group of the optimiser holds."""
+    grouped = {id(parameter) for group in groups for parameter in group["params"]}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and id(parameter) not in grouped:
+            raise RealmError(
+                f"the parameter {name} requires a gradient but is in no optimiser group: it would never be trained. "
+                "A channel's belong into its `parameter_groups`; freeze what is not to be trained."
+            )
+
 
 class MaskedAdamW(torch.optim.AdamW):
     """AdamW whose groups with `masked=True` step only where `touched()` is true, entry by entry.
@@ -15,8 +48,8 @@ class MaskedAdamW(torch.optim.AdamW):
     Dense AdamW keeps moving an entry whose gradient is 0, by the momentum of earlier batches: with thousands of
     annotators, nearly all of them at every step. Here an entry that no annotation of the effective batch touched
     keeps its value, and bias correction counts the steps of each entry on its own. Its momentum fades while it is
-    away: an annotator met once in a while would otherwise be moved by what was said long ago, and what was said last
-    would not be heard before training ends. For an entry that is touched at every step this is AdamW exactly.
+    away: the newest gradient of an annotator met once in a while would otherwise be outweighed by those of long ago.
+    For an entry that is touched at every step this is AdamW exactly.
 
     `touched()` returns a boolean mask for the step at hand, of the shape with which every masked parameter's begins:
     (annotators, tasks).

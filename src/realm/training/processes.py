@@ -20,18 +20,18 @@ def on_first(args: Any, act: Callable[[], Result]) -> Result:
     from accelerate.utils import broadcast_object_list
 
     failure: Exception | None = None
-    told: list[Any] = [None, None]
+    message: list[Any] = [None, None]  # what the first process returned, and why it failed
     if args.process_index == 0:
         try:
-            told[0] = act()
+            message[0] = act()
         except Exception as error:
-            failure, told[1] = error, str(error)
-    broadcast_object_list(told, from_process=0)
+            failure, message[1] = error, str(error)
+    broadcast_object_list(message, from_process=0)
     if failure is not None:
         raise failure
-    if told[1] is not None:
-        raise RealmError(told[1])
-    result: Result = told[0]
+    if message[1] is not None:
+        raise RealmError(message[1])
+    result: Result = message[0]
     return result
 
 

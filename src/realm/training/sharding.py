@@ -37,7 +37,7 @@ def check(config: Any, plugin: Any) -> None:
 
 
 def whole_parameters(model: Any) -> list[nn.Parameter]:
-    """What is not the backbone's: omega and the scale of `cloze`."""
+    """What is not the backbone's: the channel's parameters and the scale of `cloze`."""
     sharded = {id(parameter) for parameter in model.scorer.backbone.parameters()}
     return [parameter for parameter in model.parameters() if id(parameter) not in sharded]
 
@@ -112,16 +112,16 @@ def make_whole(model: nn.Module) -> None:
     """Undo the sharding in place: every process holds the whole model again, as a plain module."""
     from torch.distributed.fsdp import FSDPModule
 
-    made: dict[int, nn.Parameter] = {}  # tied weights stay tied
+    whole: dict[int, nn.Parameter] = {}  # tied weights stay tied
     sharded = [module for module in model.modules() if isinstance(module, FSDPModule)]
     for module in sharded:
         module.reshard()
     for inner in list(model.modules()):
         for name, parameter in list(inner._parameters.items()):
             if parameter is not None and hasattr(parameter, "full_tensor"):
-                if id(parameter) not in made:
-                    made[id(parameter)] = nn.Parameter(full(parameter.detach()), parameter.requires_grad)
-                inner._parameters[name] = made[id(parameter)]
+                if id(parameter) not in whole:
+                    whole[id(parameter)] = nn.Parameter(full(parameter.detach()), parameter.requires_grad)
+                inner._parameters[name] = whole[id(parameter)]
     for module in sharded:
         state: Any = module._get_fsdp_state()
         for hook in ("_pre_forward_hook_handle", "_post_forward_hook_handle"):

@@ -33,12 +33,11 @@ from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
 from realm.training import sharding
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
-from realm.training.channel_start import closed_form_update, make_channel, start_channel
-from realm.training.closed_form import memorisation_warning
+from realm.training.channel import closed_form_update, make_channel, memorisation_warning, start_channel
 from realm.training.config import RealmConfig
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
-from realm.training.optimizer import MaskedAdamW
+from realm.training.optimizer import MaskedAdamW, parameter_groups
 from realm.training.processes import on_first
 from realm.training.running_loss import RunningLoss
 from realm.training.saving import SavingTrainer
@@ -62,6 +61,14 @@ class RealmTrainer(SavingTrainer):
     | test | a table with gold, evaluated every `eval_steps` and at the end |
     | channel | how annotators err; by default the one that `config.channel` names |
     | prior | an earlier run's expertise table: training starts from it, and it stands for the pool in the results |
+
+    | attribute | meaning |
+    |---|---|
+    | annotations | the table as given, which annotators are judged by; without gold unless the run reads it |
+    | training_annotations | the labels that the method trains on: the same, one aggregated label per item, or gold |
+    | test | the test table, or None |
+    | channel | the learned channel; None for methods that learn nothing of annotators |
+    | warnings | what the user should know |
 
     Example:
         >>> annotations = Annotations.read("labels.csv")  # doctest: +SKIP
@@ -92,7 +99,7 @@ class RealmTrainer(SavingTrainer):
         if config.cross_fit:
             annotations.folds(config.cross_fit)  # refuses more folds than there are texts before anything is trained
         self.annotations = annotations if config.reads_gold else annotations.without_gold()
-        self.labels, self.prior = labels, prior
+        self.training_annotations, self.prior = labels.annotations, prior
         channel = make_channel(labels.annotations, config, channel)
         self.warnings = [*annotations.ledger.warnings, *labels.warnings]
         set_seed(config.seed)
@@ -139,8 +146,8 @@ class RealmTrainer(SavingTrainer):
                 if warning := memorisation_warning(labels.annotations, config):
                     self.warnings.append(warning)
         if earlier is not None:
-            known = len({annotator for annotator, _ in earlier})
-            self.warnings.append(f"`prior`: it knows {known:,} of the {annotations.n_annotators:,} annotators.")
+            named = len({annotator for annotator, _ in earlier})
+            self.warnings.append(f"`prior`: it knows {named:,} of the {annotations.n_annotators:,} annotators.")
         for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
 
@@ -149,7 +156,7 @@ class RealmTrainer(SavingTrainer):
     def get_train_dataloader(self) -> DataLoader[Any]:
         args = self.args
         sampler = EffectiveBatchSampler(
-            self.labels.annotations,
+            self.training_annotations,
             self.encoded.lengths,
             unit=args.batch_unit,
             micro_size=args.per_device_train_batch_size,
@@ -159,7 +166,7 @@ class RealmTrainer(SavingTrainer):
             seed=args.seed,
             length_grouping=args.length_grouping,
         )
-        collator = Collator(self.scorer, self.encoded, self.labels.annotations, self._cache("train"))
+        collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"))
         return BatchLoader(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
 
     def _cache(self, table: str) -> TrunkCache | None:
@@ -209,19 +216,8 @@ class RealmTrainer(SavingTrainer):
     def create_optimizer(self, model: Any = None) -> Any:
         if self.optimizer is not None:
             return self.optimizer
-        args, ours = self.args, self.model
-        decayed = set(self.get_decay_parameter_names(ours))
-        theta = [(n, p) for n, p in ours.scorer.backbone.named_parameters(prefix="scorer.backbone") if p.requires_grad]
-        groups: list[dict[str, Any]] = [
-            {"params": [p for n, p in theta if n in decayed], "weight_decay": args.weight_decay},
-            {"params": [p for n, p in theta if n not in decayed], "weight_decay": 0.0},
-        ]
-        for group in ours.channel.parameter_groups(args.expertise_learning_rate):
-            groups.append({**group, "masked": group["masked"] and args.expertise_optimizer == "masked"})
-        if scale := list(ours.scorer.scale_parameters()):
-            groups.append({"params": scale, "weight_decay": 0.0, "lr": args.cloze_learning_rate})
-        groups = [group for group in groups if group["params"]]
-        _refuse_forgotten(ours, groups)
+        args = self.args
+        groups = parameter_groups(self.model, args, decayed=set(self.get_decay_parameter_names(self.model)))
         self.optimizer = MaskedAdamW(
             groups,
             self._touched,
@@ -288,7 +284,7 @@ class RealmTrainer(SavingTrainer):
         self._scores = None
         if self.args.world_size > 1:
             set_seed(self.args.seed + self.args.process_index)  # each process its own dropout
-        began = time.monotonic()
+        start_time = time.monotonic()
         result = self._train_from(checkpoint, **more)
         if self.is_fsdp_enabled:
             sharding.make_whole(self.model)
@@ -299,8 +295,8 @@ class RealmTrainer(SavingTrainer):
             if self.is_world_process_zero():
                 from realm.training.cross_fit import expected
 
-                here = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
-                seconds = expected(self, (time.monotonic() - began) / max(here, 1))
+                steps = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
+                seconds = expected(self, (time.monotonic() - start_time) / max(steps, 1))
                 logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
             self._cross_fit_or_say()
         if self.args.write_run:
@@ -367,9 +363,9 @@ class RealmTrainer(SavingTrainer):
         """
         from realm.training.cross_fit import cross_fit
 
-        found = cross_fit(self, folds)
-        self.temperature = softening(self.annotations, found.log_probs)
-        self._scores = Scores(tempered(found.log_probs, self.temperature))
+        scores = cross_fit(self, folds)
+        self.temperature = softening(self.annotations, scores.log_probs)
+        self._scores = Scores(tempered(scores.log_probs, self.temperature))
         self.folds = folds
         return self._scores
 
@@ -408,14 +404,3 @@ def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:
         max_length=config.max_length,
         chat_template=config.chat_template,
     )
-
-
-def _refuse_forgotten(model: RealmModel, groups: list[dict[str, Any]]) -> None:
-    """Refuse a model with a parameter that requires a gradient and that no group of the optimiser would move."""
-    grouped = {id(parameter) for group in groups for parameter in group["params"]}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad and id(parameter) not in grouped:
-            raise RealmError(
-                f"the parameter {name} requires a gradient but is in no optimiser group: it would never be trained. "
-                "A channel's belong into its `parameter_groups`; freeze what is not to be trained."
-            )

@@ -1,7 +1,8 @@
-"""A channel without a learning rate: after each step it is solved for from what the model said before the step."""
+"""The channel in training: which one a run trains, where it starts, and its closed-form update."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,77 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import TrainerCallback
 
-from realm.channels import Channel, ItemScores, Observed
+from realm.channels import CHANNELS, Channel, IdentityChannel, ItemScores, Observed
+from realm.crowd.estimate import EXPERT
 from realm.crowd.mixture_weights import PRIOR
+from realm.crowd.priors import expertise_prior
 from realm.data import Annotations
+from realm.errors import RealmError
 from realm.files import write_tensors
+from realm.methods import METHODS
 from realm.training.config import RealmConfig
 
+Earlier = dict[tuple[int, int], list[float]]
+"""(annotator, task) to expertise, accuracy, low and high of an earlier estimate."""
+EARLIER_RANGE = (0.01, 0.99)
+"""Training starts within this range whatever an earlier run was sure of: at the ends omega would hardly move again."""
 RECORD = "record.safetensors"
 MEMORY_EPOCHS = 3
 """Epochs after which, with one annotation per item, P says more of the model's memory than of the annotator."""
+
+
+def make_channel(annotations: Annotations, config: RealmConfig, channel: Channel | None = None) -> Channel:
+    """The channel of a method: its own, or the one that the caller or the settings name."""
+    fixed = METHODS[config.method].channel
+    if fixed is not None:
+        if channel is not None:
+            raise RealmError(
+                f"`channel` is for methods that learn expertise; `method={config.method}` trains by cross-entropy."
+            )
+        return CHANNELS[fixed].from_annotations(annotations)
+    if channel is None:
+        return CHANNELS[config.channel].from_annotations(annotations, start=config.expertise_start)
+    annotators = len(channel.touched)
+    if annotators and annotators != annotations.n_annotators:
+        raise RealmError(
+            f"`channel` was made for {annotators:,} annotators, and the table has {annotations.n_annotators:,}. "
+            f"Use {type(channel).__name__}.from_annotations(annotations)."
+        )
+    if isinstance(channel, IdentityChannel) and config.objective == "joint":
+        raise RealmError(
+            "`objective=joint` with IdentityChannel: labels of an item that differ are impossible together. "
+            "Use `objective=paper`."
+        )
+    return channel
+
+
+def start_channel(
+    channel: Channel, annotations: Annotations, config: RealmConfig, experts: Sequence[int], earlier: Earlier | None
+) -> None:
+    """Place the annotators that something is known of: by gold in use, by an earlier estimate, as experts."""
+    if config.use_gold and channel.can("update"):
+        ClosedFormUpdate(channel, annotations).update()
+    if earlier:
+        expertise = torch.full((annotations.n_annotators, len(annotations.tasks)), float("nan"), dtype=torch.float64)
+        for pair, (beta, *_) in earlier.items():
+            expertise[pair] = min(max(beta, EARLIER_RANGE[0]), EARLIER_RANGE[1])
+        channel.start_from(expertise)
+    if experts:
+        channel.pin(experts, EXPERT)
+
+
+def closed_form_update(channel: Channel, annotations: Annotations, earlier: Earlier | None) -> ClosedFormUpdate:
+    """The update of `expertise_update="em"`, which takes the place of every gradient of the channel."""
+    if not channel.can("update"):
+        raise RealmError(
+            f"`expertise_update=em`: {type(channel).__name__} has no closed-form update; use "
+            "`expertise_update=gradient`."
+        )
+    channel.requires_grad_(False)
+    shape = (annotations.n_annotators, len(annotations.tasks))
+    # An earlier estimate is one per task; where all tasks share one value the general prior holds.
+    prior = expertise_prior(earlier, shape, PRIOR) if earlier and not channel.shared_tasks else None
+    return ClosedFormUpdate(channel, annotations, prior)
 
 
 def memorisation_warning(annotations: Annotations, config: RealmConfig) -> str | None:
@@ -62,9 +125,9 @@ class ClosedFormUpdate(TrainerCallback):
         self.log_probs = torch.full(shape, float("nan"), dtype=torch.float64)
         if annotations.gold is not None:
             gold = torch.from_numpy(annotations.gold[annotations.item].astype(np.int64))
-            known = gold >= 0
-            self.log_probs[known] = float("-inf")
-            self.log_probs[known, gold[known]] = 0.0
+            has_gold = gold >= 0
+            self.log_probs[has_gold] = float("-inf")
+            self.log_probs[has_gold, gold[has_gold]] = 0.0
         self._pending: list[tuple[Tensor, Tensor]] = []
 
     def observe(self, indices: Tensor, log_probs: Tensor) -> None:
@@ -86,10 +149,10 @@ class ClosedFormUpdate(TrainerCallback):
     def update(self) -> None:
         """Update the channel from all that is recorded; annotations not met yet say nothing."""
         recorded = torch.nonzero(~self.log_probs[:, 0].isnan())[:, 0]
-        all_of = self.observed
+        every = self.observed
         observed = Observed(
             torch.arange(len(recorded)),
-            *(values[recorded] for values in (all_of.annotator, all_of.task, all_of.label, all_of.weight)),
+            *(values[recorded] for values in (every.annotator, every.task, every.label, every.weight)),
         )
         device = next(self.channel.parameters()).device
         self.channel.cpu()  # the solver is numpy's
