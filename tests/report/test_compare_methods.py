@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from realm.errors import RealmError
@@ -22,13 +21,13 @@ METHODS: list[dict[str, Any]] = [
 
 def write(folder: Path, methods: list[dict[str, Any]] = METHODS, seeds: int = 3) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "results.json").write_text(json.dumps({"regime": "sparse", "seeds": seeds, "methods": methods}))
-    rows = [
+    trainings = [
         {"method": entry["method"], "seed": seed, "accuracy": entry["mean"] + (seed - 1) * entry["std"],
          "macro_f1": None, "expertise_spearman": 0.5 + 0.1 * seed if entry["method"] == "realm" else None}
         for entry in methods for seed in range(seeds)
     ]  # fmt: skip
-    pd.DataFrame(rows).to_csv(folder / "results.csv", index=False)
+    summary = {"regime": "sparse", "seeds": seeds, "gold_used": False, "methods": methods, "trainings": trainings}
+    (folder / "results.json").write_text(json.dumps(summary))
     return folder
 
 

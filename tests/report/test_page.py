@@ -18,8 +18,9 @@ from realm.errors import RealmError
 from realm.report import annotator_table
 from realm.report.escaping import visible
 from realm.report.page import render, write_report
-from realm.report.run_data import RunData, Trajectory, read_run
+from realm.report.run_data import RunData, read_run
 from realm.runs import Run
+from realm.runs.run import Trajectory
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, crowded_estimate, large, write_run
 from tests.report.reader import Page, check_closed_in
@@ -192,7 +193,7 @@ def test_expertise_during_training_is_drawn_for_the_right_annotators(plain_run: 
     """The annotators are not in the order in which the table meets them; names and verdicts must not be mixed up."""
     data = read_run(plain_run)
     assert data.trajectory is not None and data.trained is not None
-    np.testing.assert_allclose(data.trajectory.expertise[-1], data.trained, atol=1e-6)
+    np.testing.assert_allclose(data.trajectory.columns["expertise_trained"][-1], data.trained, atol=1e-6)
     people = pd.read_csv(plain_run / "expertise.csv").set_index("annotator")["expertise_trained"]
     page = page_of(plain_run)
     for name, value in people.items():
@@ -233,7 +234,7 @@ def test_writing_is_whole_repeatable_and_leaves_the_run_verified(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "_make_durable", fail)
+    monkeypatch.setattr(files.os, "fsync", fail)
     with pytest.raises(RealmError, match=r"report\.html: cannot be written: No space left"):
         write_report(plain_run, pseudonymise=True)
     assert path.read_bytes() == first
@@ -260,7 +261,7 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
 def test_five_thousand_annotators_and_a_hundred_thousand_items_stay_small() -> None:
     table, log_probs, accuracy = large(per_item=3)
     found = crowded_estimate(table, log_probs, accuracy)
-    moving = Trajectory(np.arange(50), np.random.default_rng(0).random((50, 5_000, 1)))
+    moving = Trajectory(np.arange(50), {"expertise_trained": np.random.default_rng(0).random((50, 5_000, 1))})
     trained = np.clip(found.expertise, 0, 1)
     data = RunData("large", {}, {}, {}, table, log_probs, found, trained=trained, trajectory=moving)
     page = Page(render(data))

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from realm.report.annotator_charts import Pool, Row, heat_map, interval_rows, ranking
-from realm.report.charts import Series, balance, fan, histogram, line_chart
+from realm.report.annotator_charts import Row, heat_map, interval_rows, ranking
+from realm.report.chart_data import Pool, Series
+from realm.report.charts import balance, fan, histogram, line_chart
 from realm.report.escaping import clipped, data_block, isolated, visible
 from realm.report.svg import Picture, Scale, ticks
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from realm.cli.flags import takes
-from realm.cli.screen import note, show_table
+from realm.cli.screen import note, records, show_table
 from realm.cli.source import Source
 from realm.cli.training_flags import Training
 from realm.errors import RealmError
@@ -72,8 +72,9 @@ def compare(
     summary = {
         "regime": comparison.regime,
         "seeds": comparison.seeds,
-        "gold": "used in training" if comparison.gold_read else "not read, but by the oracle",
+        "gold_used": comparison.gold_read,
         "methods": comparison.summary,
+        "trainings": records(comparison.table),
     }
     comparison.table.to_csv(output / "results.csv", index=False)
     write_json(output / "results.json", summary)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from realm.report.escaping import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WIDE = 160
 
@@ -51,3 +54,8 @@ def note(message: str) -> None:
 def interactive() -> bool:
     """Whether a person is watching, so that progress is worth showing."""
     return sys.stderr.isatty()
+
+
+def records(frame: pd.DataFrame) -> list[Any]:
+    """The rows of a table as JSON takes them: None for what is missing."""
+    return list(frame.astype(object).where(frame.notna(), None).to_dict("records"))

@@ -1,4 +1,4 @@
-"""Pictures of annotators: how many are what, each with an interval, and annotator by task."""
+"""Charts of annotators: how many have which verdict, each with an interval, and annotator by task."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from realm.crowd.evidence import Floats
-from realm.crowd.tables import NO_BETTER, RELIABLE
+from realm.report.chart_data import Pool
+from realm.report.escaping import clipped
 from realm.report.run_data import VERDICTS
-from realm.report.svg import Picture, Plot, number, percent, shortened
+from realm.report.svg import Picture, Plot, number, percent, percent_range
 
 LISTED, LISTED_BESIDE = 60, 15
 """Up to so many annotators have a line with their name (where one pool is drawn, where several are); more, a curve."""
 DRAWN = 320
 """Of a large pool so many annotators are drawn, evenly over the ranks."""
 HEAT_ROWS, HEAT_COLUMNS = 40, 16
+"""Most annotators and tasks of a heat map: it stays on one screen and its figures legible."""
 ROW = 22
+"""Height of a line, for text of 12 pixels."""
 
 
 @dataclass(frozen=True)
@@ -35,45 +38,30 @@ class Row:
     dots: Sequence[float] = field(default=())
 
 
-@dataclass(frozen=True)
-class Pool:
-    """The annotators of one task, most accurate first. Shapes (annotators,); `chance` is a guesser's accuracy."""
-
-    task: str
-    names: list[str]
-    accuracy: Floats
-    low: Floats
-    high: Floats
-    n: npt.NDArray[np.int64]
-    verdict: npt.NDArray[np.int64]
-    chance: float
-
-    @property
-    def thresholds(self) -> tuple[float, float]:
-        """The accuracies below which one is no better than chance, and above which one is reliable."""
-        return self.chance + NO_BETTER * (1 - self.chance), self.chance + RELIABLE * (1 - self.chance)
-
-
 def verdict_bars(rows: Sequence[tuple[str, Sequence[int]]]) -> Markup:
     """Stacked bars: how a total divides among the verdicts. Each row has a name and a count per verdict."""
-    said = "; ".join(
-        f"{name}: " + ", ".join(f"{n:,} {v}" for v, n in zip(VERDICTS, c, strict=True)) for name, c in rows
-    )
-    left, width, tall = 122.0, 480.0, 28.0
-    picture = Picture(left + width + 4, len(rows) * (tall + 9), "How the annotators divide among the verdicts", said)
+    described = "; ".join(f"{name}: {verdict_words(counts)}" for name, counts in rows)
+    left, width, height, gap = 122.0, 480.0, 28.0, 9.0
+    title = "How the annotators divide among the verdicts"
+    picture = Picture(left + width + 4, len(rows) * (height + gap), title, described)
     for index, (name, counts) in enumerate(rows):
-        y, x, total = index * (tall + 9), left, max(sum(counts), 1)
-        picture.text(left - 12, y + tall / 2 + 5, shortened(name, 17), "name", "end", hint=name)
+        y, x, total = index * (height + gap), left, max(sum(counts), 1)
+        picture.text(left - 12, y + height / 2 + 5, clipped(name, 17), "name", "end", hint=name)
         for kind, count in enumerate(counts):
-            span = width * count / total
             if not count:
                 continue
-            hint = f"{VERDICTS[kind]}: {count:,} ({percent(count / total)})"
-            picture.add("rect", hint=hint, x=x, y=y, width=max(span - 2, 1), height=tall, rx=3, class_=f"bar v{kind}")
-            if span > 34:
-                picture.text(x + span / 2 - 1, y + tall / 2 + 5, percent(count / total), f"inside on{kind}", "middle")
+            span, share = width * count / total, percent(count / total)
+            hint = f"{VERDICTS[kind]}: {count:,} ({share})"
+            picture.add("rect", hint=hint, x=x, y=y, width=max(span - 2, 1), height=height, rx=3, class_=f"bar v{kind}")
+            if span > 34:  # the figure has room inside
+                picture.text(x + span / 2 - 1, y + height / 2 + 5, share, f"inside on{kind}", "middle")
             x += span
     return picture.markup("chart bars")
+
+
+def verdict_words(counts: Sequence[int]) -> str:
+    """How many there are of each verdict, in words."""
+    return ", ".join(f"{count:,} {verdict}" for verdict, count in zip(VERDICTS, counts, strict=True))
 
 
 def interval_rows(
@@ -84,26 +72,24 @@ def interval_rows(
     domain: tuple[float, float],
     guides: Sequence[tuple[float, str]] = (),
     zones: Sequence[tuple[float, float, str]] = (),
-    shown: Callable[[float], str] = percent,
+    label_of: Callable[[float], str] = percent,
     beside: bool = False,
 ) -> Markup:
-    """A line per row: a mark with its interval, what it says in figures, guides and shaded zones behind."""
-
+    """A line per row: a mark with its interval, the same in figures, guides and shaded zones behind."""
     margins = (30.0, 118.0, 42.0, 134.0) if beside else (30.0, 158.0, 42.0, 168.0)
-    tall = margins[0] + ROW * len(rows) + margins[2]
-    rows_shown = (0.0, float(max(len(rows), 1)))
-    plot = Plot(500 if beside else 760, tall, title, description, x=domain, y=rows_shown, margins=margins)
+    height = margins[0] + ROW * len(rows) + margins[2]
+    plot = Plot(500 if beside else 760, height, title, description, x=domain, y=(0, 1), margins=margins)
     for low, high, class_ in zones:
         first, last = plot.x(max(low, domain[0])), plot.x(min(high, domain[1]))
         plot.add("rect", x=first, y=plot.top, width=max(last - first, 0), height=plot.bottom - plot.top, class_=class_)
-    plot.x_axis("", shown)
+    plot.x_axis("", label_of)
     for value, name in guides:
         plot.line(plot.x(value), plot.top - 4, plot.x(value), plot.bottom, "guide")
         plot.text(plot.x(value), plot.top - 10, name, "axis", "middle")
     for index, row in enumerate(rows):
         y = plot.top + ROW * (index + 0.5)
         low, high = (float(np.clip(value, *domain)) for value in (row.low, row.high))
-        plot.text(plot.left - 12, y + 4, shortened(row.name, 16 if beside else 22), "name", "end", hint=row.name)
+        plot.text(plot.left - 12, y + 4, clipped(row.name, 16 if beside else 22), "name", "end", hint=row.name)
         plot.line(plot.x(low), y, plot.x(high), y, f"whisker v{row.kind}")
         for value in row.dots:
             plot.add("circle", cx=plot.x(value), cy=y, r=2.6, class_="dot")
@@ -117,24 +103,17 @@ def ranking(pool: Pool, *, beside: bool = False) -> Markup:
 
     `beside` makes the picture smaller, to stand beside those of other tasks.
     """
-    counts = [int((pool.verdict == kind).sum()) for kind in range(len(VERDICTS))]
-    said = ", ".join(f"{count:,} {word}" for word, count in zip(VERDICTS, counts, strict=True))
+    words = verdict_words([int((pool.verdict == kind).sum()) for kind in range(len(VERDICTS))])
     title = f"Accuracy of {len(pool.names):,} annotators with 95% intervals" + (f", {pool.task}" if pool.task else "")
-    description = f"Ranked by accuracy: {said}. A guesser would be right {percent(pool.chance)} of the time."
+    description = f"Ranked by accuracy: {words}. A guesser would be right {percent(pool.chance)} of the time."
     weak, strong = pool.thresholds
     zones = [(0.0, weak, "zone low"), (strong, 1.0, "zone high")]
     if len(pool.names) <= (LISTED_BESIDE if beside else LISTED):
-        rows = [
-            Row(
-                pool.names[i],
-                float(pool.accuracy[i]),
-                float(pool.low[i]),
-                float(pool.high[i]),
-                f"{percent(pool.accuracy[i])}  ({percent(pool.low[i])[:-1]}–{percent(pool.high[i])})",
-                int(pool.verdict[i]),
-            )
-            for i in range(len(pool.names))
-        ]
+        rows = []
+        for i, name in enumerate(pool.names):
+            accuracy, low, high = float(pool.accuracy[i]), float(pool.low[i]), float(pool.high[i])
+            note = f"{percent(accuracy)}  ({percent_range(low, high)})"
+            rows.append(Row(name, accuracy, low, high, note, int(pool.verdict[i])))
         guides = [(pool.chance, "guessing")]
         return interval_rows(title, description, rows, domain=(0, 1), guides=guides, zones=zones, beside=beside)
     return _curve(pool, title, description, zones, beside)
@@ -148,12 +127,12 @@ def _curve(pool: Pool, title: str, description: str, zones: Sequence[tuple[float
     plot.y_axis("accuracy", percent)
     plot.x_axis("annotators, from the most to the least accurate")
     most = DRAWN // 2 if beside else DRAWN
-    drawn = np.unique(np.linspace(0, len(pool.names) - 1, most).round().astype(int))
-    for i in drawn.tolist():
+    ranks = np.unique(np.linspace(0, len(pool.names) - 1, most).round().astype(int)).tolist()
+    for i in ranks:
         plot.line(plot.x(i + 1), plot.y(pool.low[i]), plot.x(i + 1), plot.y(pool.high[i]), f"hair v{pool.verdict[i]}")
     plot.line(plot.left, plot.y(pool.chance), plot.right, plot.y(pool.chance), "guide")
     plot.text(plot.left + 8, plot.y(pool.chance) - 5, "guessing", "axis")
-    for i in drawn.tolist():
+    for i in ranks:
         hint = f"{pool.names[i]}: {percent(pool.accuracy[i])} ({percent(pool.low[i])} to {percent(pool.high[i])})"
         plot.mark(plot.x(i + 1), plot.y(pool.accuracy[i]), int(pool.verdict[i]), 2.6, hint=hint)
     return plot.markup("chart half" if beside else "chart full")
@@ -163,43 +142,45 @@ def heat_map(
     names: Sequence[str], tasks: Sequence[str], beta: Floats, accuracy: Floats, verdict: npt.NDArray[np.int64]
 ) -> Markup:
     """Annotator by task: the colour says how far above or below chance, the figure is the accuracy. (names, tasks)"""
-    left, top, wide, tall = 180.0, 70.0, min(max(620.0 / max(len(tasks), 1), 56.0), 130.0), 24.0
+    left, top, height = 180.0, 70.0, 24.0
+    width = min(max(620.0 / max(len(tasks), 1), 56.0), 130.0)  # of a cell: they share a page, and hold a figure
     filled = int(np.isfinite(beta).sum())
     picture = Picture(
-        left + wide * len(tasks) + 60,
-        top + tall * len(names) + 6,
+        left + width * len(tasks) + 60,
+        top + height * len(names) + 6,
         "Accuracy by annotator and task",
         f"{len(names)} annotators by {len(tasks)} tasks, {filled} cells with annotations. "
         "Blue is better than guessing, orange-red worse; grey figures are uncertain.",
     )
     for column, task in enumerate(tasks):
-        x, y = left + wide * (column + 0.5) - 6, top - 10
-        picture.add("text", shortened(task, 16), hint=task, x=x, y=y, class_="name",
+        x, y = left + width * (column + 0.5) - 6, top - 10
+        picture.add("text", clipped(task, 16), hint=task, x=x, y=y, class_="name",
                     transform=f"rotate(-32 {number(x)} {number(y)})")  # fmt: skip
     for row, name in enumerate(names):
-        y = top + tall * row
-        picture.text(left - 12, y + tall / 2 + 4, shortened(name, 24), "name", "end", hint=name)
+        y = top + height * row
+        picture.text(left - 12, y + height / 2 + 4, clipped(name, 24), "name", "end", hint=name)
         for column, task in enumerate(tasks):
-            x = left + wide * column
+            x = left + width * column
             value = float(beta[row, column])
             if not np.isfinite(value):
-                picture.add("rect", x=x, y=y, width=wide - 3, height=tall - 3, rx=3, class_="cell none")
+                picture.add("rect", x=x, y=y, width=width - 3, height=height - 3, rx=3, class_="cell none")
                 continue
             kind = int(verdict[row, column])
-            strength = min(abs(value) if value > 0 else 2 * abs(value), 1.0)
-            hint = f"{name}, {task}: accuracy {percent(accuracy[row, column])}, {VERDICTS[kind]}"
+            strength = min(abs(value) if value > 0 else 2 * abs(value), 1.0)  # below chance there is less room
+            figure = percent(accuracy[row, column])
+            hint = f"{name}, {task}: accuracy {figure}, {VERDICTS[kind]}"
             side = "above" if value > 0 else "below"
-            picture.add("rect", hint=hint, x=x, y=y, width=wide - 3, height=tall - 3, rx=3, class_=f"cell {side}",
+            picture.add("rect", hint=hint, x=x, y=y, width=width - 3, height=height - 3, rx=3, class_=f"cell {side}",
                         fill_opacity=f"{0.06 + 0.9 * strength:.2f}")  # fmt: skip
             ink = "strong" if strength > 0.55 else "unsure" if kind == 1 else ""
-            picture.text(x + wide / 2 - 1.5, y + tall / 2 + 3, percent(accuracy[row, column]), f"heat {ink}", "middle")
+            picture.text(x + width / 2 - 1.5, y + height / 2 + 3, figure, f"heat {ink}", "middle")
     return picture.markup("chart natural")
 
 
 def small_interval(accuracy: float, low: float, high: float, chance: float, kind: int) -> Markup:
     """The interval bar in a row of the table; the page's script draws the same."""
-    said = f"{percent(accuracy)}, 95% interval {percent(low)} to {percent(high)}"
-    picture = Picture(140, 16, said, f"Guessing would be right {percent(chance)} of the time.")
+    title = f"{percent(accuracy)}, 95% interval {percent(low)} to {percent(high)}"
+    picture = Picture(140, 16, title, f"Guessing would be right {percent(chance)} of the time.")
     picture.line(6, 8, 134, 8, "track")
     picture.line(6 + 128 * chance, 3, 6 + 128 * chance, 13, "guide")
     picture.line(6 + 128 * low, 8, 6 + 128 * high, 8, f"whisker v{kind}")

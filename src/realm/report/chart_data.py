@@ -1,4 +1,4 @@
-"""What the report counts: verdicts, the annotators of a task, calibration without gold, label balance, curves."""
+"""The numbers behind the charts: verdicts, a task's annotators, calibration without gold, label balance, curves."""
 
 from __future__ import annotations
 
@@ -11,18 +11,38 @@ import numpy.typing as npt
 from realm.crowd.calibration import temperature
 from realm.crowd.coin import accuracy_of, expertise_evidence, label_probability, pairs_of
 from realm.crowd.evidence import Floats, posterior
+from realm.crowd.tables import NO_BETTER, RELIABLE
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
-from realm.report.annotator_charts import Pool
-from realm.report.charts import Series
-from realm.report.run_data import VERDICTS, RunData
+from realm.report.run_data import TRAINED, VERDICTS, RunData
 
 BINS = 10
+"""Bins of confidence: ten percent each."""
 FEWEST = 5
 """A bin with fewer items says too little to be drawn."""
 LABELS = 12
+"""Most bars of a label balance that fit beside each other; the rarest labels are added up."""
 SAMPLED = 10_000
 """The temperature is found on so many items at most: it has one degree of freedom."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The annotators of one task, most accurate first. Shapes (annotators,); `chance` is a guesser's accuracy."""
+
+    task: str
+    names: list[str]
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    n: npt.NDArray[np.int64]
+    verdict: npt.NDArray[np.int64]
+    chance: float
+
+    @property
+    def thresholds(self) -> tuple[float, float]:
+        """The accuracies below which one is no better than chance, and above which one is reliable."""
+        return self.chance + NO_BETTER * (1 - self.chance), self.chance + RELIABLE * (1 - self.chance)
 
 
 def verdict_counts(data: RunData, task: int | None = None) -> tuple[list[int], list[int]]:
@@ -38,18 +58,17 @@ def verdict_counts(data: RunData, task: int | None = None) -> tuple[list[int], l
 def pool(data: RunData, task: int) -> Pool:
     """The annotators of a task, most accurate first."""
     estimate = data.estimate
-    people = np.flatnonzero(estimate.annotations[:, task])
-    people = people[np.lexsort((people, -estimate.annotations[people, task], -estimate.accuracy[people, task]))]
-    column = estimate.chance[people, task]
+    rows = data.ranked[data.ranked % len(data.task_names) == task] // len(data.task_names)
+    counts = estimate.annotations[rows, task]
     return Pool(
         task=data.task_names[task] if data.several_tasks else "",
-        names=[data.annotations.annotators[person] for person in people],
-        accuracy=estimate.accuracy[people, task],
-        low=estimate.low[people, task],
-        high=estimate.high[people, task],
-        n=estimate.annotations[people, task],
-        verdict=data.verdicts[people, task],
-        chance=float(np.average(column, weights=estimate.annotations[people, task])) if len(people) else 0.5,
+        names=[data.annotations.annotators[row] for row in rows],
+        accuracy=estimate.accuracy[rows, task],
+        low=estimate.low[rows, task],
+        high=estimate.high[rows, task],
+        n=counts,
+        verdict=data.verdicts[rows, task],
+        chance=float(np.average(estimate.chance[rows, task], weights=counts)) if len(rows) else 0.5,
     )
 
 
@@ -94,8 +113,8 @@ def calibration(data: RunData) -> Calibration | None:
     elif not data.one_label_each:
         items = np.flatnonzero(table.annotations_per_item > 1)
         even = np.where(np.arange(data.log_probs.shape[1]) < table.option_counts[:, None], 0.0, -np.inf)
-        people = posterior(table, even, expertise_evidence(table, np.nan_to_num(data.estimate.expertise)))
-        confirmed, judge = people[items, favourite[items]], "annotators"
+        by_annotators = posterior(table, even, expertise_evidence(table, np.nan_to_num(data.estimate.expertise)))
+        confirmed, judge = by_annotators[items, favourite[items]], "annotators"
     else:
         items = np.flatnonzero(table.annotations_per_item == 1)
         confirmed, judge = data.votes[items, favourite[items]].astype(np.float64), "labels"
@@ -103,11 +122,11 @@ def calibration(data: RunData) -> Calibration | None:
         return None
     bins = np.minimum((sure[items] * BINS).astype(int), BINS - 1)
     counts = np.bincount(bins, minlength=BINS)
-    shown = counts >= min(FEWEST, len(items))
+    large = counts >= min(FEWEST, len(items))
     return Calibration(
-        sure=np.bincount(bins, sure[items], minlength=BINS)[shown] / counts[shown],
-        confirmed=np.bincount(bins, confirmed, minlength=BINS)[shown] / counts[shown],
-        share=counts[shown] / len(items),
+        sure=np.bincount(bins, sure[items], minlength=BINS)[large] / counts[large],
+        confirmed=np.bincount(bins, confirmed, minlength=BINS)[large] / counts[large],
+        share=counts[large] / len(items),
         judge=judge,
         temperature=_temperature(table, data.log_probs),
         agreed=float((table.label == favourite[table.item]).mean()),
@@ -126,9 +145,8 @@ def _temperature(table: Annotations, log_probs: Floats) -> float:
     shared = np.flatnonzero(table.annotations_per_item > 1)
     if not len(shared):
         return 1.0
-    every = max(1, -(-len(shared) // SAMPLED))
-    chosen = shared[::every]
-    return temperature(table.take_items(chosen), log_probs[chosen])
+    sample = shared[:: -(-len(shared) // SAMPLED)]
+    return temperature(table.take_items(sample), log_probs[sample])
 
 
 # -------------------------------------------------------------------- labels
@@ -154,16 +172,16 @@ def label_balance(data: RunData, task: int) -> Balance | None:
         return None
     labels = list(names) if names is not None else [f"option {k + 1}" for k in range(width)]
     votes = data.votes[items, :width].astype(np.float64)
-    voted = votes[votes.sum(axis=1) > 0]
-    top = voted == voted.max(axis=1, keepdims=True)
-    cleaned = np.bincount(data.labels[items], minlength=width)[:width]
-    series = [votes.sum(axis=0), (top / top.sum(axis=1, keepdims=True)).sum(axis=0), cleaned.astype(np.float64)]
-    shares = [counts / counts.sum() for counts in series]
+    labelled = votes[votes.sum(axis=1) > 0]
+    top = labelled == labelled.max(axis=1, keepdims=True)
+    cleaned = np.bincount(data.labels[items], minlength=width)[:width].astype(np.float64)
+    counts_of = [votes.sum(axis=0), (top / top.sum(axis=1, keepdims=True)).sum(axis=0), cleaned]
+    shares = [counts / counts.sum() for counts in counts_of]
     if width > LABELS:
-        kept = np.sort(np.argsort(-shares[2], kind="stable")[: LABELS - 1])
-        rest = np.setdiff1d(np.arange(width), kept)
-        labels = [labels[k] for k in kept] + [f"{len(rest)} others"]
-        shares = [np.append(share[kept], share[rest].sum()) for share in shares]
+        frequent = np.sort(np.argsort(-shares[2], kind="stable")[: LABELS - 1])
+        rest = np.setdiff1d(np.arange(width), frequent)
+        labels = [labels[k] for k in frequent] + [f"{len(rest)} others"]
+        shares = [np.append(share[frequent], share[rest].sum()) for share in shares]
     return Balance(data.task_names[task] if data.several_tasks else "", labels, *shares)
 
 
@@ -178,25 +196,27 @@ def confidence_counts(data: RunData) -> tuple[npt.NDArray[np.int64], Floats]:
 # -------------------------------------------------------------------- training
 
 
+@dataclass(frozen=True)
+class Series:
+    """One curve. Shapes (points,)."""
+
+    name: str
+    x: Floats
+    y: Floats
+
+
 def history(metrics: dict[str, Any], figure: str, name: str) -> Series:
-    """A figure of the training log over its steps."""
-    entries = [entry for entry in metrics.get("history", []) if _is_number(entry.get(figure)) and "step" in entry]
-    return Series(
-        name,
-        np.array([float(entry["step"]) for entry in entries]),
-        np.array([float(entry[figure]) for entry in entries]),
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and bool(np.isfinite(value))
+    """A figure of the training log over its steps, where it is a finite number."""
+    entries = [entry for entry in metrics.get("history", []) if figure in entry and "step" in entry]
+    x, y = (np.array([entry[key] for entry in entries], dtype=np.float64) for key in ("step", figure))
+    return Series(name, x[np.isfinite(y)], y[np.isfinite(y)])
 
 
 def mean_trajectory(data: RunData) -> tuple[npt.NDArray[np.int64], Floats, npt.NDArray[np.int64]] | None:
     """Steps, expertise (steps, annotators) averaged over an annotator's tasks, and the verdict of each (or -1)."""
     if data.trajectory is None or len(data.trajectory.steps) < 2:
         return None
-    expertise = data.trajectory.expertise
-    weight = data.estimate.annotations / np.maximum(data.estimate.annotations.sum(axis=1, keepdims=True), 1)
-    main = data.verdicts[np.arange(len(weight)), data.estimate.annotations.argmax(axis=1)]
-    return data.trajectory.steps, np.einsum("sat,at->sa", expertise, weight), main
+    counts = data.estimate.annotations
+    weight = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    verdict = data.verdicts[np.arange(len(counts)), counts.argmax(axis=1)]
+    return data.trajectory.steps, np.einsum("sat,at->sa", data.trajectory.columns[TRAINED], weight), verdict

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
 
 from realm.crowd.evidence import Floats
 from realm.crowd.tables import OptionNames
@@ -19,40 +17,46 @@ from realm.metrics import METRICS, Metric
 from realm.report import annotator_charts, chart_data, charts, wording
 from realm.report.escaping import clipped
 from realm.report.html import Figure, fill, write_page
+from realm.report.item_lists import item_rows
 from realm.report.pseudonyms import pseudonymised
 from realm.report.run_data import RunData, read_run
-from realm.report.svg import Plot, compact, percent
+from realm.report.svg import Plot, compact, percent, percent_range
 
 NAME = "compare.html"
 MOST_RUNS = 6
-LISTED_PEOPLE, LISTED_ITEMS = 50, 100
+"""As many as a chart has colours and a table has room for."""
+LISTED_ANNOTATORS, LISTED_ITEMS = 50, 100
+"""Most annotators and items of the lists of differences: what a person reads through."""
 DRAWN = 400
+"""Most marks of a scatter plot: more cover each other."""
 TEXT, LABEL = 420, 80
+"""Most characters of a text (five lines or so), and of a name or label."""
 SECTIONS = [
     ("summary", "In short"), ("people", "Annotators"), ("labels", "Labels"), ("training", "Training"),
     ("settings", "Settings"), ("limits", "Limits"),
 ]  # fmt: skip
+Indices = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two runs and what they have in common.
+class Common(NamedTuple):
+    """What one run has in common with another, as this run sees it.
 
     | field | shape | meaning |
     |---|---|---|
-    | cells, other_cells | (annotators in common,) | cells (annotator x task) of the first run and of the second |
-    | items, other_items | (items in common,) | items of the first run and of the second |
-    | labels, other_labels | (items in common,) | the names of the labels they give |
+    | pairs | (pairs in common,) | annotator * tasks + task |
+    | verdict, accuracy, low, high | (pairs in common,) | the estimates of the pairs |
+    | items | (items in common,) | rows of the run's table |
+    | labels, confidence | (items in common,) | the names of the most probable labels, and their probability |
     """
 
-    first: RunData
-    second: RunData
-    cells: npt.NDArray[np.int64]
-    other_cells: npt.NDArray[np.int64]
-    items: npt.NDArray[np.int64]
-    other_items: npt.NDArray[np.int64]
+    pairs: Indices
+    verdict: Indices
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    items: Indices
     labels: npt.NDArray[np.object_]
-    other_labels: npt.NDArray[np.object_]
+    confidence: Floats
 
 
 def write_side_by_side(folders: Sequence[Path], *, output: Path | None = None, pseudonymise: bool = False) -> Path:
@@ -66,10 +70,11 @@ def write_side_by_side(folders: Sequence[Path], *, output: Path | None = None, p
 
 
 def render(runs: Sequence[RunData], *, pseudonymise: bool = False) -> str:
-    """The page of several runs; all are held against the first."""
+    """The page of several runs; all are compared with the first."""
     runs = pseudonymised(runs) if pseudonymise else list(runs)
     names = _names(runs)
-    pairs = [_pair(runs[0], other) for other in runs[1:]]
+    first, *others = names
+    common = [_common(runs[0], other) for other in runs[1:]]
     context = {
         "names": names,
         "table": _figures(runs),
@@ -77,10 +82,10 @@ def render(runs: Sequence[RunData], *, pseudonymise: bool = False) -> str:
             [(name, chart_data.verdict_counts(run)[0]) for name, run in zip(names, runs, strict=True)]
         ),
         "several_tasks": any(run.several_tasks for run in runs),
-        "scatters": [_scatter(pair, names[0], name) for pair, name in zip(pairs, names[1:], strict=True)],
-        "people": _changed_people(pairs, names),
-        "labels": [_agreement(pair, names[0], name) for pair, name in zip(pairs, names[1:], strict=True)],
-        "items": _changed_items(runs[0], pairs),
+        "scatters": [_scatter(runs[0], *both, first, name) for both, name in zip(common, others, strict=True)],
+        "people": _changed_verdicts(runs[0], common, others),
+        "agreement": [_agreement(*both, first, name) for both, name in zip(common, others, strict=True)],
+        "items": _changed_labels(runs[0], common),
         "curves": _curves(runs, names),
         "settings": _settings(runs),
         "limits": _limits(runs),
@@ -89,12 +94,12 @@ def render(runs: Sequence[RunData], *, pseudonymise: bool = False) -> str:
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
-    given = [run.name for run in runs]
-    return [f"{name} ({place})" if given.count(name) > 1 else name for place, name in enumerate(given, start=1)]
+    names = [run.name for run in runs]
+    return [f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)]
 
 
 def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
-    """What is set side by side: a name and a value for each run."""
+    """The first table: a name and a value for each run."""
 
     def test(metric: Metric, run: RunData) -> str:
         value = (run.metrics.get("test") or {}).get(metric.name)
@@ -107,7 +112,7 @@ def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
     rows: list[tuple[str, Any]] = [
         ("Method", lambda run: run.method),
         ("Model", lambda run: str(run.config.get("model", "–"))),
-        ("Seed", lambda run: str(run.config.get("settings", {}).get("seed", "–"))),
+        ("Seed", lambda run: str(run.settings.get("seed", "–"))),
         ("Gold", lambda run: "used" if run.gold_used else "not read"),
         ("Probabilities", lambda run: run.probabilities),
         ("Items", lambda run: f"{run.annotations.n_items:,}"),
@@ -118,111 +123,90 @@ def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
         ("Labels against the majority", lambda run: f"{int(run.overruled.sum()):,}"),
         *((f"Test {metric.name_in_text}", partial(test, metric)) for metric in METRICS.values() if not metric.needs),
     ]
-    return [(name, [say(run) for run in runs]) for name, say in rows]
+    return [(name, [value_of(run) for run in runs]) for name, value_of in rows]
 
 
 # -------------------------------------------------------------------- what two runs have in common
 
 
-def _pair(first: RunData, second: RunData) -> Pair:
-    cells, other_cells = _common(_people(first), _people(second))
-    items, other_items = _common(_items(first), _items(second))
-    labels, other_labels = _labels(first, items), _labels(second, other_items)
-    return Pair(first, second, cells, other_cells, items, other_items, labels, other_labels)
+def _common(first: RunData, second: RunData) -> tuple[Common, Common]:
+    """The annotators of a task, and the items, that are in both runs, in the order of the first."""
+    pairs = _shared(_pair_keys(first), _pair_keys(second))
+    items = _shared(item_rows(first), item_rows(second))
+    return _seen_by(first, pairs[0], items[0]), _seen_by(second, pairs[1], items[1])
 
 
-def _people(run: RunData) -> dict[tuple[str, str], int]:
-    """(task, annotator) to cell, where there are annotations."""
+def _pair_keys(run: RunData) -> dict[tuple[str, str], int]:
+    """(task, annotator) to pair, where there are annotations."""
     tasks, names = run.task_names, run.annotations.annotators
-    found = {}
-    for cell in run.ranked.tolist():
-        person, task = divmod(cell, len(tasks))
-        found[tasks[task], names[person]] = cell
-    return found
+    return {(tasks[pair % len(tasks)], names[pair // len(tasks)]): pair for pair in run.ranked.tolist()}
 
 
-def _items(run: RunData) -> dict[tuple[str, str], int]:
-    """(task, id) to item."""
-    tasks = run.task_names
-    every = zip(run.annotations.item_tasks.tolist(), run.annotations.item_ids.to_pylist(), strict=True)
-    return {(tasks[task], item): row for row, (task, item) in enumerate(every)}
+def _shared(first: dict[tuple[str, str], int], second: dict[tuple[str, str], int]) -> tuple[Indices, Indices]:
+    keys = [key for key in first if key in second]
+    return np.array([first[key] for key in keys], np.int64), np.array([second[key] for key in keys], np.int64)
 
 
-def _common(
-    first: dict[tuple[str, str], int], second: dict[tuple[str, str], int]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    shared = [key for key in first if key in second]
-    return np.array([first[key] for key in shared], np.int64), np.array([second[key] for key in shared], np.int64)
-
-
-def _labels(run: RunData, items: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
-    return OptionNames(run.annotations)(items, run.labels[items])
+def _seen_by(run: RunData, pairs: Indices, items: Indices) -> Common:
+    estimate = run.estimate
+    accuracy, low, high = (values.reshape(-1)[pairs] for values in (estimate.accuracy, estimate.low, estimate.high))
+    labels = OptionNames(run.annotations)(items, run.labels[items])
+    return Common(pairs, run.verdicts.reshape(-1)[pairs], accuracy, low, high, items, labels, run.confidence[items])
 
 
 # -------------------------------------------------------------------- annotators
 
 
-def _scatter(pair: Pair, first: str, second: str) -> Figure:
+def _scatter(run: RunData, one: Common, other: Common, first: str, second: str) -> Figure:
     """Accuracy in one run against accuracy in another: on the diagonal both say the same."""
-    x, y = (_flat(run.estimate.accuracy, c) for run, c in ((pair.first, pair.cells), (pair.second, pair.other_cells)))
-    kinds = _flat(pair.first.verdicts, pair.cells).astype(int)
-    others = _flat(pair.second.verdicts, pair.other_cells).astype(int)
-    changed = int((kinds != others).sum())
+    x, y = one.accuracy, other.accuracy
+    changed = int((one.verdict != other.verdict).sum())
     mean = float(np.abs(x - y).mean()) if len(x) else 0.0
-    said = (
+    note = (
         f"{wording.plural(len(x), 'annotator')} in common; accuracies differ by {percent(mean)} on average, "
         f"{wording.plural(changed, 'verdict')} differ{'s' * (changed == 1)}"
     )
-    plot = Plot(500, 400, f"Accuracy in {first} and in {second}", said, x=(0, 1), y=(0, 1))
+    plot = Plot(500, 400, f"Accuracy in {first} and in {second}", note, x=(0, 1), y=(0, 1))
     plot.y_axis(f"accuracy in {second}", percent)
     plot.x_axis(f"accuracy in {first}", percent)
     plot.line(plot.x(0), plot.y(0), plot.x(1), plot.y(1), "guide")
     for i in np.unique(np.linspace(0, len(x) - 1, min(len(x), DRAWN)).round().astype(int)).tolist():
-        name = _person(pair.first, int(pair.cells[i]))
-        plot.mark(plot.x(x[i]), plot.y(y[i]), int(kinds[i]), 3.2, hint=f"{name}: {percent(x[i])} and {percent(y[i])}")
-    return Figure(plot.markup("chart half"), f"{first} and {second}", said)
+        hint = f"{_pair_name(run, int(one.pairs[i]))}: {percent(x[i])} and {percent(y[i])}"
+        plot.mark(plot.x(x[i]), plot.y(y[i]), int(one.verdict[i]), 3.2, hint=hint)
+    return Figure(plot.markup("chart half"), f"{first} and {second}", note)
 
 
-def _flat(values: npt.NDArray[Any], cells: npt.NDArray[np.int64]) -> Floats:
-    return values.reshape(-1)[cells].astype(np.float64)
-
-
-def _person(run: RunData, cell: int) -> str:
-    person, task = divmod(cell, len(run.annotations.tasks))
-    name = run.annotations.annotators[person]
+def _pair_name(run: RunData, pair: int) -> str:
+    annotator, task = divmod(pair, len(run.annotations.tasks))
+    name = run.annotations.annotators[annotator]
     return f"{name}, {run.task_names[task]}" if run.several_tasks else name
 
 
-def _judged(run: RunData, cells: npt.NDArray[np.int64]) -> list[Floats]:
-    """Verdict, accuracy, low and high of these cells."""
-    estimate = run.estimate
-    return [_flat(values, cells) for values in (run.verdicts, estimate.accuracy, estimate.low, estimate.high)]
-
-
-def _changed_people(pairs: Sequence[Pair], names: Sequence[str]) -> list[dict[str, Any]]:
+def _changed_verdicts(
+    run: RunData, common: Sequence[tuple[Common, Common]], names: Sequence[str]
+) -> list[dict[str, Any]]:
     """Annotators whose verdict is not the same in two runs, those whose accuracy differs most first."""
-    found = []
-    for pair, name in zip(pairs, names[1:], strict=True):
-        before, after = _judged(pair.first, pair.cells), _judged(pair.second, pair.other_cells)
-        for i in np.flatnonzero(before[0] != after[0]).tolist():
+    rows = []
+    for (one, other), name in zip(common, names, strict=True):
+        for i in np.flatnonzero(one.verdict != other.verdict).tolist():
             sides = [
                 {
-                    "kind": int(side[0][i]),
-                    "accuracy": percent(side[1][i]),
-                    "interval": f"{percent(side[2][i])[:-1]}–{percent(side[3][i])}",
+                    "kind": int(side.verdict[i]),
+                    "accuracy": percent(side.accuracy[i]),
+                    "interval": percent_range(side.low[i], side.high[i]),
                 }
-                for side in (before, after)
+                for side in (one, other)
             ]
-            who = clipped(_person(pair.first, int(pair.cells[i])), LABEL)
-            found.append({"who": who, "run": name, "sides": sides, "gap": abs(before[1][i] - after[1][i])})
-    return sorted(found, key=lambda row: -row["gap"])[:LISTED_PEOPLE]
+            who = clipped(_pair_name(run, int(one.pairs[i])), LABEL)
+            rows.append({"who": who, "run": name, "sides": sides, "gap": abs(one.accuracy[i] - other.accuracy[i])})
+    return sorted(rows, key=lambda row: -row["gap"])[:LISTED_ANNOTATORS]
 
 
 # -------------------------------------------------------------------- labels
 
 
-def _agreement(pair: Pair, first: str, second: str) -> str:
-    same = pair.labels == pair.other_labels
+def _agreement(one: Common, other: Common, first: str, second: str) -> str:
+    same = one.labels == other.labels
     if not len(same):
         return f"{first} and {second} have no items in common."
     return (
@@ -231,70 +215,63 @@ def _agreement(pair: Pair, first: str, second: str) -> str:
     )
 
 
-def _changed_items(first: RunData, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+def _changed_labels(run: RunData, common: Sequence[tuple[Common, Common]]) -> list[dict[str, Any]]:
     """Items that another run labels differently from the first, where both are surest first."""
-    gaps: dict[int, float] = {}
-    for pair in pairs:
-        differs = np.flatnonzero(pair.labels != pair.other_labels)
-        sure = np.minimum(first.confidence[pair.items], pair.second.confidence[pair.other_items])
-        for item, gap in zip(pair.items[differs].tolist(), sure[differs].tolist(), strict=True):
-            gaps[item] = max(gaps.get(item, 0.0), gap)
-    chosen = sorted(gaps, key=lambda item: (-gaps[item], item))[:LISTED_ITEMS]
-    own = _labels(first, np.array(chosen, np.int64))
-    said = {item: [_said(label, first.confidence[item])] for item, label in zip(chosen, own, strict=True)}
-    for pair in pairs:
-        place = {item: index for index, item in enumerate(pair.items.tolist())}
-        for item, so_far in said.items():
-            at = place.get(item)
-            confidence = None if at is None else pair.second.confidence[pair.other_items[at]]
-            so_far.append("–" if at is None else _said(pair.other_labels[at], confidence))
-    texts, ids = first.annotations.texts, first.annotations.item_ids
+    certainty: dict[int, float] = {}
+    for one, other in common:
+        both = np.minimum(one.confidence, other.confidence)
+        for i in np.flatnonzero(one.labels != other.labels).tolist():
+            item = int(one.items[i])
+            certainty[item] = max(certainty.get(item, 0.0), float(both[i]))
+    items = sorted(certainty, key=lambda item: (-certainty[item], item))[:LISTED_ITEMS]
+    names = OptionNames(run.annotations)(np.array(items, np.int64), run.labels[items])
+    columns = [[_label(name, run.confidence[item]) for item, name in zip(items, names, strict=True)]]
+    for one, other in common:
+        place = {item: index for index, item in enumerate(one.items.tolist())}
+        places = [place.get(item) for item in items]
+        columns.append(["–" if i is None else _label(other.labels[i], other.confidence[i]) for i in places])
+    texts, ids = run.annotations.texts, run.annotations.item_ids
     return [
-        {"text": clipped(texts[item].as_py() or "", TEXT), "id": clipped(ids[item].as_py(), LABEL), "said": said[item]}
-        for item in chosen
+        {"text": clipped(texts[item].as_py() or "", TEXT), "id": clipped(ids[item].as_py(), LABEL), "labels": labels}
+        for item, labels in zip(items, zip(*columns, strict=True), strict=True)
     ]
 
 
-def _said(label: str, confidence: Any) -> str:
-    return f"{clipped(label, LABEL)} ({percent(confidence)})"
+def _label(name: str, confidence: float) -> str:
+    return f"{clipped(name, LABEL)} ({percent(confidence)})"
 
 
 # -------------------------------------------------------------------- training and settings
 
 
 def _curves(runs: Sequence[RunData], names: Sequence[str]) -> list[Figure]:
-    made = []
-    for figure, title, label in (
-        ("loss", "Training loss", "loss per annotation"),
-        ("eval_accuracy", "Accuracy on the test items", "accuracy"),
+    figures = []
+    for figure, title, label, label_of in (
+        ("loss", "Training loss", "loss per annotation", compact),
+        ("eval_accuracy", "Accuracy on the test items", "accuracy", percent),
     ):
         series = [chart_data.history(run.metrics, figure, name) for run, name in zip(runs, names, strict=True)]
         if any(len(one.x) > 1 for one in series):
-            shown = percent if figure == "eval_accuracy" else compact
-            picture: Markup = charts.line_chart(title, series, "training step", label, shown)
-            made.append(Figure(picture, title))
-    return made
+            figures.append(Figure(charts.line_chart(title, series, "training step", label, label_of), title))
+    return figures
 
 
 def _settings(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
     """Settings that are not the same in all runs."""
-    every = [
-        {"model": run.config.get("model"), "data": run.config.get("data", {}).get("fingerprint"),
-         **run.config.get("settings", {})}
+    settings = [
+        {"model": run.config.get("model"), "data": run.config.get("data", {}).get("fingerprint"), **run.settings}
         for run in runs
-    ]  # fmt: skip
-    keys = list(dict.fromkeys(key for settings in every for key in settings))
-    rows = [(key, [str(settings.get(key, "–")) for settings in every]) for key in keys]
-    return [(key, values) for key, values in rows if len(set(values)) > 1]
-
-
-def _limits(runs: Sequence[RunData]) -> list[wording.Limit]:
-    found = [
-        wording.Limit(
-            "One run each",
-            "A difference between two runs may be chance: another seed moves figures too. `realm compare` trains each "
-            "method with several seeds and tests the differences.",
-        )
     ]
-    known: dict[str, wording.Limit] = {limit.title: limit for run in runs for limit in wording.limits(run)}
-    return found + list(known.values())
+    names = dict.fromkeys(name for each in settings for name in each)
+    rows = [(name, [str(each.get(name, "–")) for each in settings]) for name in names]
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _limits(runs: Sequence[RunData]) -> list[wording.Remark]:
+    one_each = wording.Remark(
+        "One run each",
+        "A difference between two runs may be chance: another seed moves figures too. `realm compare` trains each "
+        "method with several seeds and tests the differences.",
+    )
+    by_title = {remark.title: remark for run in runs for remark in wording.limits(run)}
+    return [one_each, *by_title.values()]

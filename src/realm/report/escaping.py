@@ -1,4 +1,4 @@
-"""Text from data as it is, and seen to be as it is: characters that hide or turn text around are spelled out."""
+"""Text from data, safe to show: hidden and direction-changing characters are spelled out, JSON cannot end a script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HIDDEN = re.compile(
 
 def visible(text: str) -> str:
     """The same text with hidden characters written as their code: U+202E (right-to-left override) is ⟨U+202E⟩."""
-    return _HIDDEN.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text.replace("\r\n", "\n"))
+    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", text.replace("\r\n", "\n"))
 
 
 def isolated(text: str) -> Markup:
@@ -27,14 +27,14 @@ def isolated(text: str) -> Markup:
 
 
 def clipped(text: str, width: int) -> str:
-    """At most `width` characters, on as many lines as it had."""
+    """At most `width` characters of the text, an ellipsis for the rest."""
     text = text.strip()
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def data_block(value: Any) -> Markup:
     """JSON that can stand inside a <script> element whatever its strings hold."""
-    said = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
-        said = said.replace(character, f"\\u{ord(character):04x}")
-    return Markup(said)
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)

@@ -1,4 +1,4 @@
-"""Pages: templates filled with everything escaped, and a policy that lets in nothing but the page's own parts."""
+"""Pages: templates filled with everything escaped, and a policy that allows only the page's own style and script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from realm import __version__
 from realm.errors import RealmError
-from realm.files import write_text
+from realm.files import write_text, writing
 from realm.report.escaping import isolated, visible
 from realm.report.run_data import VERDICTS
 from realm.report.svg import percent
@@ -36,16 +36,14 @@ class Figure:
 def write_page(path: Path, page: str) -> None:
     if path.is_dir():
         raise RealmError(f"`output` {path} is a folder; name a file, such as {path / NAME}.")
-    try:
+    with writing(path, advice=""):
         write_text(path, page)
-    except OSError as error:
-        raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
 
 
 def fill(template: str, title: str, sections: Sequence[tuple[str, str]], context: dict[str, Any]) -> str:
-    """A page from its template, with style, script and the policy that lets nothing else in."""
-    style, script = _style(), _script()
-    # Only this very style and this very script: whatever else a page might be made to hold is not run.
+    """A page from its template, with style, script and the policy that allows nothing else."""
+    style, script = Markup(_templates().get_template("style.css").render()), Markup(_sources()["page.js"])
+    # Only this very style and this very script: whatever else a page might hold is not run.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -54,32 +52,23 @@ def fill(template: str, title: str, sections: Sequence[tuple[str, str]], context
     return _templates().get_template(template).render(title=title, sections=sections, **shared, **context)
 
 
-@lru_cache(maxsize=1)
+@cache
+def _sources() -> dict[str, str]:
+    """The templates, the style sheet and the script, by name."""
+    folder = files("realm.report") / "templates"
+    return {source.name: source.read_text(encoding="utf-8") for source in folder.iterdir() if source.is_file()}
+
+
+@cache
 def _templates() -> jinja2.Environment:
-    sources = {
-        source.name: source.read_text(encoding="utf-8")
-        for source in (files("realm.report") / "templates").iterdir()
-        if source.name.endswith((".html", ".css", ".js"))
-    }
     environment = jinja2.Environment(
-        loader=jinja2.DictLoader(sources),
+        loader=jinja2.DictLoader(_sources()),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters |= {"isolated": isolated, "percent": percent}
     return environment
-
-
-@lru_cache(maxsize=1)
-def _style() -> Markup:
-    return Markup(_templates().get_template("style.css").render())
-
-
-@lru_cache(maxsize=1)
-def _script() -> Markup:
-    source, _, _ = _templates().loader.get_source(_templates(), "page.js")  # type: ignore[union-attr]
-    return Markup(source)
 
 
 def _digest(source: str) -> str:

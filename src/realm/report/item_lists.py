@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,13 @@ from realm.crowd.tables import OptionNames, label_counts_in_words
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 DISAGREEMENTS, TO_RELABEL, BROKEN, DISPUTES = 200, 100, 50, 8
+"""Most entries of each list: what a person reads through, and what a page can hold."""
 TEXT, CONTEXT, NAME = 420, 240, 80
+"""Most characters of a text (five lines or so), of a context, and of a name or label."""
 
 
 @dataclass(frozen=True)
@@ -51,61 +57,59 @@ def disagreements(data: RunData) -> Listed:
     most = data.votes.max(axis=1, initial=0)
     behind = most - data.votes[rows, favourite]
     apart = np.flatnonzero(behind > 0)
-    voted = data.votes[apart].argmax(axis=1)
-    sure = data.model_probs[apart, favourite[apart]] - data.model_probs[apart, voted]
+    certainty = data.model_probs[apart, favourite[apart]] - data.model_probs[apart, data.votes[apart].argmax(axis=1)]
     lead = behind[apart] / np.maximum(data.votes[apart].sum(axis=1), 1)
-    order = apart[np.argsort(-(sure * lead), kind="stable")][:DISAGREEMENTS]
-    given = data.votes[order, data.labels[order]]
-    sides = np.where(
-        data.labels[order] == favourite[order], "model", np.where(given == most[order], "majority", "neither")
-    )
-    return Listed(_listed(data, order, sides=sides.tolist()), len(apart))
+    first = apart[np.argsort(-(certainty * lead), kind="stable")][:DISAGREEMENTS]
+    labels = data.labels[first]
+    follows_votes = np.where(data.votes[first, labels] == most[first], "majority", "neither")
+    sides = np.where(labels == favourite[first], "model", follows_votes)
+    return Listed(_listed(data, first, sides=sides.tolist()), len(apart))
 
 
 def disputes(data: RunData) -> list[tuple[str, str, int]]:
-    """What the votes say, what the model says, and on how many items: the commonest disagreements by name."""
+    """The commonest disagreements by name: what the votes say, what the model says, and on how many items."""
+    if data.annotations.options is not None:
+        return []
     favourite, voted = data.model_probs.argmax(axis=1), data.votes.argmax(axis=1)
     rows = np.arange(data.annotations.n_items)
     apart = np.flatnonzero(data.votes[rows, voted] > data.votes[rows, favourite])
-    if data.annotations.options is not None:
-        return []
-    width = data.log_probs.shape[1]
-    codes = (data.annotations.item_tasks[apart] * width + voted[apart]) * width + favourite[apart]
-    kinds, counts = np.unique(codes, return_counts=True)
-    found = []
-    for code, count in sorted(zip(kinds.tolist(), counts.tolist(), strict=True), key=lambda pair: -pair[1])[:DISPUTES]:
-        task, said, thought = code // width**2, code // width % width, code % width
+    triples = np.column_stack([data.annotations.item_tasks[apart], voted[apart], favourite[apart]])
+    kinds, counts = np.unique(triples, axis=0, return_counts=True)
+    named = []
+    for kind in np.argsort(-counts, kind="stable")[:DISPUTES].tolist():
+        task, by_votes, by_model = kinds[kind].tolist()
         labels = data.annotations.tasks[task].labels or ()
         where = f"{data.task_names[task]}: " if data.several_tasks else ""
-        found.append((f"{where}{labels[said]}", labels[thought], count))
-    return found
+        named.append((f"{where}{labels[by_votes]}", labels[by_model], int(counts[kind])))
+    return named
 
 
 def to_relabel(data: RunData) -> Listed:
     """The items that one more label would tell most about, and whom to ask."""
     queue = relabel_queue(data.annotations, data.log_probs, data.estimate, TO_RELABEL)
-    rows = _rows_of(data, queue["task"].tolist(), queue["item"].tolist())
-    asked = [clipped(name, NAME) for name in queue["ask"]]
-    others = [clipped(names, NAME) for names in queue["or_else"]]
-    return Listed(_listed(data, rows, ask=asked, or_else=others, gain=queue["gain_bits"].tolist()), len(queue))
+    columns = {name: [clipped(names, NAME) for names in queue[name]] for name in ("ask", "or_else")}
+    return Listed(_listed(data, _rows_of(data, queue), **columns, gain=queue["gain_bits"].tolist()), len(queue))
 
 
 def broken(data: RunData) -> Listed:
     """Items on which the model and the reliable annotators contradict each other."""
-    found = contradictions(data.annotations, data.log_probs, data.estimate)
-    first = found.head(BROKEN)
-    rows = _rows_of(data, first["task"].tolist(), first["item"].tolist())
-    said = [clipped(name, NAME) for name in first["annotators_say"]]
-    return Listed(_listed(data, rows, annotators_say=said), len(found))
+    table = contradictions(data.annotations, data.log_probs, data.estimate)
+    first = table.head(BROKEN)
+    labels = [clipped(name, NAME) for name in first["annotators_say"]]
+    return Listed(_listed(data, _rows_of(data, first), annotators_say=labels), len(table))
 
 
-def _rows_of(data: RunData, tasks: list[str], items: list[str]) -> npt.NDArray[np.int64]:
-    """The row of each item, which its task and its id name together."""
-    wanted = set(zip(tasks, items, strict=True))
+def item_rows(data: RunData) -> dict[tuple[str, str], int]:
+    """The row of each item by its task and its id, which name it together."""
     names = data.task_names
-    every = zip(data.annotations.item_tasks.tolist(), data.annotations.item_ids.to_pylist(), strict=True)
-    row_of = {(names[task], item): row for row, (task, item) in enumerate(every) if (names[task], item) in wanted}
-    return np.array([row_of[pair] for pair in zip(tasks, items, strict=True)], dtype=np.int64)
+    tasks, ids = data.annotations.item_tasks.tolist(), data.annotations.item_ids.to_pylist()
+    return {(names[task], item): row for row, (task, item) in enumerate(zip(tasks, ids, strict=True))}
+
+
+def _rows_of(data: RunData, table: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """The row of each item that a table names."""
+    row_of = item_rows(data)
+    return np.array([row_of[key] for key in zip(table["task"], table["item"], strict=True)], dtype=np.int64)
 
 
 def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list[float]) -> list[Item]:
@@ -113,14 +117,12 @@ def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list
     table = data.annotations.take_items(rows)
     favourite = data.model_probs[rows].argmax(axis=1)
     labels = data.labels[rows]
+    contexts = [None] * len(rows) if table.contexts is None else table.contexts.to_pylist()
     columns = {
         "id": [clipped(name, NAME) for name in table.item_ids.to_pylist()],
         "task": [clipped(data.task_names[task], NAME) for task in table.item_tasks],
         "text": [clipped(text or "", TEXT) for text in table.texts.to_pylist()],
-        "context": [
-            clipped(text or "", CONTEXT)
-            for text in ([""] * len(rows) if table.contexts is None else table.contexts.to_pylist())
-        ],
+        "context": [clipped(text or "", CONTEXT) for text in contexts],
         "votes": [clipped(votes, 2 * NAME) for votes in label_counts_in_words(table, OptionNames(table))],
         "model": [clipped(name, NAME) for name in names(rows, favourite)],
         "model_share": data.model_probs[rows, favourite].tolist(),

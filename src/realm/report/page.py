@@ -1,4 +1,4 @@
-"""One run as one self-contained HTML file: `write_report` puts words, pictures and lists together."""
+"""One run as one self-contained HTML file: `write_report` puts sentences, charts and lists together."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from realm.report.svg import percent
 from realm.runs import Run
 
 RANKINGS = 4
+"""Most tasks whose annotators are ranked: two rows of two charts."""
 BALANCES = 6
+"""Most tasks whose label balance is drawn: three rows of two charts."""
 MEANINGS = (
     "right clearly more often than half-way between guessing and always",
     "the interval spans a threshold: more labels would tell",
     "hardly above guessing, by the whole interval",
     "below guessing, by the whole interval",
 )
+JUDGES = {"gold": "right by gold", "annotators": "confirmed by annotators", "labels": "same as the label given"}
+"""The vertical axis of the calibration chart, by who judges."""
 SECTIONS = {
     "summary": "In short", "annotators-section": "Annotators", "tasks": "By task", "labels": "Labels",
     "disagreements": "Disagreements", "relabel": "Relabel", "training": "Training", "limits": "Limits",
@@ -48,12 +52,12 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
     apart, queue, broken = item_lists.disagreements(data), item_lists.to_relabel(data), item_lists.broken(data)
     disputes = item_lists.disputes(data)
     warnings = [str(text) for text in data.metrics.get("warnings", [])]
-    if pseudonymise and (found := names_in_texts(names, [*apart.items, *queue.items, *broken.items])):
+    if pseudonymise and (n := names_in_texts(names, [*apart.items, *queue.items, *broken.items])):
         warnings.append(
-            f"{wording.plural(found, 'annotator name')} also occur{'s' * (found == 1)} in the items' own texts or ids, "
+            f"{wording.plural(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "
             "which are shown as they are."
         )
-    heat, heat_note = _heat(data)
+    heat, heat_note = _heat_map(data)
     calibration = chart_data.calibration(data)
     rows, left_out = annotator_table.rows(data)
     context = {
@@ -74,21 +78,21 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
         "heat": heat,
         "heat_note": heat_note,
         "confidence": _confidence(data),
-        "calibration": calibration and _calibration(calibration),
-        "calibration_told": calibration and wording.calibration_told(calibration),
+        "calibration": calibration and charts.reliability(calibration, JUDGES[calibration.judge]),
+        "calibration_text": calibration and wording.calibration_text(calibration),
         **_balances(data),
         "apart": apart,
-        "apart_told": wording.apart_told(data, len(apart.items), apart.total),
+        "apart_text": wording.disagreement_text(data, len(apart.items), apart.total),
         "disputes": charts.dispute_bars(disputes) if disputes else None,
         "queue": queue,
         "broken": broken,
-        "broken_told": wording.broken_told(len(broken.items), broken.total),
+        "broken_text": wording.broken_text(len(broken.items), broken.total),
         "curves": _curves(data),
         "test": wording.test_figures(data.metrics),
         "limits": wording.limits(data),
         "making": wording.making(data),
         "warnings": warnings,
-        "settings": [(key, str(value)) for key, value in sorted(data.config.get("settings", {}).items())],
+        "settings": [(key, str(value)) for key, value in sorted(data.settings.items())],
     }
     sections = [(id, name) for id, name in SECTIONS.items() if id != "tasks" or heat]
     return fill("run.html", f"{data.name} · annotator report", sections, context)
@@ -98,53 +102,50 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
 
 
 def _verdict_rows(data: RunData) -> list[tuple[str, list[int]]]:
-    if data.several_tasks:
-        shown = _busiest(data, BALANCES)
-        return [(data.task_names[task], chart_data.verdict_counts(data, task)[0]) for task in shown] + [
-            ("all annotations", chart_data.verdict_counts(data)[1])
-        ]
     annotators, annotations = chart_data.verdict_counts(data)
-    return [("annotators", annotators), ("their annotations", annotations)]
+    if not data.several_tasks:
+        return [("annotators", annotators), ("their annotations", annotations)]
+    tasks = [(data.task_names[task], chart_data.verdict_counts(data, task)[0]) for task in _busiest(data, BALANCES)]
+    return [*tasks, ("all annotations", annotations)]
 
 
 def _busiest(data: RunData, most: int) -> list[int]:
     """The tasks with the most annotations, in their own order."""
-    n = data.estimate.annotations.sum(axis=0)
-    kept = np.argsort(-n, kind="stable")[:most]
-    return [int(task) for task in np.sort(kept) if n[task]]
+    counts = data.estimate.annotations.sum(axis=0)
+    tasks = np.sort(np.argsort(-counts, kind="stable")[:most])
+    return [int(task) for task in tasks if counts[task]]
 
 
 def _rankings(data: RunData) -> list[Figure]:
-    shown = _busiest(data, RANKINGS)
-    made = []
-    for task in shown:
+    figures = []
+    for task in _busiest(data, RANKINGS):
         pool = chart_data.pool(data, task)
         caption = f"{wording.plural(len(pool.names), 'annotator')}, most accurate first"
         caption = f"{pool.task}: {caption}" if pool.task else caption
         note = "relative values: mostly one label per item" if data.estimate.relative_tasks[task] else ""
-        made.append(Figure(annotator_charts.ranking(pool, beside=data.several_tasks), caption, note))
-    return made
+        figures.append(Figure(annotator_charts.ranking(pool, beside=data.several_tasks), caption, note))
+    return figures
 
 
-def _heat(data: RunData) -> tuple[Markup | None, str]:
+def _heat_map(data: RunData) -> tuple[Markup | None, str]:
+    """Annotator by task, and which of them are drawn; None with one task."""
     if not data.several_tasks:
         return None, ""
+    estimate, counts = data.estimate, data.estimate.annotations
     tasks = _busiest(data, annotator_charts.HEAT_COLUMNS)
-    n = data.estimate.annotations
-    busiest = np.argsort(-n.sum(axis=1), kind="stable")[: annotator_charts.HEAT_ROWS]
-    with np.errstate(invalid="ignore"):
-        skill = np.nansum(data.estimate.expertise[busiest] * n[busiest], axis=1) / np.maximum(n[busiest].sum(axis=1), 1)
-    busiest = busiest[np.argsort(-skill, kind="stable")]
-    part = np.ix_(busiest, np.array(tasks))
-    names = [data.annotations.annotators[person] for person in busiest]
+    rows = np.argsort(-counts.sum(axis=1), kind="stable")[: annotator_charts.HEAT_ROWS]
+    weighted = np.nansum(estimate.expertise[rows] * counts[rows], axis=1)
+    rows = rows[np.argsort(-weighted / np.maximum(counts[rows].sum(axis=1), 1), kind="stable")]
+    part = np.ix_(rows, np.array(tasks))
     note = ""
-    if len(busiest) < data.annotations.n_annotators or len(tasks) < len(data.task_names):
-        note = f"Shown are the {len(busiest)} annotators with the most labels, in {len(tasks)} tasks."
+    if len(rows) < data.annotations.n_annotators or len(tasks) < len(data.task_names):
+        note = f"Shown are the {len(rows)} annotators with the most labels, in {len(tasks)} tasks."
+    names = [data.annotations.annotators[row] for row in rows]
     titles = [data.task_names[task] for task in tasks]
-    estimate = data.estimate
-    return annotator_charts.heat_map(
+    chart = annotator_charts.heat_map(
         names, titles, estimate.expertise[part], estimate.accuracy[part], data.verdicts[part]
-    ), note
+    )
+    return chart, note
 
 
 # -------------------------------------------------------------------- labels and training
@@ -155,39 +156,36 @@ def _confidence(data: RunData) -> Markup:
     return charts.histogram("How sure the labels are", counts, edges, "confidence of the label")
 
 
-def _calibration(found: chart_data.Calibration) -> Markup:
-    by = {"gold": "right by gold", "annotators": "confirmed by annotators", "labels": "same as the label given"}
-    return charts.reliability(found.sure, found.confirmed, found.share, by[found.judge])
-
-
 def _balances(data: RunData) -> dict[str, Any]:
-    found = [chart_data.label_balance(data, task) for task in range(len(data.annotations.tasks))]
-    known = [balance for balance in found if balance is not None]
-    made = []
-    for balance in known[:BALANCES]:
+    by_task = [chart_data.label_balance(data, task) for task in range(len(data.annotations.tasks))]
+    balances = [balance for balance in by_task if balance is not None]
+    figures = []
+    for balance in balances[:BALANCES]:
         series = [("as given", balance.given), ("majority", balance.majority), ("cleaned", balance.cleaned)]
-        series = [("as given", balance.given), ("cleaned", balance.cleaned)] if data.one_label_each else series
+        if data.one_label_each:
+            del series[1]  # the same as given
         title = "Label balance" + (f", {balance.task}" if balance.task else "")
-        made.append(Figure(charts.balance(title, balance.labels, series), title, "figures are of the cleaned labels"))
-    note = f"{len(known) - BALANCES} more tasks are not drawn." if len(known) > BALANCES else ""
-    return {"balances": made, "balance_note": note}
+        chart = charts.balance(title, balance.labels, series)
+        figures.append(Figure(chart, title, "figures are of the cleaned labels"))
+    note = f"{len(balances) - BALANCES} more tasks are not drawn." if len(balances) > BALANCES else ""
+    return {"balances": figures, "balance_note": note}
 
 
 def _curves(data: RunData) -> list[Figure]:
-    made = []
+    figures = []
     loss = chart_data.history(data.metrics, "loss", "training loss")
     if len(loss.x) > 1:
-        picture = charts.line_chart("Training loss", [loss], "training step", "loss per annotation")
-        made.append(Figure(picture, "Learning curve", "mean loss per annotation"))
+        chart = charts.line_chart("Training loss", [loss], "training step", "loss per annotation")
+        figures.append(Figure(chart, "Learning curve", "mean loss per annotation"))
     accuracy = chart_data.history(data.metrics, "eval_accuracy", "accuracy")
     if len(accuracy.x) > 1:
-        picture = charts.line_chart("Accuracy on the test items", [accuracy], "training step", "accuracy", percent)
-        made.append(Figure(picture, "Accuracy on the test items", "gold is used to measure, not to train"))
-    if (found := chart_data.mean_trajectory(data)) is not None:
-        steps, expertise, kinds = found
+        chart = charts.line_chart("Accuracy on the test items", [accuracy], "training step", "accuracy", percent)
+        figures.append(Figure(chart, "Accuracy on the test items", "gold is used to measure, not to train"))
+    if (trajectory := chart_data.mean_trajectory(data)) is not None:
+        steps, expertise, kinds = trajectory
         names = list(data.annotations.annotators) if (kinds >= 0).any() else []
         note = "sigma(omega), as it was learned; coloured by the verdict at the end" if names else "sigma(omega)"
         if data.several_tasks:
             note += "; averaged over an annotator's tasks"
-        made.append(Figure(charts.fan(steps, expertise, kinds, names), "How expertise was learned", note))
-    return made
+        figures.append(Figure(charts.fan(steps, expertise, kinds, names), "How expertise was learned", note))
+    return figures

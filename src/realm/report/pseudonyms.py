@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from realm.report.item_lists import Item
-from realm.report.run_data import RunData, renamed
+from realm.report.run_data import RunData
 
 HIDDEN = "(hidden: it holds an annotator's name)"
 SHORTEST = 3
@@ -20,51 +20,51 @@ def pseudonymised(runs: Sequence[RunData]) -> list[RunData]:
 
     Numbers follow the ranking of the first run, which the report shows anyway, so they tell nothing else.
     """
-    ordered: dict[str, None] = {}
+    names: dict[str, None] = {}  # in the order of the ranking
     for run in runs:
         n_tasks = len(run.annotations.tasks)
-        ordered |= dict.fromkeys(run.annotations.annotators[cell // n_tasks] for cell in run.ranked.tolist())
-        ordered |= dict.fromkeys(run.annotations.annotators)
-    numbers = _numbered(list(ordered))
-    return [_without_names(renamed(run, numbers), ordered) for run in runs]
+        names |= dict.fromkeys(run.annotations.annotators[pair // n_tasks] for pair in run.ranked.tolist())
+        names |= dict.fromkeys(run.annotations.annotators)
+    pseudonyms = _numbered(list(names))
+    return [_without_names(run, pseudonyms) for run in runs]
 
 
 def _numbered(names: Sequence[str]) -> dict[str, str]:
-    taken, width = set(names), len(str(len(names)))
+    width = len(str(len(names)))
     for word in ("Annotator", "Person", "Pseudonym"):
-        numbers = [f"{word} {index:0{width}d}" for index in range(1, len(names) + 1)]
-        if taken.isdisjoint(numbers):
+        pseudonyms = [f"{word} {index:0{width}d}" for index in range(1, len(names) + 1)]
+        if set(names).isdisjoint(pseudonyms):
             break
-    return dict(zip(names, numbers, strict=True))
+    return dict(zip(names, pseudonyms, strict=True))
 
 
-def _without_names(run: RunData, names: Iterable[str]) -> RunData:
-    holds = _pattern(names)
-    metrics = {**run.metrics, "warnings": [_hidden(text, holds) for text in run.metrics.get("warnings", [])]}
-    config = _hidden(run.config, holds)
+def _without_names(run: RunData, pseudonyms: dict[str, str]) -> RunData:
+    """The run with pseudonyms, and without any text of its settings and warnings that holds a name."""
+    names = "|".join(re.escape(name) for name in sorted(pseudonyms, key=len, reverse=True) if name.strip())
+    pattern = re.compile(rf"(?<!\w)(?:{names})(?!\w)" if names else r"(?!)")  # as a word of its own
+    metrics = {**run.metrics, "warnings": _without_matches(run.metrics.get("warnings", []), pattern)}
+    config = _without_matches(run.config, pattern)
     for name in {"realm", "versions"} & run.config.keys():  # numbers of packages; somebody called 2 is not in them
         config[name] = run.config[name]
-    return replace(run, name=_hidden(run.name, holds), config=config, metrics=metrics)
+    annotators = tuple(pseudonyms[name] for name in run.annotations.annotators)
+    annotations = replace(run.annotations, annotators=annotators)
+    return replace(
+        run, name=_without_matches(run.name, pattern), config=config, metrics=metrics, annotations=annotations
+    )
 
 
-def _pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Any of the names as a word of its own."""
-    listed = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name.strip())
-    return re.compile(rf"(?<!\w)(?:{listed})(?!\w)" if listed else r"(?!)")
-
-
-def _hidden(value: Any, holds: re.Pattern[str]) -> Any:
-    """The value with every text in it that holds a name left out. Numbers are settings, not names."""
+def _without_matches(value: Any, pattern: re.Pattern[str]) -> Any:
+    """The value with every text in it that matches left out. Numbers are settings, not names."""
     if isinstance(value, str):
-        return HIDDEN if holds.search(value) else value
+        return HIDDEN if pattern.search(value) else value
     if isinstance(value, dict):
-        return {key: _hidden(inner, holds) for key, inner in value.items()}
+        return {key: _without_matches(inner, pattern) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_hidden(inner, holds) for inner in value]
+        return [_without_matches(inner, pattern) for inner in value]
     return value
 
 
 def names_in_texts(names: Iterable[str], items: Iterable[Item]) -> int:
     """How many of the names occur in what is shown of the items, which are shown as they are."""
-    shown = "\n".join(f"{item.id}\n{item.text}\n{item.context}" for item in items)
-    return sum(len(name) >= SHORTEST and name in shown for name in names)
+    texts = "\n".join(f"{item.id}\n{item.text}\n{item.context}" for item in items)
+    return sum(len(name) >= SHORTEST and name in texts for name in names)

@@ -1,8 +1,8 @@
-"""What a report is made of: a run read back from its folder, without torch and without estimating anything anew."""
+"""`RunData`: a run as a report needs it, read from its folder without torch and without estimating anything anew."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,12 @@ from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs.folder import probabilities_in_words
+from realm.runs.run import Trajectory
 
 VERDICTS = ("reliable", "uncertain", "no better than chance", "worse than chance")
+"""The verdicts in the order of their colours and marks; elsewhere a verdict is an index into this."""
 TRAINED = "expertise_trained"
 """The column of a channel's summary that the report shows and draws, where the channel has it."""
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """Expertise while it was learned. `steps` is (steps,), `expertise` (steps, annotators, tasks)."""
-
-    steps: npt.NDArray[np.int64]
-    expertise: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +36,7 @@ class RunData:
     | annotations, log_probs | (items, Kmax) | the table that was trained on, and the model's log P of its items |
     | estimate | | expertise, accuracy, intervals and the posterior, as the run stored them |
     | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
+    | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
     """
 
     name: str
@@ -82,8 +77,8 @@ class RunData:
     @cached_property
     def overruled(self) -> npt.NDArray[np.bool_]:
         """Items for which another label has more votes than the one found most probable. (items,)"""
-        given = self.votes[np.arange(len(self.labels)), self.labels]
-        overruled: npt.NDArray[np.bool_] = self.votes.max(axis=1, initial=0) > given
+        own_votes = self.votes[np.arange(len(self.labels)), self.labels]
+        overruled: npt.NDArray[np.bool_] = self.votes.max(axis=1, initial=0) > own_votes
         return overruled
 
     @cached_property
@@ -98,8 +93,8 @@ class RunData:
         """The share of each annotator's labels that are the most probable ones. (annotators, tasks)"""
         table = self.annotations
         counts = self.estimate.annotations
-        agreed = np.bincount(pairs_of(table), self.labels[table.item] == table.label, minlength=counts.size)
-        share: Floats = agreed.reshape(counts.shape) / np.maximum(counts, 1)
+        agreeing = np.bincount(pairs_of(table), self.labels[table.item] == table.label, minlength=counts.size)
+        share: Floats = agreeing.reshape(counts.shape) / np.maximum(counts, 1)
         return share
 
     @property
@@ -128,15 +123,19 @@ class RunData:
         return bool(self.config.get("gold_used", False))
 
     @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.config.get("settings", {}))
+
+    @property
     def method(self) -> str:
-        return str(self.config.get("settings", {}).get("method", "realm"))
+        return str(self.settings.get("method", "realm"))
 
     @cached_property
     def ranked(self) -> npt.NDArray[np.int64]:
-        """The cells (annotator x task, counted row by row) that have annotations, most accurate first."""
-        n = self.estimate.annotations.reshape(-1)
-        cells = np.flatnonzero(n)
-        return cells[np.lexsort((cells, -n[cells], -self.estimate.accuracy.reshape(-1)[cells]))]
+        """The pairs (annotator * tasks + task) that have annotations, most accurate first."""
+        counts = self.estimate.annotations.reshape(-1)
+        pairs = np.flatnonzero(counts)
+        return pairs[np.lexsort((pairs, -counts[pairs], -self.estimate.accuracy.reshape(-1)[pairs]))]
 
 
 def read_run(run: Run | str | Path) -> RunData:
@@ -154,17 +153,5 @@ def read_run(run: Run | str | Path) -> RunData:
         log_probs=run.log_probs,
         estimate=estimate,
         trained=run.channel_summary.get(TRAINED),
-        trajectory=_trajectory(run),
+        trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
     )
-
-
-def _trajectory(run: Run) -> Trajectory | None:
-    if run.trajectory is None or TRAINED not in run.trajectory.columns:
-        return None
-    return Trajectory(run.trajectory.steps, run.trajectory.columns[TRAINED])
-
-
-def renamed(data: RunData, names: dict[str, str]) -> RunData:
-    """The same run with other names for its annotators."""
-    people = tuple(names[name] for name in data.annotations.annotators)
-    return replace(data, annotations=replace(data.annotations, annotators=people))

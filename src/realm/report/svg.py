@@ -7,7 +7,7 @@ hear the page instead of seeing it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -15,9 +15,6 @@ from markupsafe import Markup, escape
 from realm.report.escaping import visible
 
 Value = str | float | int
-
-MARKS = ("circle", "ring", "square", "cross")
-"""The shape of each verdict, so that it is never told by colour alone."""
 
 
 def number(value: float) -> str:
@@ -29,8 +26,8 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-def shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+def percent_range(low: float, high: float) -> str:
+    return f"{100 * low:.0f}–{percent(high)}"
 
 
 @dataclass(frozen=True)
@@ -89,11 +86,11 @@ class Picture:
         self.add("text", text, hint=hint, x=x, y=y, text_anchor=anchor, class_=class_)
 
     def path(self, points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False, hint: str = "") -> None:
-        drawn = "L".join(f"{number(x)},{number(y)}" for x, y in points)
-        self.add("path", hint=hint, d=f"M{drawn}{'Z' if closed else ''}", class_=class_)
+        coordinates = "L".join(f"{number(x)},{number(y)}" for x, y in points)
+        self.add("path", hint=hint, d=f"M{coordinates}{'Z' if closed else ''}", class_=class_)
 
     def mark(self, x: float, y: float, kind: int, size: float = 4.0, hint: str = "") -> None:
-        """The mark of a verdict."""
+        """The mark of a verdict: circle, ring, square or cross, so that it is never told by colour alone."""
         class_ = f"mark v{kind}"
         if kind == 3:
             d = f"M{number(x - size)},{number(y - size)}l{number(2 * size)},{number(2 * size)}m0,{number(-2 * size)}"
@@ -129,16 +126,12 @@ class Picture:
 
 def element(tag: str, inner: Markup, **attributes: Value) -> Markup:
     """One element; names of attributes as in `Picture.add`. Values are escaped, `inner` is markup already."""
-    said = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
-        for name, value in attributes.items()
-        if value != ""
-    )
-    return Markup(f"<{tag}{said}>{inner}</{tag}>" if inner else f"<{tag}{said}/>")
-
-
-def _attribute(value: Value) -> Markup:
-    return escape(number(value) if isinstance(value, int | float) else visible(value))
+    start = tag
+    for name, value in attributes.items():
+        if value != "":
+            text = visible(value) if isinstance(value, str) else number(value)
+            start += f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"'
+    return Markup(f"<{start}>{inner}</{tag}>" if inner else f"<{start}/>")
 
 
 class Plot(Picture):
@@ -153,7 +146,7 @@ class Plot(Picture):
         *,
         x: tuple[float, float],
         y: tuple[float, float],
-        margins: tuple[float, float, float, float] = (34, 16, 42, 52),
+        margins: tuple[float, float, float, float] = (34, 16, 42, 52),  # top, right, bottom, left: room for labels
     ) -> None:
         super().__init__(width, height, title, description)
         top, right, bottom, left = margins
@@ -161,15 +154,19 @@ class Plot(Picture):
         self.x = Scale(*x, self.left, self.right)
         self.y = Scale(*y, self.bottom, self.top)
 
-    def x_axis(self, label: str, shown: Callable[[float], str] = compact, about: int = 6) -> None:
+    def points(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
+        """The coordinates of values; those that are not finite are left out."""
+        return [(self.x(a), self.y(b)) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
+
+    def x_axis(self, label: str, label_of: Callable[[float], str] = compact, about: int = 6) -> None:
         for value in ticks(self.x.low, self.x.high, about):
             self.line(self.x(value), self.top, self.x(value), self.bottom, "grid")
-            self.text(self.x(value), self.bottom + 16, shown(value), "tick", "middle")
+            self.text(self.x(value), self.bottom + 16, label_of(value), "tick", "middle")
         self.text((self.left + self.right) / 2, self.bottom + 33, label, "axis", "middle")
 
-    def y_axis(self, label: str, shown: Callable[[float], str] = compact, about: int = 5) -> None:
+    def y_axis(self, label: str, label_of: Callable[[float], str] = compact, about: int = 5) -> None:
         for value in ticks(self.y.low, self.y.high, about):
             self.line(self.left, self.y(value), self.right, self.y(value), "grid")
-            self.text(self.left - 7, self.y(value) + 4, shown(value), "tick", "end")
-        # Upright above the axis: no head need be turned to read it.
+            self.text(self.left - 7, self.y(value) + 4, label_of(value), "tick", "end")
+        # Upright above the axis, so that it can be read without turning one's head.
         self.text(self.left - 40, self.top - 16, label, "axis")
