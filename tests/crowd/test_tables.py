@@ -6,7 +6,7 @@ import pytest
 from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import posterior
-from realm.crowd.tables import expertise_table, labels_table, verdicts
+from realm.crowd.tables import VERDICTS, expertise_table, labels_table, verdicts
 
 from .crowds import simulate, table
 
@@ -60,7 +60,7 @@ def cell(low: float, high: float, chance: float = 0.5) -> Estimate:
     ],
 )
 def test_a_verdict_holds_over_the_whole_interval(low, high, chance, verdict):
-    assert verdicts(cell(low, high, chance))[0, 0] == verdict
+    assert VERDICTS[verdicts(cell(low, high, chance))[0, 0]] == verdict
 
 
 def test_no_verdict_in_a_simulated_pool_spans_its_threshold():

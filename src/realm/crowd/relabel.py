@@ -12,7 +12,7 @@ import numpy.typing as npt
 from realm.crowd.coin import bits, expertise_evidence, label_distribution
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, Indices, check_log_probs, posterior
-from realm.crowd.tables import OptionNames, item_columns, label_counts_in_words, verdicts
+from realm.crowd.tables import VERDICTS, OptionNames, item_columns, label_counts_in_words, verdicts
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -110,7 +110,7 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     import pandas as pd
 
     scores = check_log_probs(annotations, log_probs)
-    reliable = verdicts(estimate) == "reliable"
+    reliable = verdicts(estimate) == VERDICTS.index("reliable")
     table = annotations.keep_annotations(reliable[annotations.annotator, annotations.item_tasks[annotations.item]])
     uniform = np.where(np.isfinite(scores), 0.0, -np.inf)
     annotators = posterior(table, uniform, expertise_evidence(table, np.nan_to_num(estimate.expertise)))

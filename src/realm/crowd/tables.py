@@ -20,13 +20,15 @@ RELIABLE = 0.5
 """Reliable: the whole interval lies above beta 0.5, half-way from chance to always right (accuracy 0.75 at K=2)."""
 NO_BETTER = 0.2
 """No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
+VERDICTS = ("reliable", "uncertain", "no better than chance", "worse than chance")
+"""The verdicts in words, from good to bad; elsewhere a verdict is an index into this."""
 
 
 # -------------------------------------------------------------------- annotators
 
 
-def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
-    """A verdict in words for each pair: a claim that holds over the whole interval. Shape (annotators, tasks).
+def verdicts(estimate: Estimate) -> npt.NDArray[np.int64]:
+    """The verdict of each pair, an index into `VERDICTS`; -1 without annotations. Shape (annotators, tasks).
 
     | verdict | the whole interval lies |
     |---|---|
@@ -37,9 +39,8 @@ def verdicts(estimate: Estimate) -> npt.NDArray[np.object_]:
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = expertise_of(estimate.low, estimate.chance), expertise_of(estimate.high, estimate.chance)
-        claims = [low > RELIABLE, high < 0, high < NO_BETTER]
-    words = np.array(["reliable", "worse than chance", "no better than chance", "uncertain"], dtype=object)
-    return np.asarray(words[np.select(claims, [0, 1, 2], 3)])
+        claims = [estimate.annotations == 0, low > RELIABLE, high < 0, high < NO_BETTER]
+    return np.select(claims, [-1, 0, 3, 2], 1).astype(np.int64)
 
 
 def expertise_table(
@@ -72,7 +73,7 @@ def expertise_table(
         "high": estimate.high[pair],
         "annotations": counts[pair],
         "agreement": agreement[pair] / counts[pair],
-        "verdict": verdicts(estimate)[pair],
+        "verdict": np.array(VERDICTS, dtype=object)[verdicts(estimate)[pair]],
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }
     if probabilities is not None:

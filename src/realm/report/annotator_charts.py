@@ -10,9 +10,9 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from realm.crowd.evidence import Floats
+from realm.crowd.tables import VERDICTS
 from realm.report.chart_data import Pool
 from realm.report.escaping import clipped
-from realm.report.run_data import VERDICTS
 from realm.report.svg import Picture, Plot, number, percent, percent_range
 
 LISTED, LISTED_BESIDE = 60, 15

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from realm.crowd.tables import VERDICTS
 from realm.report.annotator_charts import small_interval
 from realm.report.escaping import clipped, data_block, visible
-from realm.report.run_data import VERDICTS, RunData
+from realm.report.run_data import RunData
 from realm.report.svg import percent, percent_range
 
 FIRST_ROWS = 25

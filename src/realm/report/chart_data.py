@@ -11,10 +11,10 @@ import numpy.typing as npt
 from realm.crowd.calibration import temperature
 from realm.crowd.coin import accuracy_of, expertise_evidence, label_probability, pairs_of
 from realm.crowd.evidence import Floats, posterior
-from realm.crowd.tables import NO_BETTER, RELIABLE
+from realm.crowd.tables import NO_BETTER, RELIABLE, VERDICTS
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
-from realm.report.run_data import TRAINED, VERDICTS, RunData
+from realm.report.run_data import TRAINED, RunData
 
 BINS = 10
 """Bins of confidence: ten percent each."""

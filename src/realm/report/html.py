@@ -15,10 +15,10 @@ import jinja2
 from markupsafe import Markup
 
 from realm import __version__
+from realm.crowd.tables import VERDICTS
 from realm.errors import RealmError
 from realm.files import write_text, writing
 from realm.report.escaping import isolated, visible
-from realm.report.run_data import VERDICTS
 from realm.report.svg import percent
 
 NAME = "report.html"

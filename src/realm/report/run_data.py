@@ -15,14 +15,11 @@ from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, check_log_probs
 from realm.crowd.tables import verdicts
 from realm.data import Annotations
-from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs.folder import probabilities_in_words
 from realm.runs.run import Trajectory
 
-VERDICTS = ("reliable", "uncertain", "no better than chance", "worse than chance")
-"""The verdicts in the order of their colours and marks; elsewhere a verdict is an index into this."""
 TRAINED = "expertise_trained"
 """The column of a channel's summary that the report shows and draws, where the channel has it."""
 
@@ -84,9 +81,7 @@ class RunData:
     @cached_property
     def verdicts(self) -> npt.NDArray[np.int64]:
         """Index into `VERDICTS`; -1 without annotations. (annotators, tasks)"""
-        words = verdicts(self.estimate)
-        codes = np.select([words == word for word in VERDICTS], range(len(VERDICTS)), UNKNOWN)
-        return np.where(self.estimate.annotations > 0, codes, UNKNOWN).astype(np.int64)
+        return verdicts(self.estimate)
 
     @cached_property
     def agreement(self) -> Floats:

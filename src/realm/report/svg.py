@@ -102,26 +102,11 @@ class Picture:
             ring = " ring" if kind == 1 else ""
             self.add("circle", hint=hint, cx=x, cy=y, r=size, class_=class_ + ring)
 
-    def place(self, picture: Picture, x: float, y: float) -> None:
-        """Another picture as a part of this one, its upper left corner at x, y."""
-        self._parts.append(element("svg", picture._inner, x=x, y=y, width=picture.width, height=picture.height))
-
     def markup(self, class_: str = "chart") -> Markup:
         """The whole picture. `class_` decides how it takes its place on the page."""
-        return self._whole(self._inner, class_=class_)
-
-    def file(self, style: str) -> str:
-        """The picture as a file of its own, with the style sheet that a page would give it."""
-        inner = element("style", Markup(style)) + self._inner  # the style is ours, and XML as it stands
-        return f'<?xml version="1.0" encoding="UTF-8"?>\n{self._whole(inner, xmlns="http://www.w3.org/2000/svg")}\n'
-
-    @property
-    def _inner(self) -> Markup:
-        return self._head + Markup("").join(self._parts)
-
-    def _whole(self, inner: Markup, **attributes: Value) -> Markup:
         box = f"0 0 {number(self.width)} {number(self.height)}"
-        return element("svg", inner, viewBox=box, role="img", width=self.width, height=self.height, **attributes)
+        inner = self._head + Markup("").join(self._parts)
+        return element("svg", inner, viewBox=box, role="img", width=self.width, height=self.height, class_=class_)
 
 
 def element(tag: str, inner: Markup, **attributes: Value) -> Markup:
