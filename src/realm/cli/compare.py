@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from realm.cli.flags import takes
+from realm.cli.models import fetch_named_model
 from realm.cli.screen import note, records, show_table
 from realm.cli.source import Source
 from realm.cli.training_flags import Training
@@ -51,6 +52,7 @@ def compare(
 
     names = [method.strip() for method in methods.split(",")]
     note(repr(annotations))
+    fetch_named_model(training.model)
     comparison = compare_methods(
         annotations,
         tested,

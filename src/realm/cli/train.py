@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from realm.cli.flags import takes
+from realm.cli.models import fetch_named_model
 from realm.cli.screen import interactive, note, show_table
 from realm.cli.source import Source
 from realm.cli.training_flags import Training
@@ -59,6 +60,7 @@ def train(
     evaluating = {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
     config = training.config(output, disable_tqdm=not interactive(), **saving, **evaluating)
     earlier = None if prior is None else read_prior(prior)
+    fetch_named_model(training.model)
     trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier)
     for warning in trainer.warnings if trainer.is_world_process_zero() else []:
         note(f"note: {warning}")

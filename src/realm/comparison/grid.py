@@ -12,7 +12,7 @@ from realm.comparison.engines import run_jobs
 from realm.comparison.results import Results
 from realm.comparison.training import LIKELIHOOD, CellResult, Job
 from realm.errors import RealmError
-from realm.models.fingerprint import model_fingerprint
+from realm.models.store import model_fingerprint
 
 
 @dataclass(frozen=True)

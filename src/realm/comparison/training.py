@@ -23,7 +23,7 @@ from realm.crowd.estimate import estimate
 from realm.data import Annotations, Task
 from realm.errors import RealmError
 from realm.metrics import evaluate, gold_items
-from realm.models.fingerprint import model_fingerprint
+from realm.models.store import model_fingerprint
 from realm.scorers.scoring import score
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.labels import training_labels

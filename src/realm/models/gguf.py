@@ -24,9 +24,9 @@ from realm.errors import RealmError
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 
-_F32, _F16, _Q4_1, _Q8_0 = 0, 1, 3, 8
+_F32, _F16, _Q4_1, _Q8_0 = 0, 1, 3, 8  # numbers of ggml's types
 _BLOCK = 32  # values per block in Q4_1 and Q8_0
-_BLOCK_BYTES = {_Q4_1: 20, _Q8_0: 34}
+_BLOCK_BYTES = {_Q4_1: 20, _Q8_0: 34}  # 16 bytes of nibbles and two float16; 32 bytes and one float16
 
 _CONTROL, _USER_DEFINED = 3, 4  # token types that are matched whole in the text
 
@@ -93,12 +93,12 @@ class _Reader:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        self.at = 0
+        self.position = 0
 
     def file(self, path: Path) -> Gguf:
         if self.content[:4] != b"GGUF":
             raise ValueError("it does not start with the letters GGUF")
-        self.at = 4
+        self.position = 4
         version, tensor_count, metadata_count = self.number("I"), self.number("Q"), self.number("Q")
         if version not in (2, 3):
             raise ValueError(f"its version is {version}, not 2 or 3")
@@ -111,24 +111,26 @@ class _Reader:
             name = self.string()
             dimensions = [self.number("Q") for _ in range(self.number("I"))]
             table.append((name, tuple(reversed(dimensions)), self.number("I"), self.number("Q")))
-        alignment = metadata.get("general.alignment", 32)
-        data = -(-self.at // alignment) * alignment
-        for name, shape, kind, at in table:
-            if data + at + _byte_count(shape, kind) > len(self.content):
+        alignment = metadata.get("general.alignment", 32)  # 32 is the specification's default
+        data = -(-self.position // alignment) * alignment
+        for name, shape, kind, offset in table:
+            if data + offset + _byte_count(shape, kind) > len(self.content):
                 raise ValueError(f"it ends in the middle of the tensor {name}")
-        return Gguf(path, self.content, metadata, {name: (shape, kind, data + at) for name, shape, kind, at in table})
+        return Gguf(
+            path, self.content, metadata, {name: (shape, kind, data + offset) for name, shape, kind, offset in table}
+        )
 
     def number(self, code: str) -> Any:
-        (value,) = struct.unpack_from("<" + code, self.content, self.at)
-        self.at += struct.calcsize("<" + code)
+        (value,) = struct.unpack_from("<" + code, self.content, self.position)
+        self.position += struct.calcsize("<" + code)
         return value
 
     def string(self) -> str:
         length = self.number("Q")
-        text = self.content[self.at : self.at + length]
+        text = self.content[self.position : self.position + length]
         if len(text) < length:
             raise ValueError("it ends in the middle of a string")
-        self.at += length
+        self.position += length
         return text.decode("utf-8")
 
     def value(self, kind: int) -> Any:
@@ -161,32 +163,30 @@ def _unpack(blocks: NDArray[np.uint8], kind: int) -> NDArray[np.float32]:
 def _write_config(gguf: Gguf, folder: Path) -> None:
     from transformers import LlamaConfig
 
-    have = gguf.metadata
-    heads = have["llama.attention.head_count"]
-    ends = {
-        "bos_token_id": have["tokenizer.ggml.bos_token_id"],
-        "eos_token_id": have["tokenizer.ggml.eos_token_id"],
-        "pad_token_id": have.get("tokenizer.ggml.padding_token_id"),
+    metadata = gguf.metadata
+    heads = metadata["llama.attention.head_count"]
+    token_ids = {
+        "bos_token_id": metadata["tokenizer.ggml.bos_token_id"],
+        "eos_token_id": metadata["tokenizer.ggml.eos_token_id"],
+        "pad_token_id": metadata.get("tokenizer.ggml.padding_token_id"),
     }
     LlamaConfig(
         architectures=["LlamaForCausalLM"],
         vocab_size=gguf.tensors["token_embd.weight"][0][0],
-        hidden_size=have["llama.embedding_length"],
-        intermediate_size=have["llama.feed_forward_length"],
-        num_hidden_layers=have["llama.block_count"],
+        hidden_size=metadata["llama.embedding_length"],
+        intermediate_size=metadata["llama.feed_forward_length"],
+        num_hidden_layers=metadata["llama.block_count"],
         num_attention_heads=heads,
-        num_key_value_heads=have.get("llama.attention.head_count_kv", heads),
-        max_position_embeddings=have["llama.context_length"],
-        rms_norm_eps=_as_written(have["llama.attention.layer_norm_rms_epsilon"]),
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": _as_written(have.get("llama.rope.freq_base", 10000.0)),
-        },
+        num_key_value_heads=metadata.get("llama.attention.head_count_kv", heads),
+        max_position_embeddings=metadata["llama.context_length"],
+        rms_norm_eps=_as_written(metadata["llama.attention.layer_norm_rms_epsilon"]),
+        # 10000 is what a Llama file without the key means.
+        rope_parameters={"rope_type": "default", "rope_theta": _as_written(metadata.get("llama.rope.freq_base", 1e4))},
         tie_word_embeddings="output.weight" not in gguf.tensors,
         dtype="float32",
-        **ends,
+        **token_ids,
     ).save_pretrained(folder)
-    (folder / "generation_config.json").write_text(json.dumps(ends, indent=2) + "\n", encoding="utf-8")
+    (folder / "generation_config.json").write_text(json.dumps(token_ids, indent=2) + "\n", encoding="utf-8")
 
 
 def _as_written(value: float) -> float:
@@ -198,14 +198,14 @@ def _write_weights(gguf: Gguf, folder: Path) -> None:
     from safetensors.numpy import save_file
 
     heads = gguf.metadata["llama.attention.head_count"]
-    halves = {"attn_q": heads, "attn_k": gguf.metadata.get("llama.attention.head_count_kv", heads)}
+    heads_of = {"attn_q": heads, "attn_k": gguf.metadata.get("llama.attention.head_count_kv", heads)}
     weights = {}
     for name in gguf.tensors:
         tensor = gguf.tensor(name)
         inside = re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", name)
         if inside and inside[2] in _IN_LAYER:
-            if inside[2] in halves:
-                tensor = _split_halves(tensor, halves[inside[2]])
+            if inside[2] in heads_of:
+                tensor = _split_halves(tensor, heads_of[inside[2]])
             weights[f"model.layers.{inside[1]}.{_IN_LAYER[inside[2]]}.weight"] = tensor
         elif name in _OUTSIDE_LAYERS:
             weights[_OUTSIDE_LAYERS[name]] = tensor
@@ -217,36 +217,34 @@ def _write_weights(gguf: Gguf, folder: Path) -> None:
 def _split_halves(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
     """Undo ggml's row order: it interleaves the two halves that the rotary embedding of `transformers` rotates."""
     rows, columns = weight.shape
-    turned = weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2)
-    return np.ascontiguousarray(turned.reshape(rows, columns))
+    halves = weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2)
+    return np.ascontiguousarray(halves.reshape(rows, columns))
 
 
 def _write_tokenizer(gguf: Gguf, folder: Path) -> None:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    have = {key.removeprefix("tokenizer.ggml."): value for key, value in gguf.metadata.items()}
-    if (have["model"], have.get("pre")) != ("gpt2", "smollm"):
-        raise RealmError(
-            f"{gguf.path.name}: its tokenizer is {have['model']}/{have.get('pre')}; only gpt2/smollm can be rebuilt."
-        )
-    tokens = have["tokens"]
-    merges = [tuple(merge.split(" ")) for merge in have["merges"]]
+    fields = {key.removeprefix("tokenizer.ggml."): value for key, value in gguf.metadata.items()}
+    if (kind := f"{fields['model']}/{fields.get('pre')}") != "gpt2/smollm":
+        raise RealmError(f"{gguf.path.name}: its tokenizer is {kind}; only gpt2/smollm can be rebuilt.")
+    tokens = fields["tokens"]
+    merges = [tuple(merge.split(" ")) for merge in fields["merges"]]
     tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
     # What `smollm` means: every digit stands alone, and only then is the text cut as GPT-2 cuts it.
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    kinds = list(zip(tokens, have["token_type"], strict=True))
+    kinds = list(zip(tokens, fields["token_type"], strict=True))
     tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t, k in kinds if k == _CONTROL])
     tokenizer.add_tokens([AddedToken(t, special=False, normalized=False) for t, k in kinds if k == _USER_DEFINED])
-    named = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-    made = PreTrainedTokenizerFast(
+    roles = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+    checkpoint_tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         model_max_length=gguf.metadata["llama.context_length"],
         clean_up_tokenization_spaces=False,
-        **{name: tokens[have[f"{key}_token_id"]] for name, key in named.items() if f"{key}_token_id" in have},
+        **{name: tokens[fields[f"{key}_token_id"]] for name, key in roles.items() if f"{key}_token_id" in fields},
     )
-    made.chat_template = gguf.metadata.get("tokenizer.chat_template")
-    made.save_pretrained(folder)
+    checkpoint_tokenizer.chat_template = gguf.metadata.get("tokenizer.chat_template")
+    checkpoint_tokenizer.save_pretrained(folder)

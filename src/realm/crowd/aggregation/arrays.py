@@ -30,7 +30,8 @@ class AnnotationArrays:
     | item, annotator, label | (annotations,) | `item` indexes `present` |
     | present | (items with annotations,) | their indices in the caller's numbering |
     | option_counts | (items with annotations,) | how many options each item has |
-    | gold | (items with annotations,) or None | the true label where it is known, -1 elsewhere |
+    | gold | (items with annotations,) | the true label where it is known, -1 elsewhere |
+    | all_option_counts, all_gold | (items,) | the same of all items |
     | weight | (annotations,) or None | how much each annotation counts; None: 1 |
     """
 
@@ -43,8 +44,8 @@ class AnnotationArrays:
     n_options: int
     option_counts: Indices
     all_option_counts: Indices
-    gold: Indices | None
-    all_gold: Indices | None
+    gold: Indices
+    all_gold: Indices
     weight: Floats | None = None
 
     @property
@@ -83,7 +84,7 @@ class AnnotationArrays:
 
     @cached_property
     def coin(self) -> Coin:
-        """A coin for each annotator, its level the accuracy."""
+        """A coin for each annotator, its skill the accuracy."""
         options = self.option_counts[self.item]
         return Coin(self.annotator, self.n_annotators, options, weight=self.weight, edge=ACCURACY_EDGE)
 
@@ -108,12 +109,15 @@ class AnnotationArrays:
         return sums.astype(np.float64, copy=False).reshape(-1, self.n_options)
 
     @cached_property
+    def gold_items(self) -> Indices:
+        """The items with annotations whose gold is known."""
+        return np.flatnonzero(self.gold != UNKNOWN)
+
+    @cached_property
     def present_options(self) -> Bools:
         """Which options anybody gave or gold names. Shape (options,)."""
-        present = np.bincount(self.label, minlength=self.n_options) > 0
-        if self.gold is not None:
-            present[self.gold[self.gold != UNKNOWN]] = True
-        return present
+        options = np.concatenate([self.label, self.gold[self.gold_items]])
+        return np.bincount(options, minlength=self.n_options) > 0
 
     def annotator_mean(self, values: Floats) -> Floats:
         """The weighted mean of `values` (annotations,) over each annotator's annotations; NaN where there are none."""
@@ -128,50 +132,33 @@ class AnnotationArrays:
 
         An item with fewer options than K cannot be one of those it lacks; an item with gold can only be its gold.
         """
-        few = self.option_counts < self.n_options
-        if self.gold is not None:
-            few |= self.gold != UNKNOWN
-        rows = np.flatnonzero(few)
+        rows = np.flatnonzero((self.option_counts < self.n_options) | (self.gold != UNKNOWN))
         if not len(rows):
             return None
-        options = np.arange(self.n_options)
-        barred = options >= self.option_counts[rows, None]
-        if self.gold is not None:
-            gold = self.gold[rows, None]
-            barred |= (gold != UNKNOWN) & (options != gold)
-        return rows, np.where(barred, -np.inf, 0.0)
+        options, gold = np.arange(self.n_options), self.gold[rows, None]
+        possible = (options < self.option_counts[rows, None]) & ((gold == UNKNOWN) | (options == gold))
+        return rows, np.where(possible, 0.0, -np.inf)
 
     def label_shares(self) -> Floats:
         """The share of an item's annotations that gave each option; one for its gold where that is known."""
         shares = self.counts / self.per_item[:, None]
-        return self.with_gold(shares)
-
-    def with_gold(self, posterior: Floats) -> Floats:
-        """The same array with the rows of items with gold set to one for the gold."""
-        if self.gold is not None:
-            known = np.flatnonzero(self.gold != UNKNOWN)
-            posterior[known] = 0.0
-            posterior[known, self.gold[known]] = 1.0
-        return posterior
+        shares[self.gold_items] = 0.0
+        shares[self.gold_items, self.gold[self.gold_items]] = 1.0
+        return shares
 
     def spread(self, posterior: Floats) -> Floats:
         """(items with annotations, options) to (items, options): the rest are uniform over their options, or gold."""
         if len(self.present) == self.n_items:
             return posterior
-        possible = np.arange(self.n_options) < self.all_option_counts[:, None]
-        whole = possible / np.maximum(self.all_option_counts, 1)[:, None]
+        options, gold = np.arange(self.n_options), self.all_gold[:, None]
+        whole = (options < self.all_option_counts[:, None]) / np.maximum(self.all_option_counts, 1)[:, None]
+        whole = np.where(gold == UNKNOWN, whole, options == gold)
         whole[self.present] = posterior
-        if self.all_gold is not None:
-            bare = np.flatnonzero((self.all_gold != UNKNOWN) & ~np.isin(np.arange(self.n_items), self.present))
-            whole[bare] = 0.0
-            whole[bare, self.all_gold[bare]] = 1.0
         return whole
 
     def spread_labels(self, labels: Indices) -> npt.NDArray[np.int32]:
         """(items with annotations,) to (items,): -1 for items with neither annotation nor gold."""
-        whole = np.full(self.n_items, UNKNOWN, dtype=np.int32)
-        if self.all_gold is not None:
-            whole[:] = self.all_gold
+        whole = self.all_gold.astype(np.int32)
         whole[self.present] = labels
         return whole
 
@@ -200,22 +187,29 @@ def annotation_arrays(
     if not len(item):
         raise RealmError("there are no annotations to aggregate.")
     weights = _weights(weight, len(item))
-    truth = None if gold is None else _indices(gold, "gold", lowest=UNKNOWN)
-    own = None if option_counts is None else _indices(option_counts, "option_counts", lowest=1)
     n_items = int(item.max()) + 1
-    for name, per_item in (("gold", truth), ("option_counts", own)):
-        if per_item is None:
-            continue
-        if len(per_item) < n_items:
-            raise RealmError(f"`{name}` has {len(per_item)} entries; items are numbered up to {n_items - 1}.")
-        n_items = max(n_items, len(per_item))
-    if truth is not None and own is not None and len(truth) != len(own):
-        raise RealmError(f"`gold` has {len(truth)} entries and `option_counts` {len(own)}; both are one per item.")
-    n_options = _n_options(n_options, label, truth, own)
-    counts = np.full(n_items, n_options) if own is None else own
-    _check_range(label, counts[item], n_options, "labels")
-    if truth is not None:
-        _check_range(truth, counts, n_options, "gold")
+    per_item = {
+        name: _indices(values, name, lowest)
+        for name, values, lowest in (("gold", gold, UNKNOWN), ("option_counts", option_counts, 1))
+        if values is not None
+    }
+    for name, values in per_item.items():
+        if len(values) < n_items:
+            raise RealmError(f"`{name}` has {len(values)} entries; items are numbered up to {n_items - 1}.")
+    lengths = [len(values) for values in per_item.values()]
+    if len(set(lengths)) > 1:
+        raise RealmError(f"`gold` has {lengths[0]} entries and `option_counts` {lengths[1]}; both are one per item.")
+    n_items = max([n_items, *lengths])
+    truth = per_item.get("gold", np.full(n_items, UNKNOWN))
+    if n_options is None:
+        n_options = max(int(label.max()) + 1, int(truth.max()) + 1, int(per_item.get("option_counts", label).max()))
+    elif n_options < 1:
+        raise RealmError(f"`n_options` must be 1 or more, not {n_options}.")
+    counts = per_item.get("option_counts", np.full(n_items, n_options))
+    if counts.max() > n_options:
+        raise RealmError(f"`option_counts` goes up to {counts.max()}, but `n_options` is {n_options}.")
+    _check_range(label, counts[item], "labels")
+    _check_range(truth, counts, "gold")
 
     if np.any(item[1:] < item[:-1]):
         order = _order(item, n_items)
@@ -235,7 +229,7 @@ def annotation_arrays(
         n_options=n_options,
         option_counts=counts[present],
         all_option_counts=counts,
-        gold=None if truth is None else truth[present],
+        gold=truth[present],
         all_gold=truth,
         weight=weights,
     )
@@ -245,11 +239,11 @@ def most_probable(scores: Floats, seed: int) -> Indices:
     """The best option of each row of (items, options), ties broken uniformly at random by seed."""
     best: Indices = scores.argmax(axis=1)
     rows = np.arange(len(scores))
-    bar = scores[rows, best] * EQUAL
-    tied = np.flatnonzero((scores >= bar[:, None]).sum(axis=1) > 1)
+    threshold = scores[rows, best][:, None] * EQUAL
+    tied = np.flatnonzero((scores >= threshold).sum(axis=1) > 1)
     if len(tied):
         draws = np.random.default_rng(seed).random((len(tied), scores.shape[1]))
-        draws[scores[tied] < bar[tied, None]] = -1.0
+        draws[scores[tied] < threshold[tied]] = -1.0
         best[tied] = draws.argmax(axis=1)
     return best
 
@@ -270,8 +264,9 @@ def _weights(weight: npt.ArrayLike | None, n: int) -> Floats | None:
     weights = np.asarray(weight, np.float64)
     if weights.shape != (n,):
         raise RealmError(f"`weight` must have one entry per annotation, {n}: it has shape {weights.shape}.")
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        position = int((~(np.isfinite(weights) & (weights > 0))).argmax())
+    usable = np.isfinite(weights) & (weights > 0)
+    if not usable.all():
+        position = int(usable.argmin())
         raise RealmError(f"`weight[{position}]` is {weights[position]}; a weight is more than 0.")
     return None if (weights == 1).all() else weights
 
@@ -292,20 +287,7 @@ def _indices(values: npt.ArrayLike, name: str, lowest: int = 0) -> Indices:
     return array
 
 
-def _n_options(given: int | None, label: Indices, gold: Indices | None, own: Indices | None) -> int:
-    if given is not None:
-        if given < 1:
-            raise RealmError(f"`n_options` must be 1 or more, not {given}.")
-        return given
-    most = int(label.max()) + 1
-    if gold is not None and len(gold):
-        most = max(most, int(gold.max()) + 1)
-    return max(most, int(own.max())) if own is not None else most
-
-
-def _check_range(values: Indices, counts: Indices, n_options: int, name: str) -> None:
-    if counts.max(initial=0) > n_options:
-        raise RealmError(f"`option_counts` goes up to {counts.max()}, but `n_options` is {n_options}.")
+def _check_range(values: Indices, counts: Indices, name: str) -> None:
     beyond = values >= counts
     if beyond.any():
         position = int(beyond.argmax())

@@ -190,15 +190,12 @@ def gold_start(arrays: AnnotationArrays) -> Floats | None:
     EM finds the nearest maximum, and a majority that a clique has won is nearest to a wrong one. The accuracies are
     shrunk to the pool's, and the pool's to halfway between chance and certainty.
     """
-    if arrays.gold is None:
+    if not len(arrays.gold_items):
         return None
     truth = arrays.gold[arrays.item]
-    known = truth != UNKNOWN
-    if not known.any():
-        return None
     counts, right = (
         np.bincount(arrays.annotator, arrays.weighted(flags.astype(np.float64)), minlength=arrays.n_annotators)
-        for flags in (known, truth == arrays.label)
+        for flags in (truth != UNKNOWN, truth == arrays.label)
     )
     hope = (1 + float((1 / np.maximum(arrays.option_counts, 2)).mean())) / 2
     pool = (right.sum() + POOL_PRIOR * hope) / (counts.sum() + POOL_PRIOR)
@@ -210,8 +207,7 @@ def gold_start(arrays: AnnotationArrays) -> Floats | None:
 
 def _check_overlap(arrays: AnnotationArrays) -> None:
     """Refuse annotations of which no two are about the same item, and none about one with gold."""
-    gold = arrays.gold is not None and bool((arrays.gold[arrays.item] != UNKNOWN).any())
-    if not gold and np.bincount(arrays.item).max() < 2:
+    if not len(arrays.gold_items) and np.bincount(arrays.item).max() < 2:
         raise RealmError(
             "no item has two annotations, and none has gold: every vote is unanimous, and EM would call everybody "
             "perfect. Collect a second label for some items."
