@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from realm import RealmError, Run
 from realm.data.write import write_table
 from tests.tiny import crowd, save_tiny
 
@@ -44,6 +45,19 @@ for path in paths(typer.main.get_command(app)):
 print(json.dumps(found))
 """
 
+WITHOUT_HELP = """
+import json, typer
+from realm.cli.main import app
+
+found, pending = [], [("realm", typer.main.get_command(app))]
+while pending:
+    path, command = pending.pop()
+    pending += [(f"{path} {name}", child) for name, child in getattr(command, "commands", {}).items()]
+    found += [] if command.help else [path]
+    found += [f"{path} {each.name}" for each in command.params if not getattr(each, "help", None)]
+print(json.dumps(found))
+"""
+
 
 def realm(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -67,10 +81,12 @@ def test_help_of_every_command_loads_nothing_heavy(every_help: dict[str, tuple[i
 def test_help_says_what_every_command_and_flag_does(every_help: dict[str, tuple[int, str, list[str]]]) -> None:
     for name, (code, shown, _) in every_help.items():
         assert code == 0, name
-        assert f"Usage: root {name}".strip() in shown.replace("  ", " ") or "Usage" in shown
-    root = every_help[""][1]
-    for name in every_help:
-        assert not name or name.split()[0] in root
+        assert f" Usage: {' '.join(['realm', *name.split()])} [OPTIONS] " in shown, name
+        parent = every_help[" ".join(name.split()[:-1])][1]
+        assert not name or re.search(rf"^│ {name.split()[-1]} +\w", parent, re.MULTILINE), f"{name} is listed"
+    done = subprocess.run([sys.executable, "-c", WITHOUT_HELP], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
 
 
 def test_completion_knows_the_commands_and_loads_nothing_heavy() -> None:
@@ -144,23 +160,40 @@ def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: P
     model = save_tiny(tmp_path / "tiny", "causal")
     output = tmp_path / "run"
     command = ["train", tmp_path / "labels.csv", "--model", model, "--output", output]
-    command += ["--batch-size", 8, "--micro-batch-size", 8, "--save-steps", 5, "--logging-steps", 5]
+    # one checkpoint half-way: a run that began again instead of going on would write it again
+    command += ["--steps", 300, "--save-steps", 150, "--batch-size", 8, "--micro-batch-size", 8]
     process = subprocess.Popen(
-        [*REALM, *map(str, [*command, "--steps", 100_000])],
+        [*REALM, *map(str, command)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=heed_interrupts,
     )
     deadline = time.monotonic() + 90
-    while not list((output / "checkpoints").glob("checkpoint-*")):
+    checkpoint = output / "checkpoints" / "checkpoint-150"
+    while not checkpoint.is_dir():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.1)
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "--resume" in said and str(output / "checkpoints") in said.replace("\n", "")
     assert "Traceback" not in said
+    with pytest.raises(RealmError, match="did not finish"):
+        Run.open(output)
+
+    before = times(checkpoint)
+    done = realm(*command, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert times(checkpoint) == before, "went on from the checkpoint"
+    run = Run.open(output)
+    assert run.metrics["steps"] == 300
+    assert f"{run.expertise['accuracy'].max():.3f}" in done.stdout
+
+
+def times(folder: Path) -> dict[str, int]:
+    """When each file of a folder was written."""
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
 def test_ctrl_c_elsewhere_ends_cleanly(tmp_path: Path) -> None:
