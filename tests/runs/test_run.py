@@ -116,6 +116,78 @@ def test_evaluate_gives_the_metrics_that_training_recorded(trained: RealmTrainer
     assert run.evaluate(tmp_path / "test.csv") == pytest.approx(metrics, rel=1e-5)
 
 
+# -------------------------------------------------------------------- several tasks, items with options of their own
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of two tasks; the items of one list their own options."""
+    folder = tmp_path_factory.mktemp("mixed")
+    model = save_tiny(folder / "model", "causal", layers=1, width=16)
+    trained = trainer(model, mixed_table(), folder / "run", write_run=True, max_steps=2, answers="letters")
+    trained.train()
+    return Run.open(trained.run)
+
+
+def test_tables_of_a_run_tell_its_tasks_apart(mixed: Run) -> None:
+    assert [(task.name, task.labels) for task in mixed.tasks] == [("fixed", ("no", "yes")), ("own", None)]
+    assert set(zip(mixed.expertise["annotator"], mixed.expertise["task"], strict=True)) == {
+        (annotator, task) for annotator in ("zoe", "007", "'x") for task in ("fixed", "own")
+    }
+    labels = mixed.labels
+    assert labels["task"].tolist() == ["fixed", "own"] * 3
+    for row in range(len(labels)):
+        assert labels["label"][row] in mixed.annotations.options_of(row)
+    queue = mixed.relabel(20)
+    assert set(queue["task"]) <= {"fixed", "own"} and "without annotations" not in set(queue["ask"])
+    assert list(mixed.contradictions().columns)
+
+
+def test_a_run_of_several_tasks_answers_items_of_each(mixed: Run) -> None:
+    answers = mixed.predict(["a green tree", "the old boat"], task="fixed")
+    assert set(answers["task"]) == {"fixed"} and set(answers["label"]) <= {"no", "yes"}
+    frame = pd.DataFrame(
+        {"item": ["1", "2"], "text": ["a green tree", "which?"], "task": ["fixed", "own"],
+         "options": [None, ["red", "blue", "green"]]}
+    )  # fmt: skip
+    table = mixed.predict(frame)
+    assert table["task"].tolist() == ["fixed", "own"]
+    assert [list(json.loads(each)) for each in table["probabilities"]] == [["no", "yes"], ["red", "blue", "green"]]
+    first = answers.loc[0, ["label", "confidence"]].tolist()
+    assert table.loc[0, ["label", "confidence"]].tolist() == pytest.approx(first)
+    pd.testing.assert_frame_equal(mixed.predict(Items.from_pandas(frame, tasks=mixed.tasks)), table)
+    for arguments, message in (({}, "name the task"), ({"task": "own"}, "list their own options"),
+                               ({"task": "third"}, "no such task")):  # fmt: skip
+        with pytest.raises(RealmError, match=message):
+            mixed.predict(["a green tree"], **arguments)
+
+
+def test_a_run_of_several_tasks_is_evaluated_in_all_and_by_task(mixed: Run) -> None:
+    test = replace(mixed.annotations, gold=np.array([0, 1, 1, 0, 0, 2], np.int32))
+    metrics = mixed.evaluate(test)
+    assert metrics["items"] == 6 and {name: each["items"] for name, each in metrics["tasks"].items()} == {
+        "fixed": 3, "own": 3
+    }  # fmt: skip
+    answers = mixed.predict(test.items)["label"]
+    gold = [test.label_name(row, label) for row, label in enumerate(test.gold)]
+    assert metrics["accuracy"] == pytest.approx((answers == gold).mean())
+    assert "generation_accuracy" in mixed.evaluate(test, generation=True)
+
+
+def test_labels_in_another_order_are_refused(run: Run, mixed: Run) -> None:
+    """Answers are numbers: under other labels they would silently mean something else."""
+    [task] = run.tasks
+    turned = [replace(task, labels=task.labels[::-1])]
+    with pytest.raises(RealmError, match=r"`tasks=run\.tasks`"):
+        run.predict(Items.from_texts(["a"], turned))
+    with pytest.raises(RealmError, match=r"`tasks=run\.tasks`"):
+        run.evaluate(replace(crowd(4), items=replace(crowd(4).items, tasks=tuple(turned))))
+    with pytest.raises(RealmError, match=r"`tasks=run\.tasks`"):
+        mixed.predict(Items.from_texts(["a"], run.tasks))
+    with pytest.raises(RealmError, match="no gold labels"):
+        run.evaluate(replace(run.annotations, gold=None))
+
+
 def test_relabel_spends_the_budget_on_those_with_a_price(written: Path) -> None:
     run = Run.open(written)
     queue = run.relabel(5)
