@@ -13,7 +13,7 @@ def label_studio(table) -> list[dict]:
     """The table as Label Studio exports it, with a cancelled annotation and a task nobody labelled."""
     tasks = []
     people = [{"id": i, "email": f"{name}@x.org"} for i, name in enumerate(table.annotators)]
-    for item, (_, text, _, options) in enumerate(table.iter_items()):
+    for item, (_, text, _, options) in enumerate(table.items):
         marks = range(table.offsets[item], table.offsets[item + 1])
         given = [
             {

@@ -96,7 +96,7 @@ def test_prompts_encoded_together_are_those_encoded_alone(kind, answers, tiny_mo
     scorer = load_scorer(tiny_model(kind), table.items, answers=answers, max_length=24)  # the longest are shortened
     encoded = scorer.encode(table.items)
     lengths = set()
-    for index, (_, text, context, options) in enumerate(table.iter_items()):
+    for index, (_, text, context, options) in enumerate(table.items):
         tail = 0
         if kind == "causal":
             first = encoded.row_starts[index]

@@ -87,9 +87,9 @@ def test_a_question_asked_of_many_contexts_is_split_by_context() -> None:
     frame = frame.assign(annotator="w", label=np.arange(80) % 2)
     made = build(frame, labels=["0", "1"])
     first, second = made.split(0.25, seed=1)
-    assert not set(first.contexts.to_pylist()) & set(second.contexts.to_pylist())
+    assert not set(first.items.contexts.to_pylist()) & set(second.items.contexts.to_pylist())
     assert second.n_items == 20
-    assert np.bincount(made.folds(5)).tolist() == [16] * 5
+    assert np.bincount(made.items.folds(5)).tolist() == [16] * 5
 
 
 def test_a_split_leaves_neither_half_empty() -> None:
@@ -99,7 +99,7 @@ def test_a_split_leaves_neither_half_empty() -> None:
     with pytest.raises(RealmError, match="nothing can be held out"):
         alone.split(0.5)
     with pytest.raises(RealmError, match="too few for 5 folds"):
-        made.folds(5)
+        made.items.folds(5)
 
 
 def test_select() -> None:

@@ -10,17 +10,8 @@ import pyarrow as pa
 import pytest
 
 from realm.data import Annotations, Task
-from realm.data.build import (
-    CONTRADICTED,
-    GOLD_CHANGED,
-    NO_ANNOTATION,
-    NO_LABEL,
-    POINT_ZERO,
-    REPEATED,
-    build,
-    build_items,
-    build_test,
-)
+from realm.data.build import CONTRADICTED, GOLD_CHANGED, REPEATED, build, build_items, build_test
+from realm.data.rows import NO_ANNOTATION, NO_LABEL, POINT_ZERO
 from realm.errors import RealmError
 
 

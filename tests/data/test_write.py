@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from realm.data import Annotations
 from realm.data.build import build
-from realm.data.comma_lists import split_list
+from realm.data.label_sets import split_list
 from realm.data.write import labels_hint, to_arrow, write_table
 from realm.errors import RealmError
 

@@ -157,7 +157,7 @@ def test_the_snippet_of_items_with_their_own_options(tiny_model, tmp_path, monke
     monkeypatch.chdir(tmp_path / "run" / "model")
     names: dict = {}
     exec(compile(code, "README.md", "exec"), names)
-    for item, (_, text, _, options) in enumerate(table.iter_items()):
+    for item, (_, text, _, options) in enumerate(table.items):
         assert names["answer"](text, options) == options[made.scores().labels[item]]
 
 

@@ -38,7 +38,7 @@ def loosened(texts: pa.LargeStringArray) -> pa.LargeStringArray:
 def repeated_texts(annotations: Annotations) -> tuple[int, tuple[str, ...]]:
     """How many items have a text that another item of their task has too, and the ids of the first few."""
     codes = annotations.texts.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    if annotations.options is not None or annotations.contexts is not None:
+    if annotations.items.options is not None or annotations.items.contexts is not None:
         return 0, ()
     key = codes * len(annotations.tasks) + annotations.item_tasks
     _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)

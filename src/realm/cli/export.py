@@ -25,7 +25,7 @@ def export(
     ] = False,
 ) -> None:
     """Write the most probable label of every item, with its confidence."""
-    from realm.data.label_studio_export import label_studio_tasks
+    from realm.data.write import label_studio_tasks
     from realm.files import write_json
     from realm.runs import Run
     from realm.runs.spreadsheet import write_csv

@@ -139,7 +139,7 @@ def _key(name: Any) -> str:
 
 def _typed(value: Any, repeated: bool, where: str) -> str | list[str]:
     """The value as it would be typed: a flag that may be repeated takes a list, any other a comma separated one."""
-    from realm.data.comma_lists import join_list
+    from realm.data.label_sets import join_list
 
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, str) for part in parts):

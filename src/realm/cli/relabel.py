@@ -135,8 +135,8 @@ def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
         data = {name: line[name] for name in ("item", "task", "text")}
         # As Label Studio's <Choices value="$options"> wants them.
         data["options"] = [{"value": option} for option in annotations.options_of(row)]
-        if annotations.contexts is not None and annotations.contexts[row].is_valid:
-            data["context"] = annotations.contexts[row].as_py()
+        if annotations.items.contexts is not None and annotations.items.contexts[row].is_valid:
+            data["context"] = annotations.items.contexts[row].as_py()
         meta = {name: line[name] for name in ("ask", "or_else", "gain_bits")}
         tasks.append({"data": data, "meta": meta})
     return json.dumps(tasks, ensure_ascii=False, indent=1)

@@ -67,7 +67,7 @@ class Source:
         return stream_items(path, tasks=tasks, **self._arguments())
 
     def _arguments(self) -> dict[str, Any]:
-        from realm.data.comma_lists import split_list
+        from realm.data.label_sets import split_list
 
         arguments = {name: value for name, value in vars(self).items() if value is not None}
         for name in ("labels", "wide"):

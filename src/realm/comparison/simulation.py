@@ -28,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.data.annotations import UNKNOWN, Annotations
-from realm.data.ledger import Ledger
 from realm.errors import RealmError
 
 Floats = npt.NDArray[np.float64]
@@ -217,7 +216,7 @@ def _with_gold(annotations: Annotations) -> Annotations:
     has_gold = annotations.gold != UNKNOWN
     nothing = np.zeros(0, dtype=np.int32)
     items = replace(annotations, item=nothing, annotator=nothing, label=nothing, weight=None, source_rows=None)
-    ledger = annotations.ledger.merged(Ledger())
+    ledger = annotations.ledger.copy()
     ledger.add("no gold label to simulate from", np.flatnonzero(~has_gold) + 1)
     return replace(items.take_items(np.flatnonzero(has_gold)), ledger=ledger)
 

@@ -92,11 +92,11 @@ class OptionNames:
         label_sets = [task.labels or () for task in annotations.tasks]
         names = [name for labels in label_sets for name in labels]
         self._starts = np.cumsum([0, *map(len, label_sets)])[annotations.item_tasks]
-        if annotations.options is not None:
-            own = annotations.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        if annotations.items.options is not None:
+            own = annotations.items.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
             first = len(names) + np.cumsum(own) - own
             self._starts = np.where(own > 0, first, self._starts)
-            names += annotations.options.flatten().to_pylist()
+            names += annotations.items.options.flatten().to_pylist()
         self._names = np.array([*names, ""], dtype=object)
 
     def __call__(self, items: npt.NDArray[np.integer], labels: npt.NDArray[np.integer]) -> npt.NDArray[np.object_]:

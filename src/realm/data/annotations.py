@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.data.items import Ints, Item, Items, Task
+from realm.data.items import Ints, Items, Task
 from realm.data.ledger import Ledger
 from realm.errors import RealmError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 UNKNOWN = -1
 """The number of a label or gold that is not there."""
+NAMES_SHOWN = 20
+"""Names that a message lists: enough to see how they are spelled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,49 +154,25 @@ class Annotations:
     def texts(self) -> pa.LargeStringArray:
         return self.items.texts
 
-    @property
-    def contexts(self) -> pa.LargeStringArray | None:
-        return self.items.contexts
-
-    @property
-    def options(self) -> pa.LargeListArray | None:
-        return self.items.options
-
-    def iter_items(self) -> Iterator[Item]:
-        return iter(self.items)
-
-    def folds(self, k: int, seed: int = 0) -> Ints:
-        return self.items.folds(k, seed)
-
     # ---------------------------------------------------------------- operations
 
     def take_items(self, items: npt.NDArray[np.integer[Any]]) -> Annotations:
         """Keep these items (by index, in this order) with their annotations."""
         items = np.asarray(items, dtype=np.int64)
         counts = self.annotations_per_item[items]
-        starts = np.repeat(self.offsets[items] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        selected = starts + np.arange(counts.sum())
+        starts = np.repeat(self.offsets[items] - (np.cumsum(counts) - counts), counts)
         return replace(
-            self,
+            self.keep_annotations(starts + np.arange(counts.sum())),
             items=self.items.take(items),
             item=np.repeat(np.arange(len(items), dtype=np.int32), counts),
-            annotator=self.annotator[selected],
-            label=self.label[selected],
-            weight=None if self.weight is None else self.weight[selected],
             gold=None if self.gold is None else self.gold[items],
-            source_rows=None if self.source_rows is None else self.source_rows[selected],
         )
 
-    def keep_annotations(self, keep: npt.NDArray[np.bool_]) -> Annotations:
-        """Keep the annotations where `keep` (annotations,) is true; every item and annotator stays listed."""
-        return replace(
-            self,
-            item=self.item[keep],
-            annotator=self.annotator[keep],
-            label=self.label[keep],
-            weight=None if self.weight is None else self.weight[keep],
-            source_rows=None if self.source_rows is None else self.source_rows[keep],
-        )
+    def keep_annotations(self, keep: npt.NDArray[np.bool_ | np.integer[Any]]) -> Annotations:
+        """Keep these annotations, a mask (annotations,) or indices; every item and annotator stays listed."""
+        columns = {name: getattr(self, name) for name in ("item", "annotator", "label", "weight", "source_rows")}
+        columns = {name: None if column is None else column[keep] for name, column in columns.items()}
+        return replace(self, **columns)
 
     def compact(self) -> Annotations:
         """Drop items without annotations and annotators without annotations."""
@@ -221,11 +199,9 @@ class Annotations:
         """
         if self.gold is None:
             raise RealmError("contrast needs gold labels: the table has no gold column. Name it with `gold`.")
-        known = self.gold[self.item] != UNKNOWN
-        counts = np.bincount(self.annotator[known], minlength=self.n_annotators)
-        correct = np.bincount(
-            self.annotator[known], self.label[known] == self.gold[self.item[known]], minlength=self.n_annotators
-        )
+        has_gold = self.gold[self.item] != UNKNOWN
+        counts = np.bincount(self.annotator[has_gold], minlength=self.n_annotators)
+        correct = np.bincount(self.annotator[self.label == self.gold[self.item]], minlength=self.n_annotators)
         ranked = np.flatnonzero(counts >= max(min_annotations, 1))
         if len(ranked) < 2 * m:
             raise RealmError(
@@ -248,21 +224,19 @@ class Annotations:
         items: Sequence[str] | None = None,
     ) -> Annotations:
         """Keep only what is named. Tasks keep their numbering; annotators left with nothing are dropped."""
+        task_names = [task.name for task in self.tasks]
+        for kind, names, existing in (("tasks", tasks, task_names), ("annotators", annotators, list(self.annotators))):
+            if missing := [name for name in names or () if name not in existing]:
+                there = ", ".join(existing[:NAMES_SHOWN])
+                raise RealmError(f"select: no such {kind}: {', '.join(missing)}. There are: {there}.")
         table = self
-        for kind, names, known in (
-            ("tasks", tasks, [task.name for task in self.tasks]),
-            ("annotators", annotators, list(self.annotators)),
-        ):
-            if missing := [name for name in names or () if name not in known]:
-                raise RealmError(f"select: no such {kind}: {', '.join(missing)}. There are: {', '.join(known[:20])}.")
         if tasks is not None:
-            selected_tasks = np.array([task.name in set(tasks) for task in self.tasks])
-            table = table.take_items(np.flatnonzero(selected_tasks[table.item_tasks]))
+            table = table.take_items(np.flatnonzero(np.isin(task_names, list(tasks))[table.item_tasks]))
         if items is not None:
             table = table.take_items(np.flatnonzero(np.isin(np.array(table.items.ids.to_pylist()), list(items))))
         if annotators is not None:
-            selected_annotators = np.isin(np.array(table.annotators), list(annotators))
-            table = table.keep_annotations(selected_annotators[table.annotator]).compact()
+            in_selection = np.isin(np.array(table.annotators), list(annotators))
+            table = table.keep_annotations(in_selection[table.annotator]).compact()
         return table
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Annotations, Annotations]:
@@ -276,8 +250,8 @@ class Annotations:
         n_texts = self.items.n_texts
         if n_texts < 2:
             raise RealmError(f"split: the items have {n_texts} different text(s), so nothing can be held out.")
-        held = min(max(round(fraction * n_texts), 1), n_texts - 1)
-        second = np.random.default_rng(seed).permutation(n_texts)[self.items.text_codes] < held
+        n_held_out = min(max(round(fraction * n_texts), 1), n_texts - 1)
+        second = np.random.default_rng(seed).permutation(n_texts)[self.items.text_codes] < n_held_out
         return self.take_items(np.flatnonzero(~second)), self.take_items(np.flatnonzero(second))
 
     def without_gold(self) -> Annotations:
@@ -299,33 +273,12 @@ class Annotations:
         """One row per annotation (items without annotations have one row with no annotator), canonical columns."""
         import pandas as pd
 
-        items = self.items
-        unlabelled = np.flatnonzero(self.annotations_per_item == 0)
-        item = np.concatenate([self.item, unlabelled.astype(np.int32)])
-        order = np.argsort(item, kind="stable")
-        item = item[order]
-        rows = pa.array(item)
-        frame: dict[str, Any] = {"item": items.ids.take(rows).to_pylist()}
-        frame["task"] = [self.tasks[t].name for t in self.item_tasks[item]]
-        frame["text"] = items.texts.take(rows).to_pylist()
-        if items.contexts is not None:
-            frame["context"] = items.contexts.take(rows).to_pylist()
-        if items.options is not None:
-            frame["options"] = [items.options_of(i) for i in item]
-        nobody = np.full(len(unlabelled), UNKNOWN, dtype=np.int32)
-        annotator = np.concatenate([self.annotator, nobody])[order]
-        label = np.concatenate([self.label, nobody])[order]
-        if self.n_annotations:
-            frame["annotator"] = [None if a == UNKNOWN else self.annotators[a] for a in annotator]
-            frame["label"] = self._label_names(item, label)
-        if self.weight is not None:
-            frame["weight"] = np.concatenate([self.weight, np.full(len(unlabelled), np.nan)])[order]
-        if self.gold is not None:
-            frame["gold"] = self._label_names(item, self.gold[item])
-        return pd.DataFrame(frame)
+        from realm.data.write import to_arrow
 
-    def _label_names(self, item: Ints, label: Ints) -> list[str | None]:
-        return [None if k == UNKNOWN else self.label_name(i, k) for i, k in zip(item, label, strict=True)]
+        table = to_arrow(self, label_form="text")
+        if not self.n_annotations:
+            table = table.drop_columns(["annotator", "label"])
+        return pd.DataFrame(table.to_pydict())
 
     def describe(self) -> dict[str, Any]:
         """How many items, annotators, annotations and tasks there are, and how annotations spread over them."""
@@ -352,9 +305,5 @@ class Annotations:
 def _spread(counts: npt.NDArray[np.int64]) -> dict[str, float]:
     if not len(counts):
         return {"min": 0, "median": 0.0, "mean": 0.0, "max": 0}
-    return {
-        "min": int(counts.min()),
-        "median": float(np.median(counts)),
-        "mean": float(counts.mean()),
-        "max": int(counts.max()),
-    }
+    low, high = int(counts.min()), int(counts.max())
+    return {"min": low, "median": float(np.median(counts)), "mean": float(counts.mean()), "max": high}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,26 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.data.annotations import UNKNOWN, Annotations, Floats
-from realm.data.categorical import Categorical, Codes, renumber
-from realm.data.columns import Mask, Rows, name_rows, resolve, take_column
-from realm.data.item_ids import assign_items
+from realm.data.categorical import Codes, combine, encode, renumber
+from realm.data.columns import Rows
 from realm.data.items import Ints, Items, Task
-from realm.data.label_sets import LabelledRows
-from realm.data.ledger import ROWS_KEPT, Ledger
-from realm.data.options import LABEL_FORMS, LabelForm, read_options, written_with_point
-from realm.data.request import ANNOTATIONS, ITEMS, TEST, ReadRequest
+from realm.data.label_sets import number_labels
+from realm.data.ledger import Ledger
+from realm.data.options import LABEL_FORMS, LabelForm, option_keys
+from realm.data.roles import ANNOTATIONS, ITEMS, TEST, ReadRequest, check_word
+from realm.data.rows import SourceRows
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_TASK = "default"
+HEX_DIGITS = 16
+"""Of a 64-bit hash."""
 
-NO_LABEL = "no label"
-NO_ANNOTATION = "item without an annotation: neither annotator nor label"
 REPEATED = "repeated: the same annotator gave the same label to the same item again"
 CONTRADICTED = "contradicted: the same annotator gave the item another label later, which is kept"
-POINT_ZERO = "label written like 1.0, read as 1"
 GOLD_CHANGED = "gold differs from that on a later row of the same item, which is kept"
 
 
@@ -64,19 +63,19 @@ def build(
         **columns: the column of each role: item, text, annotator, label, weight, task, gold, options, context; by
             default those of these names.
     """
-    _check_words(missing=missing, label_form=label_form)
+    check_word("missing", missing, ("error", "drop"))
+    check_word("label_form", label_form, ("auto", *LABEL_FORMS))
     request = replace(request, **columns)  # type: ignore[arg-type]
     names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
-    by_role = resolve(request.columns(), request.required, names, source)
+    by_role = request.resolve(names, source)
     if not len(table):
         raise RealmError(f"{source}: there are no rows in it.")
     numbers = np.arange(1, len(table) + 1, dtype=np.int64) if rows is None else rows
-    by_role = {role: name for role, name in by_role.items() if request.reads(role)}
-    ledger = Ledger() if ledger is None else ledger.merged(Ledger())
-    table_rows = _Rows.of(table, by_role, numbers, request.wants_annotations, source, ledger)
+    ledger = Ledger() if ledger is None else ledger.copy()
+    table_rows = SourceRows.of(table, by_role, numbers, request.wants_annotations, source, ledger)
     table_rows.drop_missing(missing)
     table_rows.normalise([*(labels or ()), *(name for task in tasks or () for name in task.labels or ())])
-    return table_rows.annotations(labels, tasks, label_form, keep_rows)
+    return _annotations(table_rows, labels, tasks, label_form, keep_rows)
 
 
 def build_test(table: pd.DataFrame | pa.Table, **arguments: Any) -> Annotations:
@@ -89,201 +88,148 @@ def build_items(table: pd.DataFrame | pa.Table, **arguments: Any) -> Items:
     return build(table, ITEMS, **arguments).items
 
 
-def _check_words(missing: str, label_form: str) -> None:
-    allowed = {"missing": ("error", "drop"), "label_form": ("auto", *LABEL_FORMS)}
-    for name, word in (("missing", missing), ("label_form", label_form)):
-        if word not in allowed[name]:
-            raise RealmError(f'`{name}="{word}"`: must be one of {", ".join(allowed[name])}.')
+def _annotations(
+    rows: SourceRows,
+    labels: Sequence[str] | None,
+    tasks: Sequence[Task] | None,
+    label_form: LabelForm,
+    keep_rows: bool,
+) -> Annotations:
+    task_of_row, task_names = _tasks(rows, tasks)
+    item_of_row, first_row, ids = _items(rows, task_of_row)
+    numbers = number_labels(rows, task_of_row, task_names, labels, tasks, label_form)
+    items = Items(
+        ids=ids,
+        texts=rows.columns["text"].text(first_row),
+        contexts=rows.columns["context"].text(first_row) if "context" in rows.columns else None,
+        options=None if rows.options is None else rows.options.take(pa.array(first_row)),
+        item_tasks=task_of_row[first_row].astype(np.int32),
+        tasks=numbers.tasks,
+    )
+    annotated = np.flatnonzero(rows.annotated)
+    annotator, names = _annotators(rows, annotated)
+    item = item_of_row[annotated]
+    last = _last_of_each_pair(rows, item, annotator, numbers.label[annotated], annotated, len(names))
+    if (np.diff(item[last]) < 0).any():
+        last = last[np.argsort(item[last], kind="stable")]
+    weight = _weights(rows, annotated)
+    return Annotations(
+        items=items,
+        annotators=names,
+        item=item[last].astype(np.int32),
+        annotator=annotator[last].astype(np.int32),
+        label=numbers.label[annotated[last]].astype(np.int32),
+        weight=None if weight is None else weight[last],
+        gold=_gold(rows, numbers.gold, item_of_row, len(items)),
+        ledger=rows.ledger,
+        source_rows=rows.numbers[annotated[last]].astype(np.int32) if keep_rows else None,
+    )
 
 
-@dataclass
-class _Rows:
-    """The columns of the source, one entry per row, on their way into the table."""
+# ---------------------------------------------------------------- tasks and items
 
-    columns: dict[str, Categorical]
-    options: pa.LargeListArray | None
-    numbers: Rows
-    annotated: Mask
-    wants_annotations: bool
-    source: str
-    ledger: Ledger
-    names: dict[str, str]
 
-    @classmethod
-    def of(
-        cls, table: Any, names: dict[str, str], numbers: Rows, wants_annotations: bool, source: str, ledger: Ledger
-    ) -> _Rows:
-        columns = {
-            role: Categorical.of(take_column(table, name, source), name, source)
-            for role, name in names.items()
-            if role != "options"
-        }
-        options = read_options(table, names["options"], numbers, source) if "options" in names else None
-        if options is not None and options.null_count == len(options):
-            options = None
-        annotated = np.full(len(table), wants_annotations)
-        return cls(columns, options, numbers, annotated, wants_annotations, source, ledger, names)
-
-    def filter(self, mask: Mask) -> None:
-        """Leave out the rows where `mask` is false."""
-        self.columns = {role: column.filter(mask) for role, column in self.columns.items()}
-        self.options = None if self.options is None else self.options.filter(pa.array(mask))
-        self.numbers, self.annotated = self.numbers[mask], self.annotated[mask]
-
-    def drop_missing(self, missing: str) -> None:
-        """Every row must have a text, and a task and an id where there are such columns; labels may be dropped."""
-        if self.wants_annotations:
-            no_annotator = self.columns["annotator"].missing()
-            no_label = self.columns["label"].missing(nan_words=True)
-            self.annotated = ~(no_annotator & no_label)
-            self._record(NO_ANNOTATION, ~self.annotated)
-            self._refuse(no_annotator & ~no_label, "annotator", "Every label needs its annotator.")
-            unlabelled = no_label & ~no_annotator
-            if missing == "drop":
-                self._record(NO_LABEL, unlabelled)
-                if unlabelled.any():
-                    self.filter(~unlabelled)
-            else:
-                self._refuse(unlabelled, "label", 'Leave such rows out with `missing="drop"`.')
-            if not self.annotated.any():
-                raise RealmError(f"{self.source}: there is not one annotation in it: every label is missing.")
-        for role in ("text", "task", "item"):
-            if role in self.columns:
-                self._refuse(self.columns[role].missing(), role, f"Fill in the {role} or take the row out.")
-
-    def _record(self, reason: str, rows: Mask) -> None:
-        self.ledger.add(reason, self.numbers[rows][:ROWS_KEPT], int(rows.sum()))
-
-    def _refuse(self, missing: Mask, role: str, remedy: str) -> None:
-        if missing.any():
-            rows = name_rows(self.numbers[missing])
-            raise RealmError(f"{self.source}, {rows}: no {role} ({int(missing.sum()):,} in all). {remedy}")
-
-    def normalise(self, known_labels: Sequence[str]) -> None:
-        """Null for blank labels, gold and contexts, and 1 for 1.0."""
-        if "context" in self.columns:
-            self.columns["context"] = self.columns["context"].without_blanks()
-        spellings = {*known_labels, *([] if self.options is None else written_with_point(self.options))}
-        for role in ("label", "gold"):
-            if role in self.columns:
-                column = self.columns[role].without_blanks(nan_words=True)
-                self.columns[role], changed = column.whole_numbers(spellings)
-                self._record(POINT_ZERO if role == "label" else POINT_ZERO.replace("label", "gold"), changed)
-                # Gold is spelled as the labels are, where they are versions rather than numbers.
-                spellings.update(self.columns[role].values.to_pylist())
-
-    # ---------------------------------------------------------------- the table
-
-    def annotations(
-        self, labels: Sequence[str] | None, tasks: Sequence[Task] | None, label_form: LabelForm, keep_rows: bool
-    ) -> Annotations:
-        task_of_row, task_names = self._tasks(tasks)
-        assigned = assign_items(self.columns, self.options, task_of_row, self.numbers, self.source)
-        labelled = LabelledRows(
-            self.columns, self.options, self.numbers, task_of_row, task_names,
-            annotated=self.annotated, wants_annotations=self.wants_annotations, source=self.source,
-        )  # fmt: skip
-        numbered = labelled.number(labels, tasks, label_form)
-        items = Items(
-            ids=assigned.ids,
-            texts=self.columns["text"].take(assigned.first_row),
-            contexts=self.columns["context"].take(assigned.first_row) if "context" in self.columns else None,
-            options=None if self.options is None else self.options.take(pa.array(assigned.first_row)),
-            item_tasks=task_of_row[assigned.first_row].astype(np.int32),
-            tasks=numbered.tasks,
+def _tasks(rows: SourceRows, tasks: Sequence[Task] | None) -> tuple[Codes, list[str]]:
+    """The task of every row, and the tasks' names: those of the run where there is one."""
+    names = [] if tasks is None else [task.name for task in tasks]
+    if "task" not in rows.columns:
+        if len(names) > 1:
+            raise RealmError(
+                f"{rows.source}: the run has {len(names)} tasks ({', '.join(names[:10])}), so the table needs a "
+                "task column. Name it with `task`."
+            )
+        return np.zeros(len(rows), dtype=np.int64), names or [DEFAULT_TASK]
+    column = rows.columns["task"]
+    if tasks is None:
+        codes, used = renumber(column.codes)
+        return codes, column.values.take(pa.array(used)).to_pylist()
+    numbers = pc.index_in(column.values, value_set=pa.array(names, pa.large_string())).fill_null(UNKNOWN)
+    codes = np.asarray(numbers, dtype=np.int64)[column.codes]
+    if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
+        raise rows.error(
+            unknown, f"the task '{column.at(unknown[0])}' is not one of the run's: {', '.join(names[:20])}."
         )
-        rows = np.flatnonzero(self.annotated)
-        annotator, names = self._annotators(rows)
-        item = assigned.item_of_row[rows]
-        last = self._last_of_each_pair(item, annotator, numbered.label[rows], rows, len(names))
-        if (np.diff(item[last]) < 0).any():
-            last = last[np.argsort(item[last], kind="stable")]
-        weight = self._weights(rows)
-        return Annotations(
-            items=items,
-            annotators=names,
-            item=item[last].astype(np.int32),
-            annotator=annotator[last].astype(np.int32),
-            label=numbered.label[rows[last]].astype(np.int32),
-            weight=None if weight is None else weight[last],
-            gold=self._gold(numbered.gold, assigned.item_of_row, len(items)),
-            ledger=self.ledger,
-            source_rows=self.numbers[rows[last]].astype(np.int32) if keep_rows else None,
+    return codes, names
+
+
+def _items(rows: SourceRows, task_of_row: Codes) -> tuple[Codes, Codes, pa.LargeStringArray]:
+    """Tell the items apart: by (task, id) where there is an id column, else by task, text, context and options.
+
+    Returns the item of every row (rows,), the row on which each item first appears (items,), and their ids (items,).
+    """
+    columns = rows.columns
+    keys = None if rows.options is None else option_keys(rows.options)
+    content: dict[str, Codes] = {role: columns[role].codes for role in ("text", "context") if role in columns}
+    if keys is not None:
+        content["options"] = encode(keys)[0]
+    if "item" not in columns:
+        item_of_row, first = combine([task_of_row, *content.values()])
+        return item_of_row, first, _hashed_ids(rows, keys, first)
+    item_of_row, first = combine([task_of_row, columns["item"].codes])
+    for role, codes in content.items():
+        if (differing := np.flatnonzero(codes != codes[first][item_of_row])).size:
+            row = int(differing[0])
+            hint = " If it means one item per task, name the task column with `task`." if role == "text" else ""
+            raise RealmError(
+                f"{rows.source}, rows {rows.numbers[first[item_of_row[row]]]} and {rows.numbers[row]}: the item "
+                f"'{columns['item'].at(row)}' has two different {role.removesuffix('s')}s. An id must mean one item.{hint}"
+            )
+    return item_of_row, first, columns["item"].text(first)
+
+
+def _hashed_ids(rows: SourceRows, keys: pa.LargeStringArray | None, first: Codes) -> pa.LargeStringArray:
+    """Ids of items that came without: a hash of their content, so that the same item has it in every table.
+
+    The hash combines 64-bit hashes of the columns as Java combines those of a list: 31 * sum + next.
+    """
+    import pandas as pd
+
+    key = np.zeros(len(first), dtype=np.uint64)
+    for role in ("text", "context"):
+        if role in rows.columns:
+            texts = np.asarray(rows.columns[role].text(first).fill_null(""))
+            key = key * np.uint64(31) + pd.util.hash_array(texts, categorize=False)
+    if keys is not None:
+        options = np.asarray(keys.take(pa.array(first)))
+        # Without options of its own an item has the id it has in a table without such a column.
+        key = np.where(options == "", key, key * np.uint64(31) + pd.util.hash_array(options, categorize=False))
+    digits = key.astype(">u8").tobytes().hex().encode()
+    offsets = np.arange(len(first) + 1, dtype=np.int64) * HEX_DIGITS
+    return pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(offsets), pa.py_buffer(digits))
+
+
+# ---------------------------------------------------------------- annotations and gold
+
+
+def _annotators(rows: SourceRows, annotated: Codes) -> tuple[Codes, tuple[str, ...]]:
+    """The annotator of each annotated row, and the names in order of first appearance."""
+    if not rows.wants_annotations:
+        return np.zeros(0, dtype=np.int64), ()
+    column = rows.columns["annotator"]
+    codes, used = renumber(column.codes[annotated])
+    return codes, tuple(column.values.take(pa.array(used)).to_pylist())
+
+
+def _weights(rows: SourceRows, annotated: Codes) -> Floats | None:
+    """The weight of each annotated row, finite and above 0; None where there is no such column."""
+    if "weight" not in rows.columns:
+        return None
+    name, column = rows.names["weight"], rows.columns["weight"]
+    if (missing := annotated[column.missing(nan_words=True)[annotated]]).size:
+        raise rows.error(
+            missing,
+            f"no weight in column '{name}'. Give every annotation a weight, or rename the column if it holds "
+            "something else.",
         )
-
-    def _tasks(self, known: Sequence[Task] | None) -> tuple[Codes, list[str]]:
-        """The task of every row, and the tasks' names: those of the run where there is one."""
-        names = [] if known is None else [task.name for task in known]
-        if "task" not in self.columns:
-            if len(names) > 1:
-                raise RealmError(
-                    f"{self.source}: the run has {len(names)} tasks ({', '.join(names[:10])}), so the table needs a "
-                    "task column. Name it with `task`."
-                )
-            return np.zeros(len(self.numbers), dtype=np.int64), names or [DEFAULT_TASK]
-        column = self.columns["task"]
-        if known is None:
-            codes, used = renumber(column.codes)
-            return codes, column.values.take(pa.array(used)).to_pylist()
-        numbers = pc.index_in(column.values, value_set=pa.array(names, pa.large_string())).fill_null(UNKNOWN)
-        codes = numbers.to_numpy(zero_copy_only=False).astype(np.int64)[column.codes]
-        if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
-            raise RealmError(
-                f"{self.source}, {name_rows(self.numbers[unknown])}: the task '{column.at(unknown[0])}' is not one of "
-                f"the run's: {', '.join(names[:20])}."
-            )
-        return codes, names
-
-    def _annotators(self, rows: Codes) -> tuple[Codes, tuple[str, ...]]:
-        """The annotator of each of these rows, and the names in order of first appearance."""
-        if not self.wants_annotations:
-            return np.zeros(0, dtype=np.int64), ()
-        column = self.columns["annotator"]
-        codes, used = renumber(column.codes[rows])
-        return codes, tuple(column.values.take(pa.array(used)).to_pylist())
-
-    def _weights(self, rows: Codes) -> Floats | None:
-        """The weight of each of these rows, finite and above 0; None where there is no such column."""
-        if "weight" not in self.columns:
-            return None
-        name, column = self.names["weight"], self.columns["weight"]
-        if (absent := rows[column.missing(nan_words=True)[rows]]).size:
-            raise RealmError(
-                f"{self.source}, {name_rows(self.numbers[absent])}: no weight in column '{name}'. Give every "
-                "annotation a weight, or rename the column if it holds something else."
-            )
-        values = np.array([*(_number(value) for value in column.values.to_pylist()), np.nan])
-        weights = values[column.codes[rows]]
-        if (wrong := rows[~(np.isfinite(weights) & (weights > 0))]).size:
-            raise RealmError(
-                f"{self.source}, {name_rows(self.numbers[wrong])}: the weight '{column.at(wrong[0])}' in column "
-                f"'{name}' is not a finite number above 0. Take an annotation that should not count out of the table."
-            )
-        return weights
-
-    def _last_of_each_pair(self, item: Codes, annotator: Codes, label: Codes, rows: Codes, n_annotators: int) -> Codes:
-        """Of several annotations of one item by one annotator, the last; the others go to the ledger."""
-        pair = item * max(n_annotators, 1) + annotator
-        if (np.diff(np.sort(pair)) > 0).all():
-            return np.arange(len(pair))
-        order = np.argsort(pair, kind="stable")
-        ends = np.append(np.diff(pair[order]) > 0, True)
-        last = order[ends][np.cumsum(ends) - ends]
-        earlier, final = order[~ends], last[~ends]
-        same = label[earlier] == label[final]
-        for reason, superseded in ((REPEATED, earlier[same]), (CONTRADICTED, earlier[~same])):
-            self.ledger.add(reason, np.sort(self.numbers[rows[superseded]])[:ROWS_KEPT], len(superseded))
-        return np.sort(order[ends])
-
-    def _gold(self, gold: Codes | None, item_of_row: Codes, n_items: int) -> Ints | None:
-        if gold is None:
-            return None
-        known = np.flatnonzero(gold != UNKNOWN)
-        of_item = np.full(n_items, UNKNOWN, dtype=np.int32)
-        of_item[item_of_row[known]] = gold[known]
-        changed = known[of_item[item_of_row[known]] != gold[known]]
-        self.ledger.add(GOLD_CHANGED, self.numbers[changed][:ROWS_KEPT], len(changed))
-        return of_item
+    values = np.array([*(_number(value) for value in column.values.to_pylist()), np.nan])
+    weights = values[column.codes[annotated]]
+    if (wrong := annotated[~(np.isfinite(weights) & (weights > 0))]).size:
+        raise rows.error(
+            wrong,
+            f"the weight '{column.at(wrong[0])}' in column '{name}' is not a finite number above 0. Take an "
+            "annotation that should not count out of the table.",
+        )
+    return weights
 
 
 def _number(text: str) -> float:
@@ -292,3 +238,31 @@ def _number(text: str) -> float:
         return float("nan" if "_" in text else text)
     except ValueError:
         return float("nan")
+
+
+def _last_of_each_pair(
+    rows: SourceRows, item: Codes, annotator: Codes, label: Codes, annotated: Codes, n_annotators: int
+) -> Codes:
+    """Of several annotations of one item by one annotator, the last; the others go to the ledger."""
+    pair = item * max(n_annotators, 1) + annotator
+    if (np.diff(np.sort(pair)) > 0).all():
+        return np.arange(len(pair))
+    order = np.argsort(pair, kind="stable")
+    ends = np.append(np.diff(pair[order]) > 0, True)
+    last = order[ends][np.cumsum(ends) - ends]
+    earlier, final = order[~ends], last[~ends]
+    same = label[earlier] == label[final]
+    rows.record(REPEATED, annotated[earlier[same]])
+    rows.record(CONTRADICTED, annotated[earlier[~same]])
+    return np.sort(order[ends])
+
+
+def _gold(rows: SourceRows, gold: Codes | None, item_of_row: Codes, n_items: int) -> Ints | None:
+    """The gold of each item, from the last row that has one. Shape (items,)."""
+    if gold is None:
+        return None
+    with_gold = np.flatnonzero(gold != UNKNOWN)
+    of_item = np.full(n_items, UNKNOWN, dtype=np.int32)
+    of_item[item_of_row[with_gold]] = gold[with_gold]
+    rows.record(GOLD_CHANGED, with_gold[of_item[item_of_row[with_gold]] != gold[with_gold]])
+    return of_item

@@ -14,6 +14,7 @@ from realm.data.columns import Mask, as_text, blank
 
 Codes = npt.NDArray[np.int64]
 NULL = -1
+"""The code of a null; it also indexes the last entry of a table by code, which is kept for nulls."""
 _WHOLE = re.compile(r"^-?[0-9]+(\.0+)?$")
 
 
@@ -41,14 +42,10 @@ class Categorical:
     def at(self, row: int) -> str:
         return str(self.values[int(self.codes[row])].as_py())
 
-    def take(self, rows: Codes) -> pa.LargeStringArray:
-        """The texts of these rows."""
+    def text(self, rows: Codes | slice = slice(None)) -> pa.LargeStringArray:
+        """The texts of these rows, by default of all."""
         codes = self.codes[rows]
         return self.values.take(pa.array(codes, mask=codes == NULL))
-
-    def text(self) -> pa.LargeStringArray:
-        """The texts of all rows."""
-        return self.values.take(pa.array(self.codes, mask=self.codes == NULL))
 
     def filter(self, mask: Mask) -> Categorical:
         """The rows where `mask` is true."""

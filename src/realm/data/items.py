@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from realm.data.columns import list_lengths
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Items:
 
     | field | shape | meaning |
     |---|---|---|
-    | ids, texts | (items,) strings | the item's identity within its task, and what is shown |
+    | ids, texts | (items,) strings | the item's identity within its task, and its text |
     | contexts | (items,) strings or None | a passage the text refers to |
     | options | (items,) lists of strings or None | the item's own options; null where its task has labels |
     | item_tasks | (items,) int32 | index into `tasks` |
@@ -84,7 +85,7 @@ class Items:
         """One item per text, with its position ("0", "1", ...) as its id.
 
         Args:
-            texts: what is shown; equal texts stay separate items.
+            texts: the texts; equal ones stay separate items.
             tasks: the tasks of the model that will answer.
             task: the name of the texts' task, where there are several.
         """
@@ -92,7 +93,7 @@ class Items:
             raise RealmError("`texts` is one string: give a list of texts.")
         if not all(isinstance(text, str) for text in texts):
             raise RealmError("`texts`: every text must be a string.")
-        names = [known.name for known in tasks]
+        names = [each.name for each in tasks]
         if task is None and len(names) != 1:
             raise RealmError(f"`task`: name the task of the texts; there are {len(names)}: {', '.join(names)}.")
         if task is not None and task not in names:
@@ -131,8 +132,8 @@ class Items:
         by_task = np.array([len(task.labels or ()) for task in self.tasks], dtype=np.int32)
         counts = by_task[self.item_tasks]
         if self.options is not None:
-            own = self.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-            counts = np.where(own > 0, own, counts).astype(np.int32)
+            own_counts = list_lengths(self.options)
+            counts = np.where(own_counts > 0, own_counts, counts).astype(np.int32)
         return counts
 
     def options_of(self, item: int) -> list[str]:
@@ -147,7 +148,7 @@ class Items:
 
     @cached_property
     def text_codes(self) -> npt.NDArray[np.int64]:
-        """A number from 0 for each text with its context, the same for items that show the same. Shape (items,)."""
+        """A number from 0 for each text with its context, the same where both are equal. Shape (items,)."""
         codes = _codes(self.texts)
         if self.contexts is not None:
             contexts = _codes(self.contexts)
@@ -195,5 +196,4 @@ class Items:
 
 def _codes(strings: pa.Array) -> npt.NDArray[np.int64]:
     """A number for each string, equal ones sharing one; null is a string of its own."""
-    indices = strings.dictionary_encode(null_encoding="encode").indices
-    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(strings.dictionary_encode(null_encoding="encode").indices, dtype=np.int64)

@@ -13,9 +13,8 @@ ROWS_KEPT = 20
 class Ledger:
     """Counts of dropped or changed rows by reason, with the first rows of each, and warnings in words.
 
-    `format` is what the source was read as, where it was a file.
-
-    Row numbers are those of the source: the first record is row 1 (a header is not a record).
+    Row numbers are those of the source: the first record is row 1 (a header is not a record). `format` is the format
+    that the source was read as, where it was a file.
 
     Example:
         >>> ledger = Ledger()
@@ -32,30 +31,22 @@ class Ledger:
     def add(self, reason: str, rows: Iterable[int], count: int | None = None) -> None:
         """Record rows under a reason; `count` where there are more rows than are listed."""
         rows = [int(row) for row in rows]
-        total = len(rows) if count is None else count
-        if not total:
-            return
-        self.counts[reason] = self.counts.get(reason, 0) + total
-        listed = self.rows.setdefault(reason, [])
-        listed.extend(rows[: ROWS_KEPT - len(listed)])
+        if total := len(rows) if count is None else count:
+            self.counts[reason] = self.counts.get(reason, 0) + total
+            self.rows[reason] = [*self.rows.get(reason, []), *rows][:ROWS_KEPT]
 
     def warn(self, message: str) -> None:
         if message not in self.warnings:
             self.warnings.append(message)
 
-    def merged(self, other: Ledger) -> Ledger:
-        """A new ledger with the counts, rows and warnings of both."""
-        both = Ledger(
-            dict(self.counts),
-            {k: list(v) for k, v in self.rows.items()},
-            list(self.warnings),
-            self.format or other.format,
-        )
-        for reason, count in other.counts.items():
-            both.add(reason, other.rows.get(reason, []), count)
-        for message in other.warnings:
-            both.warn(message)
-        return both
+    def copy(self) -> Ledger:
+        """A ledger with the same entries, to which more can be added."""
+        rows = {reason: list(numbers) for reason, numbers in self.rows.items()}
+        return Ledger(dict(self.counts), rows, list(self.warnings), self.format)
+
+    def reasons(self) -> str:
+        """The counts in one line, for a message."""
+        return "; ".join(f"{count:,} x {reason}" for reason, count in self.counts.items())
 
     def as_dict(self) -> Mapping[str, object]:
         return {"dropped": self.counts, "rows": self.rows, "warnings": self.warnings}

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.data.columns import Mask, Rows, as_text, in_one, name_rows, take_column
+from realm.data.columns import Mask, Rows, as_array, as_text, is_list, list_lengths, name_rows, take_column
+from realm.data.roles import split_columns
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ MAX_OPTIONS = 26
 """As many as there are letters to name them."""
 LabelForm = Literal["auto", "index", "letter", "text"]
 LABEL_FORMS: tuple[LabelForm, ...] = ("index", "letter", "text")
+OPTIONS_TYPE = pa.large_list(pa.large_string())
 NO_OPTION = -1
+"""The number of a label that points at none of the options."""
+MAX_DIGITS = 2
+"""Digits of an index: enough for 26 options; a longer number cannot be one."""
 
 
 def read_options(table: pd.DataFrame | pa.Table, column_name: str, rows: Rows, source: str) -> pa.LargeListArray:
@@ -31,18 +36,13 @@ def read_options(table: pd.DataFrame | pa.Table, column_name: str, rows: Rows, s
     """
     names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
     if column_name not in names:
-        parts = [part if part in names else part.strip() for part in column_name.split(",")]
-        options = _from_columns(table, parts, source)
+        options = _from_columns(table, split_columns(column_name, names), source)
     else:
-        column = in_one(take_column(table, column_name, source))
-        if (
-            pa.types.is_list(column.type)
-            or pa.types.is_large_list(column.type)
-            or pa.types.is_fixed_size_list(column.type)
-        ):
-            options = _from_lists(column, column_name, source)
+        column = as_array(take_column(table, column_name, source))
+        if is_list(column.type):
+            options = _lists(as_text(column.flatten(), column_name, source), list_lengths(column))
         elif pa.types.is_null(column.type):
-            options = pa.nulls(len(column), pa.large_list(pa.large_string()))
+            options = pa.nulls(len(column), OPTIONS_TYPE)
         else:
             options = _from_json(as_text(column, column_name, source), column_name, rows, source)
     _check(options, rows, source)
@@ -51,29 +51,21 @@ def read_options(table: pd.DataFrame | pa.Table, column_name: str, rows: Rows, s
 
 def _from_columns(table: pd.DataFrame | pa.Table, names: list[str], source: str) -> pa.LargeListArray:
     columns = [as_text(take_column(table, name, source), name, source) for name in names]
-    present = np.stack(
-        [pc.fill_null(pc.greater(pc.utf8_length(c), 0), False).to_numpy(zero_copy_only=False) for c in columns]
-    )
-    n_rows = present.shape[1]
-    interleaved = pa.concat_arrays(columns).take(pa.array(np.arange(present.size).reshape(present.shape).T.ravel()))
-    offsets = np.concatenate([[0], np.cumsum(present.sum(0))])
-    values = interleaved.filter(pa.array(present.T.ravel()))
-    lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
-    empty = pa.array(present.sum(0) == 0)
-    return pc.if_else(empty, pa.scalar(None, lists.type), lists) if n_rows else lists
+    present = np.stack([np.asarray(pc.fill_null(pc.greater(pc.utf8_length(c), 0), False)) for c in columns])
+    row_by_row = pa.array(np.arange(present.size).reshape(present.shape).T.ravel())
+    values = pa.concat_arrays(columns).take(row_by_row).filter(pa.array(present.T.ravel()))
+    return _lists(values, present.sum(0))
 
 
-def _from_lists(column: Any, name: str, source: str) -> pa.LargeListArray:
-    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    values = as_text(column.flatten(), name, source)
-    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64())
-    lists = pa.LargeListArray.from_arrays(offsets, values)
+def _lists(values: pa.LargeStringArray, counts: npt.NDArray[np.int64]) -> pa.LargeListArray:
+    """The values cut into lists of these lengths; null for a list of none."""
+    lists = pa.LargeListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64()), values)
     return pc.if_else(pa.array(counts == 0), pa.scalar(None, lists.type), lists) if len(lists) else lists
 
 
 def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) -> pa.LargeListArray:
     encoded = column.dictionary_encode()
-    parsed: list[list[str] | None] = []
+    lists: list[list[str] | None] = []
     for code, text in enumerate(encoded.dictionary.to_pylist()):
         options: Any = None
         if text.strip():
@@ -82,27 +74,26 @@ def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) 
             except (ValueError, RecursionError):
                 options = text
             if not isinstance(options, list) or not all(isinstance(o, str | int | float) for o in options):
-                wrong = np.flatnonzero(encoded.indices.to_numpy(zero_copy_only=False) == code)
+                wrong = np.flatnonzero(np.asarray(encoded.indices) == code)
                 raise RealmError(
                     f"{source}, {name_rows(rows[wrong])}: the options in column '{name}' are not a list "
                     'such as ["yes", "no"].'
                 )
-        parsed.append([str(o) for o in options] if options else None)
-    return pa.array(parsed, pa.large_list(pa.large_string())).take(encoded.indices)
+        lists.append([str(o) for o in options] if options else None)
+    return pa.array(lists, OPTIONS_TYPE).take(encoded.indices)
 
 
 def _check(options: pa.LargeListArray, rows: Rows, source: str) -> None:
-    counts = pc.list_value_length(options).fill_null(2).to_numpy(zero_copy_only=False)
-    if (few := np.flatnonzero(counts < 2)).size:
+    counts = list_lengths(options)
+    if (few := np.flatnonzero((counts < 2) & np.asarray(options.is_valid()))).size:
         raise RealmError(f"{source}, {name_rows(rows[few])}: an item needs two options or more.")
     if (many := np.flatnonzero(counts > MAX_OPTIONS)).size:
         raise RealmError(
             f"{source}, {name_rows(rows[many])}: {counts[many[0]]} options; an item can have {MAX_OPTIONS} at most."
         )
-    parents = pc.list_parent_indices(options).to_numpy(zero_copy_only=False)
     values = options.flatten()
     if values.null_count:
-        empty = np.unique(parents[values.is_null().to_numpy(zero_copy_only=False)])
+        empty = np.unique(np.asarray(pc.list_parent_indices(options).filter(values.is_null())))
         raise RealmError(f"{source}, {name_rows(rows[empty])}: an option is empty.")
 
 
@@ -111,9 +102,7 @@ def option_keys(options: pa.LargeListArray) -> pa.LargeStringArray:
     values = options.flatten()
     for mark, code in (("\x1e", "\x1e0"), ("\x1f", "\x1e1")):
         values = pc.replace_substring(values, pattern=mark, replacement=code)
-    counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False)
-    plain = pa.LargeListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64()), values)
-    return pc.binary_join(plain, pa.scalar("\x1f", pa.large_string()))
+    return pc.binary_join(_lists(values, list_lengths(options)), pa.scalar("\x1f", pa.large_string())).fill_null("")
 
 
 def written_with_point(options: pa.LargeListArray) -> list[str]:
@@ -137,9 +126,8 @@ def read_labels(
     A column is read in one form throughout: 0-based index, letter or the option's own text. Where more than one form
     fits every row and they differ, it is an error.
     """
-    counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     forms = LABEL_FORMS if label_form == "auto" else (label_form,)
-    by_form = {form: _read_as(form, column, counts, options) for form in forms}
+    by_form = {form: _read_as(form, column, options) for form in forms}
     fitting = [form for form, labels in by_form.items() if (labels[mask] != NO_OPTION).all()]
     if not fitting:
         best = max(forms, key=lambda form: int((by_form[form][mask] != NO_OPTION).sum()))
@@ -160,34 +148,27 @@ def read_labels(
     return np.where(mask, first, NO_OPTION)
 
 
-def _read_as(
-    form: LabelForm, column: pa.LargeStringArray, counts: npt.NDArray[np.int64], options: pa.LargeListArray
-) -> npt.NDArray[np.int64]:
+def _read_as(form: LabelForm, column: pa.LargeStringArray, options: pa.LargeListArray) -> npt.NDArray[np.int64]:
+    """The option that each label points at if labels have this form, -1 where it is none. Shape (rows,)."""
+    counts = list_lengths(options)
     if form == "text":
-        return _index_of_text(column, options)
+        parents = pc.list_parent_indices(options)
+        same = np.asarray(pc.fill_null(pc.equal(column.take(parents), options.flatten()), False))
+        # Backwards, so that of two options with the same text (there are such questions) the first is meant.
+        matches = np.flatnonzero(same)[::-1]
+        row = np.asarray(parents)[matches]
+        labels = np.full(len(column), NO_OPTION, dtype=np.int64)
+        labels[row] = matches - (np.cumsum(counts) - counts)[row]
+        return labels
     codes = column.dictionary_encode()
     indices = [_index(form, value) for value in codes.dictionary.to_pylist()]
     by_code = np.array([*indices, NO_OPTION], dtype=np.int64)
-    labels = by_code[codes.indices.fill_null(len(indices)).to_numpy(zero_copy_only=False)]
+    labels = by_code[np.asarray(codes.indices.fill_null(len(indices)))]
     return np.where(labels < counts, labels, NO_OPTION)
 
 
 def _index(form: LabelForm, value: str) -> int:
     value = value.strip()
     if form == "index":
-        return int(value) if value.isascii() and value.isdigit() and len(value) <= 2 else NO_OPTION
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS else NO_OPTION
     return ord(value.upper()) - ord("A") if len(value) == 1 and value.isascii() and value.isalpha() else NO_OPTION
-
-
-def _index_of_text(column: pa.LargeStringArray, options: pa.LargeListArray) -> npt.NDArray[np.int64]:
-    parents = pc.list_parent_indices(options)
-    values = options.flatten()
-    same = pc.fill_null(pc.equal(column.take(parents), values), False).to_numpy(zero_copy_only=False)
-    parent = parents.to_numpy(zero_copy_only=False)
-    counts = pc.list_value_length(options).fill_null(0).to_numpy(zero_copy_only=False)
-    starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
-    labels = np.full(len(column), NO_OPTION, dtype=np.int64)
-    # Backwards, so that of two options with the same text (there are such questions) the first is meant.
-    matches = np.flatnonzero(same)[::-1]
-    labels[parent[matches]] = matches - starts[parent[matches]]
-    return labels

@@ -1,10 +1,11 @@
-"""The canonical table, written exactly as it is: one row per annotation, to be read back."""
+"""Annotations handed on: the canonical table, to be read back, and tasks for Label Studio's import."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from realm.data.annotations import UNKNOWN, Annotations
-from realm.data.comma_lists import join_list
+from realm.data.columns import list_lengths
 from realm.data.items import Items
-from realm.data.label_sets import sorted_labels
+from realm.data.label_sets import join_list, sorted_labels
 from realm.data.options import LABEL_FORMS, LabelForm, read_labels
 from realm.errors import RealmError
 from realm.files import replacing
@@ -54,8 +55,11 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
-def to_arrow(annotations: Annotations) -> pa.Table:
-    """One row per annotation, and one with neither annotator nor label for an item without any; canonical columns."""
+def to_arrow(annotations: Annotations, label_form: LabelForm = "auto") -> pa.Table:
+    """One row per annotation, and one with neither annotator nor label for an item without any; canonical columns.
+
+    `label_form` is how labels point at an item's own options; "auto" is a form that is read back without doubt.
+    """
     items = annotations.items
     unlabelled = np.flatnonzero(annotations.annotations_per_item == 0)
     item = np.concatenate([annotations.item.astype(np.int64), unlabelled])
@@ -74,13 +78,14 @@ def to_arrow(annotations: Annotations) -> pa.Table:
         columns["options"] = items.options.take(rows)
     columns["annotator"] = _named(list(annotations.annotators), annotator)
     gold = None if annotations.gold is None else annotations.gold[item].astype(np.int64)
-    form = _form(items, item, label, gold)
-    columns["label"] = _labels(items, item, label, form)
+    if label_form == "auto":
+        label_form = _readable_form(items, item, label, gold)
+    columns["label"] = _labels(items, item, label, label_form)
     if annotations.weight is not None:
         weight = np.concatenate([annotations.weight, np.full(len(unlabelled), np.nan)])[order]
         columns["weight"] = pa.array(weight, mask=annotator == UNKNOWN)
     if gold is not None:
-        columns["gold"] = _labels(items, item, gold, form)
+        columns["gold"] = _labels(items, item, gold, label_form)
     return pa.table(columns)
 
 
@@ -95,8 +100,8 @@ def _labels(items: Items, item: Index, label: Index, form: LabelForm) -> pa.Larg
     starts = np.concatenate([[0], np.cumsum([len(label_set) for label_set in label_sets])])[:-1].astype(np.int64)
     position = starts[items.item_tasks[item]] + label
     if items.options is not None:
-        own = items.options.is_valid().to_numpy(zero_copy_only=False)[item]
-        counts = items.options.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        own = np.asarray(items.options.is_valid())[item]
+        counts = list_lengths(items.options)
         if form == "text":
             values, first = items.options.flatten(), (np.cumsum(counts) - counts)[item]
         else:
@@ -108,7 +113,7 @@ def _labels(items: Items, item: Index, label: Index, form: LabelForm) -> pa.Larg
     return names.take(pa.array(position, mask=label == UNKNOWN))
 
 
-def _form(items: Items, item: Index, label: Index, gold: Index | None) -> LabelForm:
+def _readable_form(items: Items, item: Index, label: Index, gold: Index | None) -> LabelForm:
     """The form in which labels that point at an item's own options are read back right: text where it can be."""
     if items.options is None:
         return "text"
@@ -121,7 +126,7 @@ def _form(items: Items, item: Index, label: Index, gold: Index | None) -> LabelF
 def _reads_back(items: Items, item: Index, codes: Index, form: LabelForm) -> bool:
     assert items.options is not None
     options = items.options.take(pa.array(item))
-    mask = options.is_valid().to_numpy(zero_copy_only=False) & (codes != UNKNOWN)
+    mask = np.asarray(options.is_valid()) & (codes != UNKNOWN)
     column = _labels(items, item, codes, form)
     try:
         labels = read_labels(column, mask, options, item, label_form="auto", role="label", source="the table")
@@ -139,3 +144,47 @@ def labels_hint(annotations: Annotations) -> str | None:
             if sorted_labels([task.labels[label] for label in used]) != task.labels:
                 return join_list(task.labels)
     return None
+
+
+def label_studio_tasks(
+    rows: Iterable[tuple[str, str, str, float | None]],
+    *,
+    control: str = "label",
+    text: str = "text",
+    to_name: str = "text",
+    model_version: str = "realm",
+) -> list[dict[str, Any]]:
+    """Tasks to import, each with one prediction that annotators see as the pre-filled answer.
+
+    Args:
+        rows: (item id, text, label, confidence) of each item; the confidence is None where it is not known.
+        control: name of the project's Choices tag.
+        text: the data field that the project shows, `$text` in its labelling interface.
+        to_name: name of the tag that shows it.
+        model_version: what Label Studio calls the source of the predictions.
+
+    Example:
+        >>> label_studio_tasks([("7", "A joy.", "Positive", 0.97)], control="sentiment")[0]["predictions"][0]["score"]
+        0.97
+    """
+    return [
+        {
+            "data": {text: item_text, "item": item},
+            "predictions": [
+                {
+                    "model_version": model_version,
+                    **({} if confidence is None else {"score": float(confidence)}),
+                    "result": [
+                        {
+                            "id": f"realm{number}",
+                            "from_name": control,
+                            "to_name": to_name,
+                            "type": "choices",
+                            "value": {"choices": [label]},
+                        }
+                    ],
+                }
+            ],
+        }
+        for number, (item, item_text, label, confidence) in enumerate(rows, 1)
+    ]

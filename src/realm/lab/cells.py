@@ -188,7 +188,7 @@ def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
         several = len(table.tasks) > 1
         tasks += [replace(task, name=f"{name}: {task.name}" if several else name) for task in table.tasks]
     empty = np.zeros(0, dtype=np.int32)
-    options = next((table.options.type for table in tables if table.options is not None), None)
+    options = next((table.items.options.type for table in tables if table.items.options is not None), None)
     items = Items(
         ids=_concatenated([table.item_ids for table in tables]),
         texts=_concatenated([table.texts for table in tables]),
@@ -203,7 +203,7 @@ def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
 
 def _column(tables: Sequence[Annotations], name: str, kind: pa.DataType) -> pa.Array | None:
     """A column that some tables have, null for the items of the others; None where none has it."""
-    columns = [getattr(table, name) for table in tables]
+    columns = [getattr(table.items, name) for table in tables]
     if all(column is None for column in columns):
         return None
     return _concatenated(

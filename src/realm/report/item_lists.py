@@ -68,7 +68,7 @@ def disagreements(data: RunData) -> Listed:
 
 def disputes(data: RunData) -> list[tuple[str, str, int]]:
     """The commonest disagreements by name: what the votes say, what the model says, and on how many items."""
-    if data.annotations.options is not None:
+    if data.annotations.items.options is not None:
         return []
     favourite, voted = data.model_probs.argmax(axis=1), data.votes.argmax(axis=1)
     rows = np.arange(data.annotations.n_items)
@@ -117,7 +117,7 @@ def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list
     table = data.annotations.take_items(rows)
     favourite = data.model_probs[rows].argmax(axis=1)
     labels = data.labels[rows]
-    contexts = [None] * len(rows) if table.contexts is None else table.contexts.to_pylist()
+    contexts = [None] * len(rows) if table.items.contexts is None else table.items.contexts.to_pylist()
     columns = {
         "id": [clipped(name, NAME) for name in table.item_ids.to_pylist()],
         "task": [clipped(data.task_names[task], NAME) for task in table.item_tasks],

@@ -40,7 +40,7 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
     from realm.training.trainer import RealmTrainer
 
     table = trainer.annotations
-    fold_of_item = table.folds(folds, seed=trainer.args.seed)
+    fold_of_item = table.items.folds(folds, seed=trainer.args.seed)
     full = trainer.scores()
     log_probs = full.log_probs.copy()
     start_time = time.monotonic()

@@ -97,7 +97,9 @@ class RealmTrainer(SavingTrainer):
         experts = expert_rows(annotations, config.experts or ())
         earlier = None if prior is None else earlier_estimates(annotations, prior)
         if config.cross_fit:
-            annotations.folds(config.cross_fit)  # refuses more folds than there are texts before anything is trained
+            annotations.items.folds(
+                config.cross_fit
+            )  # refuses more folds than there are texts before anything is trained
         self.annotations = annotations if config.reads_gold else annotations.without_gold()
         self.training_annotations, self.prior = labels.annotations, prior
         channel = make_channel(labels.annotations, config, channel)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.readers import mturk, toloka
+from realm.data.readers import crowd_platforms
 from realm.data.readers.long_table import NO_ANSWER
 from realm.errors import RealmError
 
@@ -56,8 +56,8 @@ def test_mturk(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match=r"`text`: Input\.review, Input\.url"):
         Annotations.read(path)
     table = Annotations.read(path, text="review")
-    assert table.ledger.counts == {mturk.REJECTED: 1, NO_ANSWER: 1}
-    assert table.ledger.rows == {mturk.REJECTED: [2], NO_ANSWER: [4]}
+    assert table.ledger.counts == {crowd_platforms.REJECTED: 1, NO_ANSWER: 1}
+    assert table.ledger.rows == {crowd_platforms.REJECTED: [2], NO_ANSWER: [4]}
     assert table.annotators == ("W1",)
     kept = Annotations.read(path, text="Input.review", rejected="keep")
     assert kept.ledger.counts == {NO_ANSWER: 1}
@@ -106,9 +106,9 @@ def test_toloka(tmp_path: Path) -> None:
     path = write(tmp_path / "assignments.tsv", TOLOKA, rows, "\t")
     table = Annotations.read(path)
     assert table.ledger.counts == {
-        toloka.REJECTED: 1,
-        toloka.UNFINISHED["SKIPPED"]: 1,
-        toloka.UNFINISHED["EXPIRED"]: 1,
+        crowd_platforms.REJECTED: 1,
+        "skipped assignment": 1,
+        "expired assignment": 1,
         NO_ANSWER: 1,
     }
     assert table.n_annotations == 3

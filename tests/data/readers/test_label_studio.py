@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.build import CONTRADICTED, NO_ANNOTATION
-from realm.data.label_studio_export import label_studio_tasks
+from realm.data.build import CONTRADICTED
 from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
 from realm.data.readers.long_table import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED, SEVERAL_FIRST
+from realm.data.rows import NO_ANNOTATION
+from realm.data.write import label_studio_tasks
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.build import NO_ANNOTATION
 from realm.data.readers.long_table import NO_ANNOTATIONS, SEVERAL_DROPPED
+from realm.data.rows import NO_ANNOTATION
 from realm.errors import RealmError
 
 ROWS = pd.DataFrame(

@@ -288,7 +288,7 @@ def test_cebab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert made.test.item_ids.to_pylist() == ["000013_000001/service"]
         assert made.test.gold is not None
         assert made.test.gold.tolist() == [2]
-        _, text, context, options = next(made.test.iter_items())
+        _, text, context, options = next(iter(made.test.items))
         assert render(PromptStyle(), text, context, options) == (
             "Review 000013_000001.\nWhat does the review say about the service?\n"
             "a) negative\nb) positive\nc) unknown\nAnswer:"

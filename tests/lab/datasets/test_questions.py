@@ -190,8 +190,8 @@ def test_pubmedqa_is_split_as_its_authors_do(tmp_path: Path, hub: dict[Any, Any]
         assert made.train.tasks[0].labels == ("yes", "no", "maybe")
         assert made.train.gold is not None
         assert made.train.gold.tolist() == [1, 2]
-        assert made.train.contexts is not None
-        assert made.train.contexts[0].as_py() == "First. Second."
+        assert made.train.items.contexts is not None
+        assert made.train.items.contexts[0].as_py() == "First. Second."
 
 
 def test_pubmedqa_refuses_another_part_of_the_set(tmp_path: Path) -> None:

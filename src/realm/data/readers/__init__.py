@@ -1,25 +1,54 @@
-"""Reading files: plain tables and the exports of annotation tools, all into `Annotations` or `Items`."""
+"""Reading files: plain tables and the exports of annotation tools, all into `Annotations` or `Items`.
+
+Each export format has a signature of its own, by which it is detected: a file that bears two is an error, one that
+bears none is a plain table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from realm.data.annotations import Annotations
 from realm.data.build import build
 from realm.data.items import Items
-from realm.data.readers import doccano
-from realm.data.readers.archives import is_archive, open_archive, several_files_error
-from realm.data.readers.files import SourceFile, open_file
-from realm.data.readers.formats import CONTAINERS, EXPORTS, FORMATS, detect_format
+from realm.data.readers import (
+    argilla,
+    crowd_platforms,
+    detox,
+    doccano,
+    go_emotions,
+    hugging_face,
+    label_studio,
+    lewidi,
+    prodigy,
+)
+from realm.data.readers.files import Container, SourceFile, is_archive, open_archive, open_file
 from realm.data.readers.long_table import LongTable
 from realm.data.readers.tables import read_long, read_wide
-from realm.data.request import ANNOTATIONS, ITEMS, ROLES, TEST, Multi, ReadRequest
+from realm.data.roles import ANNOTATIONS, ITEMS, ROLES, TEST, Multi, ReadRequest, check_word
 from realm.errors import RealmError
 
-__all__ = ["FORMATS", "read", "read_items", "read_test"]
+__all__ = ["CONTAINERS", "EXPORTS", "FORMATS", "detect_format", "read", "read_items", "read_test"]
+
+CONTAINERS: dict[str, Container] = {name: name for name in get_args(Container)}
+EXPORTS: dict[str, tuple[Callable[[SourceFile], bool], Callable[[SourceFile, ReadRequest], LongTable]]] = {
+    "label-studio": (label_studio.matches, label_studio.read),
+    "label-studio-min": (label_studio.matches_min, label_studio.read_min),
+    "argilla": (argilla.matches, argilla.read),
+    "prodigy": (prodigy.matches, prodigy.read),
+    "doccano": (doccano.matches, doccano.read),
+    "mturk": (crowd_platforms.matches_mturk, crowd_platforms.read_mturk),
+    "toloka": (crowd_platforms.matches_toloka, crowd_platforms.read_toloka),
+    "hugging-face": (hugging_face.matches, hugging_face.read),
+    "go-emotions": (go_emotions.matches, go_emotions.read),
+    "lewidi": (lewidi.matches, lewidi.read),
+    "detox": (detox.matches, detox.read),
+}
+"""Formats of annotation tools and research data sets: whether a file has it, and how it is read."""
+FORMATS = ("table", *CONTAINERS, *EXPORTS)
 
 
 def read(path: str | Path, **arguments: Any) -> Annotations:
@@ -57,9 +86,9 @@ def _read(
     **arguments: Any,
 ) -> Annotations:
     path = Path(path)
-    _check_word("multi", multi, (None, "first", "drop"))
-    _check_word("rejected", rejected, ("drop", "keep"))
-    _check_word("format", format, (None, *FORMATS))
+    check_word("multi", multi, (None, "first", "drop"))
+    check_word("rejected", rejected, ("drop", "keep"))
+    check_word("format", format, (None, *FORMATS))
     columns = {role: arguments.pop(role, None) for role in ROLES}
     request = replace(request, **columns, multi=multi, rejected=rejected)
     long, detected = _read_long(path, format, wide, request)
@@ -78,22 +107,27 @@ def _read_long(
     path: Path, format: str | None, wide: Sequence[str] | None, request: ReadRequest
 ) -> tuple[LongTable, str]:
     """The long table, and the format it was read as."""
+    container = CONTAINERS.get(format or "")
     if not is_archive(path):
-        return _read_file(open_file(path, CONTAINERS.get(format or "")), format, wide, request)
-    members = open_archive(path, CONTAINERS.get(format or ""))
-    if format == "doccano" or (format is None and not wide and _one_file_per_annotator(members, request)):
-        return doccano.read_files(members, str(path), request), "doccano"
-    if len(members) > 1:
-        raise several_files_error(path, members)
-    return _read_file(members[0], format, wide, request)
+        return _read_file(open_file(path, container), format, wide, request)
+    files = open_archive(path, container)
+    if format == "doccano" or (format is None and not wide and _one_file_per_annotator(files, request)):
+        return doccano.read_files(files, str(path), request), "doccano"
+    if len(files) > 1:
+        names = ", ".join(file.path.name for file in files[:5]) + (", ..." if len(files) > 5 else "")
+        raise RealmError(
+            f"{path}: {len(files)} files ({names}), and one at a time can be read. Put them into one table with a "
+            'column for the annotator; or, if each is one annotator\'s file from doccano, give `format="doccano"`.'
+        )
+    return _read_file(files[0], format, wide, request)
 
 
-def _one_file_per_annotator(members: Sequence[SourceFile], request: ReadRequest) -> bool:
+def _one_file_per_annotator(files: Sequence[SourceFile], request: ReadRequest) -> bool:
     """Whether these are doccano's files, each named for its annotator; a CSV of doccano's bears no other mark."""
-    if request.annotator is not None or not all(doccano.may_be(member) for member in members):
+    if request.annotator is not None or not all(doccano.may_be(file) for file in files):
         return False
-    formats = [detect_format(member) for member in members]
-    if len(members) == 1 and not request.wants_annotations:
+    formats = [detect_format(file) for file in files]
+    if len(files) == 1 and not request.wants_annotations:
         return formats == ["doccano"]
     return set(formats) <= {None, "doccano"}
 
@@ -108,17 +142,28 @@ def _read_file(
     detected = format or detect_format(file, request.annotator)
     if detected is None:
         return read_long(file, request), "table"
-    if named := request.columns(["weight"]).get("weight"):
+    if weight := request.columns(["weight"]).get("weight"):
         raise RealmError(
-            f'{file.source}: `weight="{named}"`: not for this format, whose annotations have no weights. '
+            f'{file.source}: `weight="{weight}"`: not for this format, whose annotations have no weights. '
             'If it is a table of your own, use `format="table"`.'
         )
     _, read_export = EXPORTS[detected]
     return read_export(file, request), detected
 
 
-def _check_word(name: str, word: str | None, allowed: Sequence[str | None]) -> None:
-    if word not in allowed:
+def detect_format(file: SourceFile, annotator: str | None = None) -> str | None:
+    """The format whose signature the file bears; None is a plain table.
+
+    Where a column is named for the annotator it is not doccano's, whose annotator is the file's name.
+    """
+    candidates = [
+        name
+        for name, (matches, _) in EXPORTS.items()
+        if matches(file) and not (name == "doccano" and annotator is not None)
+    ]
+    if len(candidates) > 1:
         raise RealmError(
-            f'`{name}="{word}"`: must be one of {", ".join(choice for choice in allowed if choice is not None)}.'
+            f"{file.source}: the file looks like the export of more than one tool: {', '.join(candidates)}. "
+            "Say which with `format`."
         )
+    return candidates[0] if candidates else None

@@ -5,12 +5,22 @@ Only submitted responses count. The nested form does not say which were submitte
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from realm.data.readers.fields import list_in, named_fields, object_in, objects_in, pick, refuse_column, value_in
+from realm.data.readers.fields import (
+    check_fields,
+    list_in,
+    object_in,
+    objects_in,
+    pick,
+    pick_text,
+    refuse_column,
+    value_in,
+)
 from realm.data.readers.files import SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.request import ReadRequest
+from realm.data.roles import ITEM_ROLES, ReadRequest
 from realm.errors import RealmError
 
 RESPONSES, USERS, STATUS = ".responses", ".responses.users", ".responses.status"
@@ -19,7 +29,7 @@ NESTED = (
     "Nested Argilla records do not say which responses were submitted: drafts and discarded ones may be among them. "
     "Export with records.to_list(flatten=True) to leave them out."
 )
-OF_RECORD = {"id", "status", "_server_id", "responses", "suggestions", "vectors", "metadata", "fields"}
+RECORD_FIELDS = {"id", "status", "_server_id", "responses", "suggestions", "vectors", "metadata", "fields"}
 
 
 def matches(file: SourceFile) -> bool:
@@ -28,21 +38,20 @@ def matches(file: SourceFile) -> bool:
 
 def read(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read the records; row n is record n."""
-    records, source = file.records(), file.source
-    names = list(dict.fromkeys(name for record in records for name in record))
-    refuse_column(request, "annotator", "<question>.responses.users", source)
-    builder = LongTableBuilder(request, source)
-    if questions := _flat_questions(names):
-        _read_flat(records, questions, names, request, builder)
+    records = file.records()
+    refuse_column(request, "annotator", "<question>.responses.users", file.source)
+    builder = LongTableBuilder(request, file.source)
+    if questions := _flat_questions(file.names):
+        _read_flat(records, questions, file.names, builder)
     else:
         if request.wants_annotations:
             builder.ledger.warn(NESTED)
-        _read_nested(records, request, builder)
+        _read_nested(records, builder)
     return builder.finish()
 
 
-def _flat_questions(names: Any) -> list[str]:
-    return [name.removesuffix(USERS) for name in names if isinstance(name, str) and name.endswith(USERS)]
+def _flat_questions(names: Iterable[str]) -> list[str]:
+    return sorted(name.removesuffix(USERS) for name in names if name.endswith(USERS))
 
 
 def _nested(record: dict[str, Any]) -> dict[str, Any] | None:
@@ -58,20 +67,15 @@ def _nested(record: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _read_flat(
-    records: list[dict[str, Any]],
-    questions: list[str],
-    names: list[str],
-    request: ReadRequest,
-    builder: LongTableBuilder,
+    records: list[dict[str, Any]], questions: list[str], names: Collection[str], builder: LongTableBuilder
 ) -> None:
-    source = builder.source
-    question = pick(request.label, "label", questions, source) if request.wants_annotations else questions[0]
-    own = OF_RECORD | {n for n in names if ".responses" in n or ".suggestion" in n}
-    texts = [n for n in names if n not in own and any(isinstance(record.get(n), str) for record in records)]
-    text = pick(request.text, "text", texts, source, usual=("text",))
-    named = named_fields(request, names, source)
+    request, source = builder.request, builder.source
+    question = pick(request, "label", questions, source) if request.wants_annotations else questions[0]
+    answers = {name for name in names if ".responses" in name or ".suggestion" in name}
+    text = pick_text(request, records, source, exclude=RECORD_FIELDS | answers)
+    check_fields(request, ITEM_ROLES, names, source)
     for row, record in enumerate(records, 1):
-        builder.item(row, **_shown(record, record, text, named, row, source))
+        builder.item(row, record, item=record.get("id"), text=value_in(record, text, row, source))
         values = list_in(record, question + RESPONSES, row, source)
         users = list_in(record, question + USERS, row, source)
         statuses = list_in(record, question + STATUS, row, source) or [None] * len(values)
@@ -87,37 +91,21 @@ def _read_flat(
                 builder.drop(NOT_SUBMITTED.format(status or "no status"))
 
 
-def _read_nested(records: list[dict[str, Any]], request: ReadRequest, builder: LongTableBuilder) -> None:
-    source = builder.source
+def _read_nested(records: list[dict[str, Any]], builder: LongTableBuilder) -> None:
+    request, source = builder.request, builder.source
     questions = list(dict.fromkeys(name for record in records for name in _nested(record) or ()))
-    question = pick(request.label, "label", questions, source) if request.wants_annotations else ""
-    fields = [_fields(record, row, source) for row, record in enumerate(records, 1)]
-    named = named_fields(request, {name for shown in fields for name in shown}, source)
-    texts = list(
-        dict.fromkeys(
-            name
-            for row, record in enumerate(records, 1)
-            for name, value in (object_in(record, "fields", row, source) or record).items()
-            if isinstance(value, str) and name not in OF_RECORD
-        )
-    )
-    text = pick(request.text, "text", texts, source, usual=("text",))
-    for row, (record, shown) in enumerate(zip(records, fields, strict=True), 1):
-        builder.item(row, **_shown(record, shown, text, named, row, source))
+    question = pick(request, "label", questions, source) if request.wants_annotations else ""
+    contents = [object_in(record, "fields", row, source) or record for row, record in enumerate(records, 1)]
+    text = pick_text(request, contents, source, exclude=RECORD_FIELDS)
+    fields = [
+        {**object_in(record, "metadata", row, source), **content}
+        for row, (record, content) in enumerate(zip(records, contents, strict=True), 1)
+    ]
+    check_fields(request, ITEM_ROLES, {name for record in fields for name in record}, source)
+    for row, (record, values) in enumerate(zip(records, fields, strict=True), 1):
+        builder.item(row, values, item=record.get("id"), text=value_in(values, text, row, source))
         for response in objects_in(object_in(record, "responses", row, source), question, row, source):
             builder.annotation(response.get("user_id"), _value(response.get("value"), question, row, source))
-
-
-def _fields(record: dict[str, Any], row: int, source: str) -> dict[str, Any]:
-    """What the record shows and what is known of it, in one."""
-    return {**object_in(record, "metadata", row, source), **(object_in(record, "fields", row, source) or record)}
-
-
-def _shown(
-    record: dict[str, Any], fields: dict[str, Any], text: str, named: dict[str, str], row: int, source: str
-) -> dict[str, Any]:
-    shown = {"item": record.get("id"), "text": value_in(fields, text, row, source)}
-    return shown | {role: fields.get(field) for role, field in named.items()}
 
 
 def _value(value: Any, question: str, row: int, source: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ BLOCK = 1 << 23
 """Bytes parsed at a time: 8 MB keeps all of Arrow's threads busy, and a longer row is read with a larger block."""
 QUOTE, NEWLINE, RETURN = 0x22, 0x0A, 0x0D
 Bytes = npt.NDArray[np.uint8]
+_RECORD = re.compile(rb'[\r\n]*((?:[^"\r\n]+|"[^"]*"?)*)')
 
 
 def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
@@ -56,21 +58,11 @@ def check_utf8(data: bytes | pa.Buffer, source: str) -> None:
         ) from None
 
 
-def first_record(data: pa.Buffer) -> bytes:
+def first_record(data: bytes | pa.Buffer) -> bytes:
     """The bytes of the first record: up to the first line end that is not within quotes."""
-    size = BLOCK >> 7
-    while True:
-        head = bytes(data[:size])
-        start = len(head) - len(head.lstrip(b"\r\n"))
-        inside = False
-        for at in range(start, len(head)):
-            if head[at] == QUOTE:
-                inside = not inside
-            elif head[at] in (NEWLINE, RETURN) and not inside:
-                return head[start:at]
-        if len(head) == len(data) or size >= BLOCK:
-            return head[start:]
-        size <<= 2
+    match = _RECORD.match(data)
+    assert match is not None  # the pattern matches nothing at all, too
+    return match[1]
 
 
 def _delimiter(header: bytes) -> str:

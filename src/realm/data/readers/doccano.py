@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from realm.data.readers.fields import check_fields, named_fields, objects_in, refuse_column, value_in
+from realm.data.readers.fields import check_fields, objects_in, refuse_column, value_in
 from realm.data.readers.files import SUFFIXES, SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.request import ReadRequest
+from realm.data.roles import ITEM_ROLES, ReadRequest
 from realm.errors import RealmError
 
 UNLABELLED = "example not labelled by this annotator"
@@ -32,7 +32,7 @@ def matches(file: SourceFile) -> bool:
     """Lines with id, text and a list of labels, and no field for the annotator; nothing else says it is doccano's."""
     if not may_be(file) or "_input_hash" in file.names or isinstance(file.content, pa.Table):
         return False
-    return bool(file.first) and all(_is_example(record) for record in file.first)
+    return bool(file.first) and all(_is_doccano(record) for record in file.first)
 
 
 def may_be(file: SourceFile) -> bool:
@@ -40,7 +40,7 @@ def may_be(file: SourceFile) -> bool:
     return not ANNOTATOR_FIELDS & {name.lower() for name in file.names}
 
 
-def _is_example(record: dict[str, Any]) -> bool:
+def _is_doccano(record: dict[str, Any]) -> bool:
     if isinstance(record.get("label"), list) and "text" in record and "id" in record:
         return all(isinstance(label, str) for label in record["label"])
     old = record.get("annotations")
@@ -61,26 +61,21 @@ def read_files(files: Sequence[SourceFile], source: str, request: ReadRequest) -
     shift = 0
     for file in files:
         name, records = _annotator(file), file.records()
-        old = any("annotations" in record for record in records)
-        named = named_fields(request, file.names, file.source)
-        if old:
+        is_old = any("annotations" in record for record in records)
+        check_fields(request, ITEM_ROLES, file.names, file.source)
+        if is_old:
             refuse_column(request, "label", "in annotations", file.source)
         else:
             check_fields(request, ("label",), file.names, file.source)
-        if name == "all" and not old and request.wants_annotations:
+        if name == "all" and not is_old and request.wants_annotations:
             raise RealmError(COLLABORATIVE.format(file.source))
         for row, record in enumerate(records, shift + 1):
-            shown = {
-                "item": value_in(record, "id", row, file.source),
-                "text": value_in(record, text, row, file.source),
-            }
-            builder.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
-            if old:
+            item = value_in(record, "id", row, file.source)
+            builder.item(row, record, item=item, text=value_in(record, text, row, file.source))
+            if is_old:
                 for annotation in objects_in(record, "annotations", row, file.source):
                     builder.annotation(annotation.get("user"), annotation.get("label"))
-                continue
-            labels = _labels(record, request.label or "label", row, file.source)
-            if labels:
+            elif labels := _labels(record, request.label or "label", row, file.source):
                 builder.annotation(name, labels)
             else:
                 builder.drop(UNLABELLED)

@@ -5,26 +5,32 @@ Anything else is an error that names the row or the field, not a guess.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from realm.data.request import ReadRequest
+import pyarrow as pa
+
+from realm.data.columns import as_array, take_column
+from realm.data.roles import ReadRequest, listed
 from realm.errors import RealmError
-
-ITEM_ROLES = ("item", "context", "task", "gold", "options")
-NAMES_SHOWN = 30
-"""Field names that a message lists: all of a usual export, and not the thousands of a broken one."""
 
 
 def pick(
-    named: str | None, role: str, candidates: Sequence[str], source: str, *, prefix: str = "", usual: Sequence[str] = ()
+    request: ReadRequest,
+    role: str,
+    candidates: Sequence[str],
+    source: str,
+    *,
+    prefix: str = "",
+    usual: Sequence[str] = (),
 ) -> str:
     """The field for a role: the one named (with or without its prefix), the only one, or one of the usual names."""
-    if named is not None:
-        for name in (named, prefix + named):
+    field: str | None = getattr(request, role)
+    if field is not None:
+        for name in (field, prefix + field):
             if name in candidates:
                 return name
-        raise RealmError(f'{source}: `{role}="{named}"`: there is no such field. There are: {listed(candidates)}.')
+        raise RealmError(f'{source}: `{role}="{field}"`: there is no such field. There are: {listed(candidates)}.')
     if len(candidates) == 1:
         return candidates[0]
     for name in usual:
@@ -35,35 +41,50 @@ def pick(
     raise RealmError(f"{source}: which field is the {role}? Name one with `{role}`: {listed(candidates)}.")
 
 
-def named_fields(request: ReadRequest, names: Collection[str], source: str) -> dict[str, str]:
-    """The fields that were named for an item's own columns, by role; each must be there."""
-    check_fields(request, ITEM_ROLES, names, source)
-    return request.columns(ITEM_ROLES)
+def pick_text(
+    request: ReadRequest,
+    records: Iterable[Mapping[str, Any]],
+    source: str,
+    *,
+    exclude: Collection[str] = (),
+    usual: Sequence[str] = ("text",),
+    is_text: Callable[[Any], bool] = lambda value: isinstance(value, str),
+) -> str:
+    """The field of the text, among those that hold text in some record and are not excluded."""
+    fields = dict.fromkeys(name for record in records for name, value in record.items() if is_text(value))
+    return pick(request, "text", [name for name in fields if name not in exclude], source, usual=usual)
 
 
 def check_fields(request: ReadRequest, roles: Collection[str], names: Collection[str], source: str) -> None:
     """Refuse a name for one of these roles that is no field, where the role is read."""
-    for role, named in request.columns(roles).items():
-        if named not in names:
+    for role, field in request.columns(roles).items():
+        if field not in names:
             there = listed(sorted(names))
-            raise RealmError(f'{source}: `{role}="{named}"`: there is no such field. There are: {there}.')
+            raise RealmError(f'{source}: `{role}="{field}"`: there is no such field. There are: {there}.')
 
 
 def refuse_column(request: ReadRequest, role: str, place: str, source: str) -> None:
     """Refuse a name for a role that an export has in one place only."""
-    for named in request.columns([role]).values():
+    for field in request.columns([role]).values():
         raise RealmError(
-            f'{source}: `{role}="{named}"`: not for this format: the {role} is {place}. '
+            f'{source}: `{role}="{field}"`: not for this format: the {role} is {place}. '
             'If it is a table of your own, use `format="table"`.'
         )
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as a message lists them."""
-    return ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "") if names else "none"
+def column_in(table: pa.Table, name: str, role: str, source: str) -> pa.Array:
+    """The column of a role in an export that is a table."""
+    if name not in table.column_names:
+        raise RealmError(
+            f'{source}: `{role}="{name}"`: there is no such column. There are: {listed(table.column_names)}.'
+        )
+    return as_array(take_column(table, name, source))
 
 
-# ------------------------------------------------------------------------------------------------ values
+# ---------------------------------------------------------------- values
+
+T = TypeVar("T", list[Any], dict[str, Any])
+KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
 
 
 def value_in(record: Mapping[str, Any], name: str, row: int, source: str) -> Any:
@@ -76,21 +97,20 @@ def value_in(record: Mapping[str, Any], name: str, row: int, source: str) -> Any
 
 def list_in(record: Mapping[str, Any], name: str, row: int, source: str) -> list[Any]:
     """A list; empty where the field is absent or null."""
-    value = record.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise RealmError(f"{source}, row {row}: the field '{name}' should be a list and is {_kind(value)}.")
-    return value
+    return _typed(record, name, list, row, source)
 
 
 def object_in(record: Mapping[str, Any], name: str, row: int, source: str) -> dict[str, Any]:
     """An object; empty where the field is absent or null."""
+    return _typed(record, name, dict, row, source)
+
+
+def _typed(record: Mapping[str, Any], name: str, kind: type[T], row: int, source: str) -> T:
     value = record.get(name)
     if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise RealmError(f"{source}, row {row}: the field '{name}' should be an object and is {_kind(value)}.")
+        return kind()
+    if not isinstance(value, kind):
+        raise RealmError(f"{source}, row {row}: the field '{name}' should be {KINDS[kind]} and is {_kind(value)}.")
     return value
 
 
@@ -104,5 +124,4 @@ def objects_in(record: Mapping[str, Any], name: str, row: int, source: str) -> l
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return names.get(type(value), type(value).__name__)
+    return KINDS.get(type(value), type(value).__name__)

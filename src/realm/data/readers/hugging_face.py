@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.data.readers.fields import list_in, listed, named_fields, objects_in, pick
+from realm.data.readers.fields import check_fields, list_in, objects_in, pick, pick_text
 from realm.data.readers.files import SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.request import ReadRequest
+from realm.data.roles import ITEM_ROLES, ReadRequest, listed
 from realm.errors import RealmError
 
 ANNOTATORS = ("annotator_id", "annotator", "worker_id", "rater_id", "user_id")
@@ -53,23 +53,16 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
         )
     field = fields[0]
     keys = sorted(set().union(*(_keys(record.get(field)) for record in records)))
-    annotator_field = pick(request.annotator, "annotator", keys, source, usual=ANNOTATORS)
-    label_field = pick(request.label, "label", keys, source, usual=ANSWERS)
-    named = named_fields(request, file.names, source)
-    texts = list(
-        dict.fromkeys(
-            name
-            for record in records
-            for name, value in record.items()
-            if name not in (field, *IDS, *named.values()) and (isinstance(value, str) or _is_tokens(value))
-        )
-    )
-    text = pick(request.text, "text", texts, source, usual=("text",))
-    item = next((name for name in IDS if name in file.names and name != text), None)
+    annotator_field = pick(request, "annotator", keys, source, usual=ANNOTATORS)
+    label_field = pick(request, "label", keys, source, usual=ANSWERS)
+    check_fields(request, ITEM_ROLES, file.names, source)
+    not_texts = (field, *IDS, *request.columns(ITEM_ROLES).values())
+    text = pick_text(request, records, source, exclude=not_texts, is_text=lambda v: isinstance(v, str) or _is_tokens(v))
+    id_field = next((name for name in IDS if name in file.names and name != text), "")
     builder = LongTableBuilder(request, source)
     for row, record in enumerate(records, 1):
-        shown = {"item": record.get(item) if item else None, "text": _text(record.get(text))}
-        builder.item(row, **{**shown, **{role: record.get(name) for role, name in named.items()}})
+        value: Any = record.get(text)
+        builder.item(row, record, item=record.get(id_field), text=" ".join(value) if _is_tokens(value) else value)
         for annotator, label in _pairs(record, field, annotator_field, label_field, row, source):
             builder.annotation(annotator, label)
     return builder.finish()
@@ -90,7 +83,3 @@ def _pairs(
 
 def _is_tokens(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(token, str) for token in value)
-
-
-def _text(value: Any) -> Any:
-    return " ".join(value) if _is_tokens(value) else value

@@ -7,21 +7,22 @@ several annotations by one annotator the last counts. Predictions are not read.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Any
 
 from realm.data.readers.fields import (
     check_fields,
     list_in,
-    named_fields,
     object_in,
     objects_in,
     pick,
+    pick_text,
     refuse_column,
     value_in,
 )
 from realm.data.readers.files import SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.request import ReadRequest
+from realm.data.roles import ITEM_ROLES, ReadRequest
 
 CANCELLED = "cancelled annotation (was_cancelled or skipped)"
 GROUND_TRUTH = "ground truth: read as gold, not as an annotation"
@@ -29,8 +30,8 @@ NO_TRUTH = (
     "JSON-MIN and CSV do not say which annotations are ground truth: they count as annotations. "
     "Export as JSON to have them read as gold."
 )
-OF_RECORD = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "agreements"}
-OF_RECORD |= {"completed_by", "was_cancelled", "ground_truth", "predictions", "meta", "project"}
+RECORD_FIELDS = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "agreements"}
+RECORD_FIELDS |= {"completed_by", "was_cancelled", "ground_truth", "predictions", "meta", "project"}
 
 
 def matches(file: SourceFile) -> bool:
@@ -50,28 +51,25 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
     datas = [object_in(task, "data", row, source) for row, task in enumerate(tasks, 1)]
     histories = [_in_order(task, row, source) for row, task in enumerate(tasks, 1)]
     refuse_column(request, "annotator", "completed_by", source)
-    named = named_fields(request, {name for data in datas for name in data}, source)
+    check_fields(request, ITEM_ROLES, {name for data in datas for name in data}, source)
     controls = _controls(histories, source)
-    control = pick(request.label, "label", controls, source) if request.wants_annotations or controls else ""
-    fields = list(dict.fromkeys(name for data in datas for name, value in data.items() if isinstance(value, str)))
-    text = pick(request.text, "text", fields, source, usual=("text",))
+    control = pick(request, "label", controls, source) if request.wants_annotations or controls else ""
+    text = pick_text(request, datas, source)
     builder = LongTableBuilder(request, source)
     for row, (task, data, history) in enumerate(zip(tasks, datas, histories, strict=True), 1):
-        shown = {"item": value_in(task, "id", row, source), "text": value_in(data, text, row, source)}
-        shown |= {role: data.get(field) for role, field in named.items()}
-        for truth in history:
-            if _is_truth(truth) and len(answers := _answers(truth, control, row, source)) == 1:
-                shown["gold"] = answers[0]
-        builder.item(row, **shown)
+        truths = [_answers(annotation, control, row, source) for annotation in history if _is_truth(annotation)]
+        gold = [answers[0] for answers in truths if len(answers) == 1]
+        item = value_in(task, "id", row, source)
+        text_value = value_in(data, text, row, source)
+        builder.item(row, data, item=item, text=text_value, **({"gold": gold[-1]} if gold else {}))
         for annotation in history:
             if _cancelled(annotation):
                 builder.drop(CANCELLED)
             elif _is_truth(annotation):
                 builder.drop(GROUND_TRUTH)
             else:
-                builder.annotation(
-                    _annotator(annotation.get("completed_by")), _answers(annotation, control, row, source)
-                )
+                annotator = _annotator(annotation.get("completed_by"))
+                builder.annotation(annotator, _answers(annotation, control, row, source))
     return builder.finish()
 
 
@@ -130,22 +128,19 @@ def _annotator(completed_by: Any) -> Any:
 def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read JSON-MIN or CSV: one record per annotation; tasks without annotations are records without an annotator."""
     records, source = file.records(), file.source
-    fields = list(dict.fromkeys(name for record in records for name in record if name not in OF_RECORD))
-    texts = [name for name in fields if any(isinstance(record.get(name), str) for record in records)]
-    text = pick(request.text, "text", texts, source, usual=("text", "_data_text"))
-    everything = {name for record in records for name in record}
-    named = named_fields(request, everything, source)
-    check_fields(request, ("annotator",), everything, source)
-    rest = [name for name in fields if name != text and name not in named.values()]
-    if request.label is None and len(answers := _varying(records, rest)) == 1:
-        rest = answers
-    label = pick(request.label, "label", rest, source) if request.wants_annotations else ""
+    text = pick_text(request, records, source, exclude=RECORD_FIELDS, usual=("text", "_data_text"))
+    check_fields(request, (*ITEM_ROLES, "annotator"), file.names, source)
+    other_fields = RECORD_FIELDS | {text, *request.columns(ITEM_ROLES).values()}
+    candidates = [name for name in dict.fromkeys(chain.from_iterable(records)) if name not in other_fields]
+    if request.label is None and len(answers := _varying(records, candidates)) == 1:
+        candidates = answers
+    label = pick(request, "label", candidates, source) if request.wants_annotations else ""
     builder = LongTableBuilder(request, source)
     if request.wants_annotations:
         builder.ledger.warn(NO_TRUTH)
     for row, record in _by_time(records):
-        shown = {"item": value_in(record, "id", row, source), "text": value_in(record, text, row, source)}
-        builder.item(row, **{**shown, **{role: record.get(field) for role, field in named.items()}})
+        item = value_in(record, "id", row, source)
+        builder.item(row, record, item=item, text=value_in(record, text, row, source))
         annotator = _decoded(record.get(request.annotator or "annotator"))
         if annotator in (None, "") and record.get("annotation_id") in (None, ""):
             continue
@@ -158,12 +153,12 @@ def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
 
 def _varying(records: list[dict[str, Any]], fields: list[str]) -> list[str]:
     """The fields that differ between annotations of one task: answers do, the task's own data cannot."""
-    seen: dict[tuple[str, str], str] = {}
+    first_values: dict[tuple[str, str], str] = {}
     varying: dict[str, None] = {}
     for record in records:
         for name in fields:
             value = json.dumps(record.get(name), sort_keys=True)
-            if seen.setdefault((name, str(record.get("id"))), value) != value:
+            if first_values.setdefault((name, str(record.get("id"))), value) != value:
                 varying[name] = None
     return list(varying)
 

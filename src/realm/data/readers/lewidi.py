@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.data.readers.fields import check_fields, named_fields, refuse_column
+from realm.data.readers.fields import check_fields, refuse_column
 from realm.data.readers.files import SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.request import ReadRequest
+from realm.data.roles import ITEM_ROLES, ReadRequest
 from realm.errors import RealmError
 
 
@@ -28,14 +28,12 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
         items = [(record.get("id"), record) for record in file.records()]
     refuse_column(request, "annotator", "in the field annotations", source)
     refuse_column(request, "label", "in the field annotations", source)
-    check_fields(request, ("text",), file.names, source)
-    named = named_fields(request, file.names, source)
+    check_fields(request, ("text", *ITEM_ROLES), file.names, source)
     builder = LongTableBuilder(request, source)
     for row, (item, record) in enumerate(items, 1):
         if not isinstance(record, dict):
             raise RealmError(f"{source}, row {row}: not an item with its annotations.")
-        shown = {"item": item, "text": _text(record.get(request.text or "text"))}
-        builder.item(row, **{**shown, **{role: record.get(name) for role, name in named.items()}})
+        builder.item(row, record, item=item, text=_text(record.get(request.text or "text")))
         for annotator, answers in _pairs(record, row, source):
             builder.annotation(annotator, answers)
     return builder.finish()

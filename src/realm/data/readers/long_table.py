@@ -1,19 +1,19 @@
-"""The long table that every reader makes: one row per annotation, with the row of the source that each came from."""
+"""The long table that every reader returns: one row per annotation, with its row in the source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from realm.data.columns import Rows, name_rows
+from realm.data.columns import Mask, Rows, name_rows
 from realm.data.ledger import Ledger
 from realm.data.options import LabelForm
 from realm.data.readers.files import column_of
-from realm.data.request import Multi, ReadRequest
+from realm.data.roles import ITEM_ROLES, Multi, ReadRequest
 from realm.errors import RealmError
 
 NO_ANNOTATIONS = "record without annotations"
@@ -24,7 +24,7 @@ SEVERAL_DROPPED = "several answers in one annotation: dropped"
 
 @dataclass(frozen=True)
 class LongTable:
-    """One row per annotation under the canonical names, and the row of the source that each came from.
+    """One row per annotation, a column for each role that is there, and the number of each row in the source.
 
     `labels` is the label set where the export itself lists it, `label_form` how its labels point at options.
     """
@@ -34,6 +34,22 @@ class LongTable:
     ledger: Ledger
     labels: Sequence[str] | None = None
     label_form: LabelForm = "auto"
+
+
+def drop_rows(columns: Mapping[str, pa.Array], reasons: Mapping[str, Mask], source: str) -> LongTable:
+    """The long table of an export that has one row per annotation, without the rows in these masks.
+
+    A row goes into the ledger under the first reason that it is dropped for.
+    """
+    table, ledger = pa.table(dict(columns)), Ledger()
+    dropped = np.zeros(len(table), dtype=bool)
+    for reason, mask in reasons.items():
+        ledger.add(reason, np.flatnonzero(mask & ~dropped) + 1)
+        dropped |= mask
+    rows = np.flatnonzero(~dropped)
+    if not len(rows):
+        raise RealmError(f"{source}: no row is left ({ledger.reasons()}).")
+    return LongTable(table.take(pa.array(rows)), rows + 1, ledger)
 
 
 @dataclass
@@ -47,28 +63,30 @@ class LongTableBuilder:
     request: ReadRequest
     source: str
     ledger: Ledger = field(default_factory=Ledger)
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    rows: list[int] = field(default_factory=list)
-    _row: int = 0
-    _values: dict[str, Any] = field(default_factory=dict)
-    _record_has_annotations: bool = True
-    _record_is_in_table: bool = True
-    _table_has_annotations: bool = False
-    _multiple: list[int] = field(default_factory=list)
 
-    def item(self, row: int, **values: Any) -> None:
-        """Begin the record on this row: item, text, context, options, task, gold, as far as they are there."""
+    def __post_init__(self) -> None:
+        self._item_fields = self.request.columns(ITEM_ROLES)
+        self._row = 0
+        self._item: dict[str, Any] = {}
+        self._has_annotations = True
+        # Of each row of the table: its row in the source, its item, the annotator and the label.
+        self._entries: list[tuple[int, dict[str, Any], Any, Any]] = []
+        self._multiple: list[int] = []
+
+    def item(self, row: int, fields: Mapping[str, Any], *, item: Any, text: Any, **values: Any) -> None:
+        """Begin the record on this row. The request may name some of its `fields` for roles; `values` override them."""
         self._end_record()
-        self._row, self._values = row, values
-        self._record_has_annotations = self._record_is_in_table = False
+        self._row, self._has_annotations = row, False
+        named = {role: fields.get(name) for role, name in self._item_fields.items()}
+        self._item = {"item": item, "text": text, **named, **values}
         if not self.request.wants_annotations:
-            self._append()
+            self._append(None, None)
 
     def annotation(self, annotator: Any, answers: Any) -> None:
         """One annotation of the current record; `answers` is a value or a list of values."""
         if not self.request.wants_annotations:
             return
-        self._record_has_annotations = True
+        self._has_annotations = True
         values = answers if isinstance(answers, list) else [answers]
         values = [value for value in values if value is not None and value != ""]
         if not values:
@@ -78,56 +96,54 @@ class LongTableBuilder:
             self._multiple.append(self._row)
             if self.request.multi == "drop":
                 return
-        self._append(annotator=annotator, label=values[0])
-        self._table_has_annotations = True
+        self._append(annotator, values[0])
 
     def drop(self, reason: str) -> None:
         """Leave out an annotation, or the whole of the current record, for this reason."""
-        self._record_has_annotations = True
+        self._has_annotations = True
         if self.request.wants_annotations:
             self.ledger.add(reason, [self._row])
 
-    def _append(self, **annotation: Any) -> None:
-        values = {**self._values, **annotation}
-        for name in values.keys() - self.columns.keys():
-            self.columns[name] = [None] * len(self.rows)
-        for name, column in self.columns.items():
-            column.append(values.get(name))
-        self.rows.append(self._row)
-        self._record_is_in_table = True
+    def _append(self, annotator: Any, label: Any) -> None:
+        self._entries.append((self._row, self._item, annotator, label))
 
     def _end_record(self) -> None:
-        if self._record_is_in_table or not self.request.wants_annotations:
+        if self._entries and self._entries[-1][1] is self._item:
             return
-        if self._values.get("gold") not in (None, ""):
-            self._append(annotator=None, label=None)
-        elif not self._record_has_annotations:
+        if self._item.get("gold") not in (None, ""):
+            self._append(None, None)
+        elif not self._has_annotations:
             self.ledger.add(NO_ANNOTATIONS, [self._row])
 
     def finish(self, labels: Sequence[str] | None = None, label_form: LabelForm = "auto") -> LongTable:
         """The long table. A column in which every cell is empty is left out."""
         self._end_record()
-        self._record_is_in_table = True
         resolve_multiple(self._multiple, self.request.multi, self.ledger, self.source)
-        if not (self._table_has_annotations if self.request.wants_annotations else self.rows):
-            reasons = "; ".join(f"{count:,} x {reason}" for reason, count in self.ledger.counts.items())
-            raise RealmError(f"{self.source}: there is not one annotation in it{f' ({reasons})' if reasons else ''}.")
-        columns = {
+        columns = {"label": [label for *_, label in self._entries]}
+        if not (
+            any(label is not None for label in columns["label"]) if self.request.wants_annotations else self._entries
+        ):
+            reasons = f" ({self.ledger.reasons()})" if self.ledger.counts else ""
+            raise RealmError(f"{self.source}: there is not one annotation in it{reasons}.")
+        columns["annotator"] = [annotator for _, _, annotator, _ in self._entries]
+        for name in ("text", *ITEM_ROLES):
+            columns[name] = [item.get(name) for _, item, _, _ in self._entries]
+        required = self.request.required
+        arrays = {
             name: column_of(values, name, self.source)
-            for name, values in self.columns.items()
-            if any(value is not None for value in values) or name in ("text", "annotator", "label")
+            for name, values in columns.items()
+            if name in required or any(value is not None for value in values)
         }
-        return LongTable(pa.table(columns), np.array(self.rows, dtype=np.int64), self.ledger, labels, label_form)
+        rows = np.array([row for row, *_ in self._entries], dtype=np.int64)
+        return LongTable(pa.table(arrays), rows, self.ledger, labels, label_form)
 
 
 def resolve_multiple(rows: Iterable[int], multi: Multi | None, ledger: Ledger, source: str) -> None:
     """Annotations with several answers go to the ledger, or are refused with their count."""
-    several = np.array(list(rows), dtype=np.int64)
-    if not len(several):
-        return
-    if multi is None:
+    numbers = np.array(list(rows), dtype=np.int64)
+    if len(numbers) and multi is None:
         raise RealmError(
-            f"{source}, {name_rows(several)}: {len(several):,} annotations have several answers. "
+            f"{source}, {name_rows(numbers)}: {len(numbers):,} annotations have several answers. "
             'Keep the first of each with `multi="first"`, or leave them out with `multi="drop"`.'
         )
-    ledger.add(SEVERAL_FIRST if multi == "first" else SEVERAL_DROPPED, several.tolist())
+    ledger.add(SEVERAL_FIRST if multi == "first" else SEVERAL_DROPPED, numbers)

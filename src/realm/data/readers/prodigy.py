@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from realm.data.readers.fields import check_fields, list_in, named_fields, objects_in, refuse_column, value_in
+from realm.data.readers.fields import check_fields, list_in, objects_in, refuse_column, value_in
 from realm.data.readers.files import SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.request import ReadRequest
+from realm.data.roles import ITEM_ROLES, ReadRequest
 from realm.errors import RealmError
 
 IGNORED = "ignored by the annotator"
@@ -41,19 +41,18 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
         raise RealmError(f"{source}: there is no field '{field}'. Name the field with the text with `text`.")
     questions = _Questions(records, source)
     fields = {name for record in records for name in _with_meta(record)}
-    named = named_fields(request, fields, source)
     refuse_column(request, "label", "in accept or label", source)
-    check_fields(request, ("annotator",), fields, source)
+    check_fields(request, (*ITEM_ROLES, "annotator"), fields, source)
     builder = LongTableBuilder(request, source)
     timestamps: dict[str, None] = {}
     for row, record in enumerate(records, 1):
         values = _with_meta(record)
-        shown = {"item": value_in(values, "_input_hash", row, source), "text": value_in(values, field, row, source)}
-        shown |= {role: values.get(name) for role, name in named.items()}
-        if questions.differ:
-            shown["options"] = questions.texts(row) or None
-        builder.item(row, **shown)
-        annotator = values.get(request.annotator) if request.annotator else _annotator(record)
+        options = {"options": questions.texts(row) or None} if questions.differ else {}
+        text = value_in(values, field, row, source)
+        builder.item(row, values, item=value_in(values, "_input_hash", row, source), text=text, **options)
+        annotator = record.get("_annotator_id") or record.get("_session_id")
+        if request.annotator:
+            annotator = values.get(request.annotator)
         if isinstance(annotator, str) and _TIMESTAMP.match(annotator):
             timestamps[annotator] = None
         _annotate(builder, row, record, annotator, questions)
@@ -69,10 +68,6 @@ def _with_meta(record: dict[str, Any]) -> dict[str, Any]:
     return {**meta, **record} if isinstance(meta, dict) else record
 
 
-def _annotator(record: dict[str, Any]) -> Any:
-    return record.get("_annotator_id") or record.get("_session_id")
-
-
 def _annotate(
     builder: LongTableBuilder, row: int, record: dict[str, Any], annotator: Any, questions: _Questions
 ) -> None:
@@ -85,8 +80,8 @@ def _annotate(
         if answer == "reject":
             builder.drop(REJECTED)
         else:
-            chosen = list_in(record, "accept", row, source)
-            builder.annotation(annotator, [questions.name(row, option) for option in chosen])
+            options = list_in(record, "accept", row, source)
+            builder.annotation(annotator, [questions.name(row, option) for option in options])
     elif record.get("label") is not None:
         label = str(value_in(record, "label", row, source))
         if answer == "accept":
@@ -101,8 +96,8 @@ def _annotate(
 
 
 class _Questions:
-    """What was request: options, the same for every record (then their ids are the labels) or each its own; or yes/no
-    on one label at a time, the `binary` ones."""
+    """What annotators were asked: to choose among options, the same for every record (their ids are the labels) or each
+    record's own; or yes/no on one label at a time (`binary` lists these labels)."""
 
     def __init__(self, records: list[dict[str, Any]], source: str) -> None:
         self._of_row = {
@@ -120,5 +115,6 @@ class _Questions:
     def texts(self, row: int) -> list[str]:
         return [text for _, text in self._of_row.get(row, [])]
 
-    def name(self, row: int, chosen: Any) -> str:
-        return dict(self._of_row.get(row, [])).get(str(chosen), str(chosen)) if self.differ else str(chosen)
+    def name(self, row: int, option: Any) -> str:
+        """The label of an option's id: its text where every record has options of its own."""
+        return dict(self._of_row.get(row, [])).get(str(option), str(option)) if self.differ else str(option)

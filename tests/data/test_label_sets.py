@@ -1,4 +1,4 @@
-"""Comma separated names: what is joined is split again into the same."""
+"""Label sets as they are typed: what is joined is split again into the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm.data.comma_lists import join_list, split_list
+from realm.data.label_sets import join_list, split_list
 
 
 @pytest.mark.parametrize(

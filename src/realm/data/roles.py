@@ -1,0 +1,115 @@
+"""What each column of a table is for, its role, and which roles a reader is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from realm.errors import RealmError
+
+ITEM_ROLES = ("item", "task", "gold", "options", "context")
+"""Roles that describe an item, besides its text."""
+ANNOTATION_ROLES = ("annotator", "label", "weight")
+ROLES = ("text", *ITEM_ROLES, *ANNOTATION_ROLES)
+"""All roles of columns. A column with the name of a role has that role, unless another column is named for it."""
+NAMES_SHOWN = 40
+"""Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
+Multi = Literal["first", "drop"]
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What a reader is asked for.
+
+    | field | meaning |
+    |---|---|
+    | item, text, ..., context | the column of each role; None: the one with the role's own name, if there is one |
+    | multi | several answers in one annotation: keep the first or drop them; None: an error |
+    | rejected | whether assignments that the requester rejected are dropped |
+    | wants_annotations | annotators and labels are read, and must be there |
+    | wants_gold | gold is read; it must be there where annotations are not read |
+    """
+
+    item: str | None = None
+    text: str | None = None
+    annotator: str | None = None
+    label: str | None = None
+    weight: str | None = None
+    task: str | None = None
+    gold: str | None = None
+    options: str | None = None
+    context: str | None = None
+    multi: Multi | None = None
+    rejected: Literal["drop", "keep"] = "drop"
+    wants_annotations: bool = True
+    wants_gold: bool = True
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The roles that must have a column."""
+        if self.wants_annotations:
+            return ("text", "annotator", "label")
+        return ("text", "gold") if self.wants_gold else ("text",)
+
+    def reads(self, role: str) -> bool:
+        """Whether the column of this role is read; one that is not need not be there."""
+        if role in ANNOTATION_ROLES:
+            return self.wants_annotations
+        return self.wants_gold or role != "gold"
+
+    def columns(self, roles: Collection[str] = ROLES) -> dict[str, str]:
+        """The columns that are named for these roles, as far as they are read."""
+        return {role: name for role in roles if self.reads(role) and (name := getattr(self, role)) is not None}
+
+    def resolve(self, names: Sequence[str], source: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
+        """The column of each role that is read and there: the one named for it, or the one with the role's own name."""
+        columns = self.columns(roles)
+        for role in roles:
+            if role in columns:
+                for name in split_columns(columns[role], names) if role == "options" else [columns[role]]:
+                    if name not in names:
+                        raise RealmError(f'{source}: `{role}="{name}"`: there is no such column. {_columns_are(names)}')
+            elif role in names and self.reads(role):
+                columns[role] = role
+            elif role in self.required:
+                raise RealmError(
+                    f"{source}: there is no column '{role}'. {_columns_are(names)} Name the right one with `{role}`."
+                )
+        for column in columns.values():
+            for name in split_columns(column, names):
+                if (count := list(names).count(name)) > 1:
+                    raise RealmError(f"{source}: the column '{name}' appears {count} times. Rename one.")
+        return columns
+
+    def without_columns(self) -> ReadRequest:
+        """The same request for a table whose columns have the roles' own names."""
+        return replace(self, **dict.fromkeys(ROLES))  # type: ignore[arg-type]
+
+
+ANNOTATIONS = ReadRequest()
+TEST = ReadRequest(wants_annotations=False)
+"""Items with gold: what a model is evaluated on."""
+ITEMS = ReadRequest(wants_annotations=False, wants_gold=False)
+
+
+def split_columns(column: str, names: Collection[str]) -> list[str]:
+    """The columns in one string: a column's name, or several (of options, one each), comma separated."""
+    if column in names:
+        return [column]
+    return [part if part in names else part.strip() for part in column.split(",")]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a message lists them."""
+    return ", ".join(map(str, names[:NAMES_SHOWN])) + ", ..." * (len(names) > NAMES_SHOWN) if names else "none"
+
+
+def _columns_are(names: Sequence[str]) -> str:
+    return f"The columns are: {listed(names)}." if names else "It has no columns."
+
+
+def check_word(argument: str, word: str | None, allowed: Sequence[str | None]) -> None:
+    """Refuse a word that is none of those allowed."""
+    if word not in allowed:
+        raise RealmError(f'`{argument}="{word}"`: must be one of {", ".join(filter(None, allowed))}.')
