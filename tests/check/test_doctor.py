@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from realm.check import Examination, examine
-from realm.check.labels import look_alikes
+from realm.check.contents import look_alikes
 from realm.data import Annotations
 from realm.data.build import build, build_items
 
@@ -137,7 +137,7 @@ def test_separate_groups() -> None:
     left, right = crowd(0, 2, items=50, honest=5), crowd(1, 2, items=30, honest=5)
     right = right.assign(text="r" + right["text"], annotator="r" + right["annotator"])
     examination = look(pd.concat([left, right]))
-    assert [part.annotators for part in examination.parts] == [5, 5]
+    assert [group.annotators for group in examination.groups] == [5, 5]
     assert "separate groups" in codes(examination)
     assert verdicts(examination)["dawid-skene"] == "with care"
 

@@ -12,7 +12,6 @@ from tests.contracts.modules import check_known, modules
 TERMINAL = ("rich", "typer", "click", "tqdm")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 KNOWN: dict[str, str] = {
-    "check/examine.py": "to mend",
     "scorers/answers.py": "to mend",
     "scorers/cache_files.py": "to mend",
     "scorers/frozen_cache.py": "to mend",

@@ -1,18 +1,24 @@
-"""Krippendorff's alpha for nominal labels: how far annotators agree beyond chance, with gaps and any number of them.
+"""How far annotators agree beyond chance (Krippendorff's alpha), and which of them can be compared at all.
 
 Krippendorff, K. (2011). Computing Krippendorff's alpha-reliability. University of Pennsylvania.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from realm.data.annotations import Annotations
 
 
 def krippendorff_alpha(item: npt.NDArray[np.integer], label: npt.NDArray[np.integer]) -> float | None:
     """Alpha = 1 - observed / expected disagreement; None where no item has two labels or every label is the same.
+
+    For nominal labels, with gaps and any number of annotators.
 
     | input | shape | meaning |
     |---|---|---|
@@ -24,18 +30,15 @@ def krippendorff_alpha(item: npt.NDArray[np.integer], label: npt.NDArray[np.inte
         1.0
     """
     _, item = np.unique(item, return_inverse=True)
-    per_item = np.bincount(item)
-    paired = per_item[item] > 1
-    if not paired.any():
+    several = np.bincount(item)[item] > 1
+    if not several.any():
         return None
-    item, label = item[paired], np.unique(label[paired], return_inverse=True)[1]
-    n_labels = int(label.max()) + 1
-    cells, counts = np.unique(item.astype(np.int64) * n_labels + label, return_counts=True)
-    same = np.bincount(cells // n_labels, counts.astype(np.float64) ** 2, minlength=len(per_item))
-    used = per_item > 1
-    size = per_item[used].astype(np.float64)
-    observed = ((size**2 - same[used]) / (size - 1)).sum()
-    totals = np.bincount(label).astype(np.float64)
+    _, item = np.unique(item[several], return_inverse=True)
+    _, label = np.unique(label[several], return_inverse=True)
+    size, totals = np.bincount(item).astype(np.float64), np.bincount(label).astype(np.float64)
+    cells, counts = np.unique(item.astype(np.int64) * len(totals) + label, return_counts=True)
+    same = np.bincount(cells // len(totals), counts.astype(np.float64) ** 2)
+    observed = ((size**2 - same) / (size - 1)).sum()
     n = totals.sum()
     expected = (n**2 - (totals**2).sum()) / (n - 1)
     return None if expected == 0 else float(1 - observed / expected)
@@ -48,3 +51,25 @@ def alpha_by_task(annotations: Annotations) -> dict[str, float | None]:
         task.name: krippendorff_alpha(annotations.item[task_of == index], annotations.label[task_of == index])
         for index, task in enumerate(annotations.tasks)
     }
+
+
+@dataclass(frozen=True)
+class Group:
+    """Annotators who share items with one another, directly or through others, and with nobody else: their numbers."""
+
+    annotators: int
+    items: int
+    annotations: int
+
+
+def connected_groups(annotations: Annotations) -> list[Group]:
+    """The connected components of the annotator-item graph, largest first."""
+    n_annotators, n_nodes = annotations.n_annotators, annotations.n_annotators + annotations.n_items
+    ones = np.ones(annotations.n_annotations, dtype=np.int8)
+    edges = (annotations.annotator.astype(np.int64), annotations.item.astype(np.int64) + n_annotators)
+    graph = sp.csr_matrix((ones, edges), shape=(n_nodes, n_nodes))
+    n_groups, group = connected_components(graph, directed=False)
+    nodes = (group[:n_annotators], group[n_annotators:], group[annotations.annotator])
+    sizes = np.stack([np.bincount(part, minlength=n_groups) for part in nodes], axis=1)
+    order = np.argsort(-sizes[:, 2], kind="stable")
+    return [Group(*sizes[i].tolist()) for i in order if sizes[i, 2]]

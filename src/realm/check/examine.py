@@ -1,26 +1,44 @@
-"""Everything the doctor finds, in one place; how it is shown is the command's business."""
+"""The examination of a table: every finding with its remedy, and which methods apply. The command line shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from realm.check.agreement import alpha_by_task
+from realm.check.agreement import Group, alpha_by_task, connected_groups
 from realm.check.consensus import fit_consensus
-from realm.check.copies import comparable, find_copies
-from realm.check.graph import Part, parts
-from realm.check.labels import balance, look_alikes
-from realm.check.methods import Applicability, applicable_methods
-from realm.check.people import FEW, Suspect, find_suspects, too_few
-from realm.check.texts import find_leaks, repeated_texts
-from realm.data.annotations import Annotations
+from realm.check.contents import find_leaks, label_counts, look_alikes, repeated_texts
+from realm.check.suspects import FEW, Suspect, comparable, find_copies, find_suspects
+from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.ledger import Ledger
+from realm.methods import METHODS
 
 LOW_ALPHA = 0.4
+"""Agreement below which annotators agree little: well under 0.667, Krippendorff's lowest for tentative conclusions."""
 RARE = 0.01
-NAMED = 10
+"""Share of the annotations below which a label is rare: "less than once in a hundred"."""
+RARE_NAMED = 10
+"""Rare labels that a message names: they fit on a line."""
+SINGLE_SHARE = 0.1
+"""Below a tenth, items with one annotation are too few for a caution."""
+NO_INFORMATION = "Leave them out, or ask them; the labels carry no information."
+SUSPECTS = {
+    "constant": ("always gives the same answer", NO_INFORMATION),
+    "alternating": ("gives answers in turn", NO_INFORMATION),
+    "chance": ("agrees little with the others", "Look at some of their labels; leave them out if they guess."),
+    "below chance": (
+        "disagrees with the others more than chance would",
+        "Look at some of their labels: did they mistake one label for another?",
+    ),
+}
+"""What each kind of suspect does, and what to do about it."""
+FLIPPED = (
+    "two labels, and some annotators may be wrong more often than right: the labels swapped explain the data as well, "
+    "and only gold, a prior or the model's own opinion can tell"
+)
+Verdict = Literal["yes", "with care", "no"]
 
 
 @dataclass(frozen=True)
@@ -35,26 +53,35 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Applicability:
+    """Whether a method can be trained on a table, and why."""
+
+    name: str
+    applies: Verdict
+    why: str
+
+
+@dataclass(frozen=True)
 class Examination:
     """The doctor's findings on one table."""
 
     summary: dict[str, Any]
-    balance: dict[str, dict[str, int]]
+    label_counts: dict[str, dict[str, int]]
     alpha: dict[str, float | None]
-    parts: list[Part]
+    groups: list[Group]
     ledger: Ledger
-    findings: list[Finding] = field(default_factory=list)
-    methods: list[Applicability] = field(default_factory=list)
+    findings: list[Finding]
+    methods: list[Applicability]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for --json."""
+        """Plain values, for JSON."""
         return {
             "usable": True,
             "format": self.ledger.format,
             **self.summary,
-            "label_balance": self.balance,
+            "label_balance": self.label_counts,
             "krippendorff_alpha": self.alpha,
-            "connected_parts": [asdict(part) for part in self.parts],
+            "connected_groups": [asdict(group) for group in self.groups],
             **self.ledger.as_dict(),
             "findings": [asdict(finding) for finding in self.findings],
             "methods": [asdict(method) for method in self.methods],
@@ -63,11 +90,11 @@ class Examination:
 
 def examine(annotations: Annotations, test: Items | None = None) -> Examination:
     """Examine a table, and test items against it. Built with `keep_rows`, the order of labelling is known too."""
-    alpha, separate, shares = alpha_by_task(annotations), parts(annotations), balance(annotations)
+    alpha, groups, counts = alpha_by_task(annotations), connected_groups(annotations), label_counts(annotations)
     consensus = fit_consensus(annotations)
     suspects = find_suspects(annotations, consensus)
     findings = [Finding("reading", "warning", message, "") for message in annotations.ledger.warnings]
-    findings += _of_people(annotations, suspects)
+    findings += _annotator_findings(annotations, suspects)
     findings += [
         Finding(
             "near copies",
@@ -80,186 +107,167 @@ def examine(annotations: Annotations, test: Items | None = None) -> Examination:
         for pair in find_copies(annotations, consensus)
     ]
     if crowded := int((~comparable(annotations)).sum()):
-        findings.append(
-            Finding(
-                "crowded items",
-                "note",
-                f"{crowded:,} items with very many annotators were left out of the search for copies.",
-                "Copies are still found on the other items.",
-            )
-        )
-    findings += _of_structure(annotations, separate) + _of_labels(annotations, alpha, shares)
-    findings += _of_texts(annotations, test)
-    below = any(suspect.kind == "below chance" for suspect in suspects)
-    return Examination(
-        annotations.describe(),
-        shares,
-        alpha,
-        separate,
-        annotations.ledger,
-        findings,
-        applicable_methods(annotations, separate, below),
-    )
+        message = f"{crowded:,} items with very many annotators were left out of the search for copies."
+        findings.append(Finding("crowded items", "note", message, "Copies are still found on the other items."))
+    findings += _group_findings(annotations, groups) + _label_findings(annotations, alpha, counts)
+    findings += _text_findings(annotations, test)
+    below_chance = any(suspect.kind == "below chance" for suspect in suspects)
+    methods = applicable_methods(annotations, groups, below_chance)
+    return Examination(annotations.describe(), counts, alpha, groups, annotations.ledger, findings, methods)
 
 
-WORDS = {
-    "constant": ("always gives the same answer", "Leave them out, or ask them; the labels carry no information."),
-    "alternating": ("gives answers in turn", "Leave them out, or ask them; the labels carry no information."),
-    "chance": (
-        "agrees little with the others",
-        "Look at some of their labels; leave them out if they guess.",
-    ),
-    "below chance": (
-        "disagrees with the others more than chance would",
-        "Look at some of their labels: did they mistake one label for another?",
-    ),
-}
+# ---------------------------------------------------------------- findings
 
 
-def _of_people(annotations: Annotations, suspects: list[Suspect]) -> list[Finding]:
-    found = []
+def _annotator_findings(annotations: Annotations, suspects: list[Suspect]) -> list[Finding]:
+    findings = []
     for suspect in suspects:
-        words, remedy = WORDS[suspect.kind]
-        message = f"'{suspect.annotator}' {words}: {suspect.evidence}."
-        found.append(Finding(suspect.kind, "warning", message, remedy, (suspect.annotator,)))
-    if few := too_few(annotations):
-        held = int(annotations.annotations_per_annotator[annotations.annotations_per_annotator < FEW].sum())
-        found.append(
-            Finding(
-                "few labels",
-                "note",
-                f"{len(few):,} of {annotations.n_annotators:,} annotators gave fewer than {FEW} labels "
-                f"({held / annotations.n_annotations:.1%} of all).",
-                "Too few to judge them by: their expertise will have wide intervals.",
-                tuple(few),
-            )
-        )
+        habit, remedy = SUSPECTS[suspect.kind]
+        message = f"'{suspect.annotator}' {habit}: {suspect.evidence}."
+        findings.append(Finding(suspect.kind, "warning", message, remedy, (suspect.annotator,)))
+    counts = annotations.annotations_per_annotator
+    if few := [annotations.annotators[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:
+        share = int(counts[counts < FEW].sum()) / annotations.n_annotations
+        message = f"{len(few):,} of {len(counts):,} annotators gave fewer than {FEW} labels ({share:.1%} of all)."
+        remedy = "Too few to judge them by: their expertise will have wide intervals."
+        findings.append(Finding("few labels", "note", message, remedy, tuple(few)))
     if annotations.n_annotators == 1:
-        found.append(
-            Finding(
-                "one annotator",
-                "warning",
-                "There is one annotator only.",
-                "Expertise cannot be learned; have a second one label a part.",
-            )
-        )
+        remedy = "Expertise cannot be learned; have a second one label a part."
+        findings.append(Finding("one annotator", "warning", "There is one annotator only.", remedy))
     if emails := [name for name in annotations.annotators if "@" in name and "." in name.rsplit("@", 1)[1]]:
-        found.append(
-            Finding(
-                "e-mail addresses",
-                "note",
-                f"{_count(emails, 'annotator')} named by e-mail address.",
-                "Import with `realm import --pseudonymise` to leave the names behind.",
-            )
-        )
-    return found
+        message = f"{_count(emails, 'annotator')} named by e-mail address."
+        remedy = "`realm import` can write the table with pseudonyms in place of the names."
+        findings.append(Finding("e-mail addresses", "note", message, remedy))
+    return findings
 
 
 def _count(things: Sized, noun: str) -> str:
     return f"{len(things):,} {noun} is" if len(things) == 1 else f"{len(things):,} {noun}s are"
 
 
-def _of_structure(annotations: Annotations, separate: list[Part]) -> list[Finding]:
-    found = []
-    per_item = annotations.annotations_per_item
-    labelled, single = int((per_item > 0).sum()), int((per_item == 1).sum())
+def _group_findings(annotations: Annotations, groups: list[Group]) -> list[Finding]:
+    findings = []
+    labelled, single = _labelled_and_single(annotations)
     if labelled == single:
-        found.append(
-            Finding(
-                "one annotation per item",
-                "warning",
-                "No item has two annotations, so nobody can be compared with anybody directly.",
-                "`realm` still learns relative expertise. Have a part labelled twice to pin down its scale.",
-            )
-        )
+        message = "No item has two annotations, so nobody can be compared with anybody directly."
+        remedy = "`realm` still learns relative expertise. Have a part labelled twice to pin down its scale."
+        findings.append(Finding("one annotation per item", "warning", message, remedy))
     elif single:
-        found.append(
-            Finding(
-                "items labelled once",
-                "note",
-                f"{single:,} of {labelled:,} items ({single / labelled:.0%}) have one annotation.",
-                "Fine for `realm`; `majority` and `dawid-skene` take such a label as it is.",
-            )
+        message = f"{single:,} of {labelled:,} items ({single / labelled:.0%}) have one annotation."
+        remedy = "Fine for `realm`; `majority` and `dawid-skene` take such a label as it is."
+        findings.append(Finding("items labelled once", "note", message, remedy))
+    if len(groups) > 1 and labelled > single:
+        outside = range(sum(group.annotators for group in groups[1:]))
+        message = (
+            f"The annotators fall into {len(groups):,} groups that share no item; "
+            f"{_count(outside, 'annotator')} outside the largest ({groups[0].annotators:,})."
         )
-    if len(separate) > 1 and labelled > single:
-        rest = sum(part.annotators for part in separate[1:])
-        found.append(
-            Finding(
-                "separate groups",
-                "warning",
-                f"The annotators fall into {len(separate):,} groups that share no item; "
-                f"{_count(range(rest), 'annotator')} outside the largest ({separate[0].annotators:,}).",
-                "Have some items labelled by members of several groups, so that they can be compared.",
-            )
-        )
-    return found
+        remedy = "Have some items labelled by members of several groups, so that they can be compared."
+        findings.append(Finding("separate groups", "warning", message, remedy))
+    return findings
 
 
-def _of_labels(
-    annotations: Annotations, alpha: dict[str, float | None], shares: dict[str, dict[str, int]]
+def _labelled_and_single(annotations: Annotations) -> tuple[int, int]:
+    """How many items have annotations, and how many have one."""
+    per_item = annotations.annotations_per_item
+    return int((per_item > 0).sum()), int((per_item == 1).sum())
+
+
+def _label_findings(
+    annotations: Annotations, alpha: dict[str, float | None], counts: dict[str, dict[str, int]]
 ) -> list[Finding]:
-    found = []
+    findings = []
     for task in annotations.tasks:
         where = "" if len(annotations.tasks) == 1 else f" in task '{task.name}'"
         for group in look_alikes(task.labels or ()):
-            shown = ", ".join(repr(label) for label in group)
-            found.append(
-                Finding(
-                    "look-alike labels",
-                    "warning",
-                    f"Labels that look alike{where}: {shown}.",
-                    "Mend the spelling if they are one label.",
-                    group,
-                )
-            )
+            message = f"Labels that look alike{where}: {', '.join(map(repr, group))}."
+            remedy = "Mend the spelling if they are one label."
+            findings.append(Finding("look-alike labels", "warning", message, remedy, group))
         value = alpha[task.name]
         if value is not None and value < LOW_ALPHA:
-            found.append(
-                Finding(
-                    "low agreement",
-                    "warning",
-                    f"Krippendorff's alpha{where} is {value:.2f}: annotators agree little beyond chance.",
-                    "Expect much from modelling annotators and little from voting; are the instructions clear?",
-                )
-            )
-        total = sum(shares[task.name].values())
-        rare = [name for name, count in shares[task.name].items() if task.labels and count < RARE * total]
-        if rare:
-            shown = ", ".join(f"{name} ({shares[task.name][name]:,})" for name in rare[:NAMED])
-            found.append(
-                Finding(
-                    "rare labels",
-                    "note",
-                    f"Labels given less than once in a hundred{where}: {shown}.",
-                    "Read their accuracy with care.",
-                    tuple(rare),
-                )
-            )
-    return found
+            message = f"Krippendorff's alpha{where} is {value:.2f}: annotators agree little beyond chance."
+            remedy = "Expect much from modelling annotators and little from voting; are the instructions clear?"
+            findings.append(Finding("low agreement", "warning", message, remedy))
+        of_task = counts[task.name]
+        limit = RARE * sum(of_task.values())
+        if rare := [name for name, count in of_task.items() if task.labels and count < limit]:
+            names = ", ".join(f"{name} ({of_task[name]:,})" for name in rare[:RARE_NAMED])
+            message = f"Labels given less than once in a hundred{where}: {names}."
+            findings.append(Finding("rare labels", "note", message, "Read their accuracy with care.", tuple(rare)))
+    return findings
 
 
-def _of_texts(annotations: Annotations, test: Items | None) -> list[Finding]:
-    found = []
+def _text_findings(annotations: Annotations, test: Items | None) -> list[Finding]:
+    findings = []
     count, ids = repeated_texts(annotations)
     if count:
-        found.append(
-            Finding(
-                "repeated texts",
-                "note",
-                f"{count:,} items have the text of another item of their task ({', '.join(ids)}, ...).",
-                "If they are one item, leave the item column out: task and text then identify it.",
-                ids,
-            )
-        )
+        message = f"{count:,} items have the text of another item of their task ({', '.join(ids)}, ...)."
+        remedy = "If they are one item, leave the item column out: task and text then identify it."
+        findings.append(Finding("repeated texts", "note", message, remedy, ids))
     if test is not None and (leak := find_leaks(annotations, test)).loose:
-        found.append(
-            Finding(
-                "text leak",
-                "warning",
-                f"{leak.loose:,} of {leak.test_items:,} test items are in the table too ({leak.exact:,} of them "
-                "word for word).",
-                "Take them out of the table or of the test set: the accuracy would be too high.",
-                leak.examples,
-            )
+        message = (
+            f"{leak.loose:,} of {len(test):,} test items are in the table too ({leak.exact:,} of them word for word)."
         )
-    return found
+        remedy = "Take them out of the table or of the test set: the accuracy would be too high."
+        findings.append(Finding("text leak", "warning", message, remedy, leak.ids))
+    return findings
+
+
+# ---------------------------------------------------------------- methods
+
+
+def applicable_methods(annotations: Annotations, groups: list[Group], below_chance: bool) -> list[Applicability]:
+    """A verdict for each method of `METHODS`, in its order."""
+    is_binary = bool(annotations.n_items) and int(annotations.option_counts.min()) == 2
+    may_be_flipped = below_chance and is_binary
+    verdicts: list[Applicability] = []
+    for method in METHODS.values():
+        if method.needs_gold:
+            applies, why = _gold_verdict(annotations)
+        elif method.aggregator is not None:
+            applies, why = _aggregation_verdict(method.aggregator, annotations, groups, may_be_flipped)
+        elif method.learns_expertise:
+            applies, why = _expertise_verdict(annotations, groups, may_be_flipped)
+        else:
+            applies, why = "yes", "trains on every annotation as it is"
+        verdicts.append(Applicability(method.name, applies, why))
+    return verdicts
+
+
+def _expertise_verdict(annotations: Annotations, groups: list[Group], may_be_flipped: bool) -> tuple[Verdict, str]:
+    if annotations.n_annotators == 1:
+        return "with care", "one annotator: expertise cannot be told from how hard the items are"
+    cares = []
+    if int(annotations.annotations_per_item.max(initial=0)) <= 1:
+        cares.append("one annotation per item: expertise is relative, only its ratios are known")
+    elif len(groups) > 1:
+        cares.append("separate groups of annotators are compared through the model alone")
+    if may_be_flipped:
+        cares.append(FLIPPED)
+    return ("with care", "; ".join(cares)) if cares else ("yes", "learns whom to trust while it trains")
+
+
+def _aggregation_verdict(
+    aggregator: str, annotations: Annotations, groups: list[Group], may_be_flipped: bool
+) -> tuple[Verdict, str]:
+    labelled, single = _labelled_and_single(annotations)
+    if labelled == single:
+        return "no", "undefined: no item has two annotations"
+    cares = []
+    if single > SINGLE_SHARE * labelled:
+        cares.append(f"{single / labelled:.0%} of the items have one annotation, which is taken as it is")
+    if aggregator != "majority":  # a vote compares no accuracies and cannot be flipped as a whole
+        if len(groups) > 1:
+            cares.append(f"{len(groups)} separate groups of annotators: their accuracies cannot be compared")
+        if may_be_flipped:
+            cares.append(FLIPPED)
+    return ("with care", "; ".join(cares)) if cares else ("yes", "items have several annotations")
+
+
+def _gold_verdict(annotations: Annotations) -> tuple[Verdict, str]:
+    n_gold = 0 if annotations.gold is None else int((annotations.gold != UNKNOWN).sum())
+    if not n_gold:
+        return "no", "there is no gold"
+    if n_gold < annotations.n_items:
+        return "with care", f"gold is known for {n_gold:,} of {annotations.n_items:,} items"
+    return "yes", "gold is known for every item"

@@ -59,7 +59,7 @@ def _read_test(source: Source, test: Path) -> Any:
 def lines(examination: Examination) -> list[str]:
     """The examination for a pipe: one fact per line, no colour, no boxes."""
     text_lines = [f"{name}: {value}" for name, value in _facts(examination)]
-    for task, shares in examination.balance.items():
+    for task, shares in examination.label_counts.items():
         text_lines += [f"label ({task}): {_clean(label)} {count}" for label, count in shares.items()]
     text_lines += [f"{reason}: {count} (rows {_rows(rows, count)})" for reason, count, rows in _ledger(examination)]
     text_lines += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
@@ -74,10 +74,10 @@ def _show(examination: Examination, file: Path) -> None:
 
     screen = console()
     _grid(_clean(str(file)), (), "lr", _facts(examination))
-    for task, shares in examination.balance.items():
+    for task, shares in examination.label_counts.items():
         total = max(sum(shares.values()), 1)
         rows = [(_clean(label), f"{count:,}", f"{count / total:.1%}") for label, count in shares.items()]
-        title = "Labels" if len(examination.balance) == 1 else f"Labels of {_clean(task)}"
+        title = "Labels" if len(examination.label_counts) == 1 else f"Labels of {_clean(task)}"
         _grid(title, ("label", "given", "share"), "lrr", rows)
     if ledger := _ledger(examination):
         rows = [(reason, f"{count:,}", _rows(rows, count)) for reason, count, rows in ledger]
@@ -123,7 +123,7 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
             )
         )
     rows.append(("items with gold", f"{facts['items_with_gold']:,}"))
-    rows.append(("connected groups", f"{len(examination.parts):,}"))
+    rows.append(("connected groups", f"{len(examination.groups):,}"))
     several = len(examination.alpha) > 1
     for task, alpha in examination.alpha.items():
         name = f"Krippendorff's alpha ({_clean(task)})" if several else "Krippendorff's alpha"

@@ -170,9 +170,10 @@ def _items(rows: SourceRows, task_of_row: Codes) -> tuple[Codes, Codes, pa.Large
         if (differing := np.flatnonzero(codes != codes[first][item_of_row])).size:
             row = int(differing[0])
             hint = " If it means one item per task, name the task column with `task`." if role == "text" else ""
+            both = f"rows {rows.numbers[first[item_of_row[row]]]} and {rows.numbers[row]}"
             raise RealmError(
-                f"{rows.source}, rows {rows.numbers[first[item_of_row[row]]]} and {rows.numbers[row]}: the item "
-                f"'{columns['item'].at(row)}' has two different {role.removesuffix('s')}s. An id must mean one item.{hint}"
+                f"{rows.source}, {both}: the item '{columns['item'].at(row)}' has two different "
+                f"{role.removesuffix('s')}s. An id must mean one item.{hint}"
             )
     return item_of_row, first, columns["item"].text(first)
 

@@ -119,16 +119,17 @@ class LongTableBuilder:
         """The long table. A column in which every cell is empty is left out."""
         self._end_record()
         resolve_multiple(self._multiple, self.request.multi, self.ledger, self.source)
-        columns = {"label": [label for *_, label in self._entries]}
-        if not (
-            any(label is not None for label in columns["label"]) if self.request.wants_annotations else self._entries
-        ):
+        columns = {name: [item.get(name) for _, item, _, _ in self._entries] for name in ("text", *ITEM_ROLES)}
+        required = {"text"}
+        is_empty = not self._entries
+        if self.request.wants_annotations:
+            required |= {"annotator", "label"}
+            columns["annotator"] = [annotator for _, _, annotator, _ in self._entries]
+            columns["label"] = [label for *_, label in self._entries]
+            is_empty = all(label is None for label in columns["label"])
+        if is_empty:
             reasons = f" ({self.ledger.reasons()})" if self.ledger.counts else ""
             raise RealmError(f"{self.source}: there is not one annotation in it{reasons}.")
-        columns["annotator"] = [annotator for _, _, annotator, _ in self._entries]
-        for name in ("text", *ITEM_ROLES):
-            columns[name] = [item.get(name) for _, item, _, _ in self._entries]
-        required = self.request.required
         arrays = {
             name: column_of(values, name, self.source)
             for name, values in columns.items()
