@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from realm.crowd.aggregation.arrays import annotation_arrays
+from realm.crowd.aggregation.dawid_skene import ConfusionMatrices
 from realm.crowd.coin import Coin, expertise_evidence
-from realm.crowd.evidence import JointLikelihood, posterior
+from realm.crowd.evidence import JointLikelihood, LabelEvidence, posterior
 from realm.errors import RealmError
 
 from .crowds import mixed, simulate, table
@@ -140,3 +142,49 @@ def test_fixed_pairs_and_pairs_without_annotations_stay_where_they_are():
     assert found[1] == 0.8
     assert found[2] == 0.6
     assert found[0] > 0.9
+
+
+class Habit:
+    """An annotator model in a few lines: beta [y=k] + (1-beta) xi(y), the habits xi (annotators, options) fixed."""
+
+    def __init__(self, annotations, habits):
+        self.annotator, self.n_labels = annotations.annotator, habits.shape[1]
+        self.row = annotations.annotator.astype(np.int64) * self.n_labels + annotations.label
+        self.guess = habits.ravel()
+
+    def evidence(self, parameters):
+        by_habit = np.repeat(1 - parameters, self.n_labels) * self.guess
+        return LabelEvidence(np.log(np.repeat(parameters, self.n_labels) + by_habit), np.log(by_habit), self.row)
+
+    def update(self, parameters, posterior, position):
+        beta = parameters[self.annotator]
+        knew = posterior.ravel()[position] * beta / (beta + (1 - beta) * self.guess[self.row])
+        return np.bincount(self.annotator, knew) / np.bincount(self.annotator)
+
+
+def test_another_annotator_model_is_its_evidence_and_its_update():
+    crowd = simulate(0, annotators=6, labels_each=60, options=3)
+    made, start = crowd.annotations, np.full(6, 0.5)
+    habits = np.random.default_rng(0).dirichlet(np.ones(3), 6)
+    joint = JointLikelihood(made, crowd.log_probs, Habit(made, habits))
+    steps = [joint.fit(start, max_iter=n) for n in range(1, 20)]
+    assert (np.diff([joint.log_likelihood(beta) for beta in steps]) >= -1e-9).all()
+    even = JointLikelihood(made, crowd.log_probs, Habit(made, np.full((6, 3), 1 / 3)))
+    coin = Coin.of(made)
+    paper = JointLikelihood(made, crowd.log_probs, coin)
+    assert even.log_likelihood(start) == pytest.approx(paper.log_likelihood(coin.skill(0.5)), rel=1e-12)
+    beta = coin.expertise(paper.fit(coin.skill(0.5), max_iter=5000, tol=1e-12))
+    assert (beta > 0).all(), "a habit cannot be worse than chance"
+    np.testing.assert_allclose(even.fit(start, max_iter=5000, tol=1e-12), beta, atol=1e-6)
+
+
+def test_confusion_matrices_are_an_annotator_model_too():
+    crowd = simulate(1, annotators=6, labels_each=100, options=3)
+    made = crowd.annotations
+    matrices = ConfusionMatrices(annotation_arrays(made.item, made.annotator, made.label, 3), smoothing=1.0)
+    joint = JointLikelihood(made, crowd.log_probs, matrices)
+    start = matrices.update(np.empty(0), np.exp(crowd.log_probs), joint.position)
+    fitted = joint.fit(start, max_iter=500)
+    assert joint.log_likelihood(fitted) > joint.log_likelihood(start)
+    accuracy = fitted.reshape(6, 3, 3).trace(axis1=1, axis2=2) / 3
+    np.testing.assert_allclose(accuracy, crowd.accuracy, atol=0.15)

@@ -33,6 +33,8 @@ SWEEPS = 50
 """Most sweeps over the posteriors; they come to rest within 10 as a rule."""
 FULL_STEPS = 10
 """Sweeps with full steps; where they oscillate instead of coming to rest, half steps after that damp them."""
+SWEEP_GRID, FINAL_GRID = (1.0, 256), (0.5, 1024)
+"""Posterior spreads between grid points, and most points: the sweeps need means alone, the intervals need tails."""
 SETTLED = 1e-4
 """The largest change of a skill after which the sweeps stop: below the last digit that is shown."""
 CONTRADICTION = 0.001
@@ -146,9 +148,9 @@ def estimate(
 
 def _anchored_annotations(annotations: Annotations, by_expert: Bools, gold: npt.NDArray[np.integer] | None) -> Bools:
     """The annotations of items whose truth is known: by gold, or by the label of a pinned expert. (annotations,)"""
-    known = np.zeros(annotations.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
-    known[annotations.item[by_expert]] = True
-    return np.asarray(known[annotations.item])
+    items = np.zeros(annotations.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
+    items[annotations.item[by_expert]] = True
+    return np.asarray(items[annotations.item])
 
 
 def _fit_skills(joint: JointLikelihood, coin: Coin, skill: Floats, pinned: Bools, anchored: Bools) -> Floats:
@@ -194,7 +196,7 @@ class _SkillPosteriors:
     def fit(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean, low and high skill of each pair, NaN where it is not free, starting from `skill`. Shapes (pairs,)."""
         skill_behind = skill[self.coin.pair]  # (annotations,)
-        grid = Grid.fine_enough(self.most, spacing=1.0, largest=256, pairs=len(self.free))
+        grid = Grid.fine_enough(self.most, *SWEEP_GRID, pairs=len(self.free))
         for sweep in range(SWEEPS):
             mass, likelihood = self.posteriors(grid, skill_behind)
             without_own = intervals.mean_without_own(grid, likelihood, self.row, mass)
@@ -202,7 +204,7 @@ class _SkillPosteriors:
             skill_behind[self.order] += (1.0 if sweep < FULL_STEPS else 0.5) * change
             if np.abs(change).max(initial=0.0) < SETTLED:
                 break
-        grid = Grid.fine_enough(self.most, spacing=0.5, largest=1024, pairs=len(self.free))
+        grid = Grid.fine_enough(self.most, *FINAL_GRID, pairs=len(self.free))
         mass, _ = self.posteriors(grid, skill_behind)
         tail = (1 - intervals.COVERAGE) / 2
         mean, low, high = (np.full(self.coin.n_pairs, np.nan) for _ in range(3))
@@ -235,13 +237,13 @@ class _SkillPosteriors:
         that fewer labels of known truth say more than many that agreement judges: annotators who copy from each other
         agree with each other, and each alone may have too few gold items to show it.
         """
-        own: Bools = statistic > chi2.isf(CONTRADICTION, 1)
+        contradicted: Bools = statistic > chi2.isf(CONTRADICTION, 1)
         on_gold = np.bincount(self.row[self.anchored], minlength=len(self.free)) > 0
         for task in np.unique(self.task[on_gold]):
             rows = self.task == task
             n = int((rows & on_gold).sum())
-            own[rows] |= statistic[rows & on_gold].sum() > max(chi2.isf(CONTRADICTION, n), 2 * n)
-        return own
+            contradicted[rows] |= statistic[rows & on_gold].sum() > max(chi2.isf(CONTRADICTION, n), 2 * n)
+        return contradicted
 
     def _posterior_mass(self, grid: Grid, likelihood: SkillLikelihood) -> Floats:
         """The posterior of each free pair under its task's pool, or under its earlier estimate. (free pairs, size)"""
@@ -250,7 +252,7 @@ class _SkillPosteriors:
         for task in np.unique(self.task):
             rows = np.flatnonzero(self.task == task)
             mass[rows] = intervals.pooled(grid, logs[rows], chance=float(chance[self.free[rows[0]]]))
-        known = np.flatnonzero(self.earlier.known[self.free])
-        pairs = self.free[known]
-        mass[known] = intervals.with_prior(grid, logs[known], self.earlier.a[pairs], self.earlier.b[pairs])
+        rows = np.flatnonzero(self.earlier.present[self.free])
+        pairs = self.free[rows]
+        mass[rows] = intervals.with_prior(grid, logs[rows], self.earlier.a[pairs], self.earlier.b[pairs])
         return mass

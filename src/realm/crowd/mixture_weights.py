@@ -15,13 +15,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.evidence import Floats
 from realm.errors import RealmError
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
-
 PRIOR = (1.5, 1.5)
+"""The Beta prior on beta: half a label for either side, enough to keep an annotator with few labels off 0 and 1."""
 EDGE = 1e-6
+"""How near to 0 and 1 a beta may come; omega stays within +-14."""
+TINY = 1e-12
+"""Stands for 0 in denominators."""
 
 
 def solve(
@@ -64,15 +66,14 @@ def solve(
     low, high = np.full(n_pairs, EDGE), np.full(n_pairs, 1 - EDGE)
     beta = np.full(n_pairs, 0.5) if start is None else np.clip(np.asarray(start, np.float64), 2 * EDGE, 1 - 2 * EDGE)
     for _ in range(max_iter):
-        slope = gain / np.maximum(guesses + beta[pairs] * gain, 1e-12)
+        slope = gain / np.maximum(guesses + beta[pairs] * gain, TINY)
         first = np.bincount(pairs, weights * slope, minlength=n_pairs) + right / beta - wrong / (1 - beta)
-        bend = right / beta**2 + wrong / (1 - beta) ** 2
-        bend += np.bincount(pairs, weights * slope**2, minlength=n_pairs)
+        curvature = right / beta**2 + wrong / (1 - beta) ** 2
+        curvature += np.bincount(pairs, weights * slope**2, minlength=n_pairs)
         low, high = np.where(first >= 0, beta, low), np.where(first <= 0, beta, high)
-        step = beta + first / np.maximum(bend, 1e-12)
+        step = beta + first / np.maximum(curvature, TINY)
         step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        moved = np.abs(step - beta).max(initial=0.0)
-        beta = step
-        if moved < tol:
+        change, beta = np.abs(step - beta).max(initial=0.0), step
+        if change < tol:
             break
     return beta

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.coin import lowest_expertise
-from realm.crowd.evidence import Bools, Floats, Indices
+from realm.crowd.evidence import Bools, Floats
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -28,6 +28,8 @@ EM_PRIOR = (2.0, 2.0)
 LEAST_SPREAD = 1e-3
 """An earlier estimate's mean and its standard deviation are kept this far from 0 (and the mean from 1): a Beta needs
 both, and an interval of three decimals says no more."""
+ALWAYS_RIGHT = 1 - 1e-9
+"""An accuracy above this is 1 but for rounding, and has no distance from 1 to divide by."""
 NORMAL_95 = 1.96
 """An equal-tailed 95% interval is about this many standard deviations to either side."""
 
@@ -40,11 +42,11 @@ def with_gold(annotations: Annotations, log_probs: Floats, gold: npt.NDArray[np.
         raise RealmError(
             f"`gold` must hold one label for each of the {annotations.n_items} items: an index of its options, or -1."
         )
-    known = np.flatnonzero(np.asarray(gold) != UNKNOWN)
-    certain = log_probs.copy()
-    certain[known] = -np.inf
-    certain[known, np.asarray(gold)[known]] = 0.0
-    return certain
+    items = np.flatnonzero(np.asarray(gold) != UNKNOWN)
+    scores = log_probs.copy()
+    scores[items] = -np.inf
+    scores[items, np.asarray(gold)[items]] = 0.0
+    return scores
 
 
 def expert_rows(annotations: Annotations, names: Sequence[str]) -> list[int]:
@@ -75,8 +77,7 @@ def relative_tasks(annotations: Annotations, gold: npt.NDArray[np.integer] | Non
         anchored |= np.asarray(gold) != UNKNOWN
     task, tasks = annotations.item_tasks[annotations.item], len(annotations.tasks)
     share = np.bincount(task, anchored[annotations.item], minlength=tasks)
-    relative: Bools = share < MOSTLY * np.maximum(np.bincount(task, minlength=tasks), 1)
-    return relative
+    return np.asarray(share < MOSTLY * np.maximum(np.bincount(task, minlength=tasks), 1))
 
 
 # -------------------------------------------------------------------- the estimate of an earlier run
@@ -90,16 +91,17 @@ class EarlierEstimate:
     b: Floats
 
     @property
-    def known(self) -> Bools:
+    def present(self) -> Bools:
+        """Which pairs have an earlier estimate. Shape (pairs,)."""
         return np.isfinite(self.a)
 
     def start(self, skill: Floats) -> Floats:
         """The mean of the earlier estimate where there is one, else `skill`. Shape (pairs,)."""
-        return np.where(self.known, self.a / (self.a + self.b), skill)
+        return np.where(self.present, self.a / (self.a + self.b), skill)
 
     def prior(self, default: tuple[float, float]) -> tuple[Floats, Floats]:
         """The Beta of each pair, `default` where there is none. Shapes (pairs,)."""
-        return np.where(self.known, self.a, default[0]), np.where(self.known, self.b, default[1])
+        return np.where(self.present, self.a, default[0]), np.where(self.present, self.b, default[1])
 
     @classmethod
     def from_table(cls, annotations: Annotations, table: pd.DataFrame | None) -> EarlierEstimate:
@@ -128,14 +130,14 @@ def earlier_estimates(annotations: Annotations, table: pd.DataFrame) -> dict[tup
         numbers = table[needed[2:]].replace("", np.nan).to_numpy(np.float64)
     except ValueError as error:
         raise RealmError(f"`prior`: {', '.join(needed[2:])} must be numbers: {error}.") from None
-    pairs = named_pairs(annotations, table)
-    usable = (pairs != UNKNOWN) & np.isfinite(numbers).all(axis=1)
-    estimates = {
-        divmod(int(pair), len(annotations.tasks)): row.tolist()
-        for pair, row in zip(pairs[usable], numbers[usable], strict=True)
-    }
+    annotators = {name: i for i, name in enumerate(annotations.annotators)}
+    tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
+    estimates = {}
+    for annotator, task, row in zip(table["annotator"].map(str), table["task"].map(str), numbers, strict=True):
+        if annotator in annotators and task in tasks and np.isfinite(row).all():
+            estimates[annotators[annotator], tasks[task]] = row.tolist()
     if not estimates:
-        raise RealmError(f"`prior`: {_why_nobody(annotations, table)}. Give the expertise.csv of a run with the same.")
+        raise RealmError(f"`prior`: {_mismatch(annotations, table)}. Give the expertise.csv of a run with the same.")
     return estimates
 
 
@@ -150,23 +152,12 @@ def expertise_prior(
     return a.reshape(-1), b.reshape(-1)
 
 
-def named_pairs(annotations: Annotations, table: pd.DataFrame) -> Indices:
-    """The pair of each row of an expertise table, by annotator and task; -1 where it is not among them. (rows,)"""
-    annotators = {name: i for i, name in enumerate(annotations.annotators)}
-    tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
-    rows = [(str(annotator), str(task)) for annotator, task in zip(table["annotator"], table["task"], strict=True)]
-    pairs = [
-        annotators[annotator] * len(tasks) + tasks[task] if annotator in annotators and task in tasks else UNKNOWN
-        for annotator, task in rows
-    ]
-    return np.array(pairs, dtype=np.int64)
-
-
-def _why_nobody(annotations: Annotations, table: pd.DataFrame) -> str:
-    for column, here in (("annotator", annotations.annotators), ("task", [task.name for task in annotations.tasks])):
-        named = list(dict.fromkeys(str(name) for name in table[column]))
-        if not set(named) & set(here):
-            return f"none of its {column}s ({_first_names(named)}) is in the table, which has: {_first_names(here)}"
+def _mismatch(annotations: Annotations, table: pd.DataFrame) -> str:
+    """Why an expertise table says nothing of these annotators."""
+    for column, names in (("annotator", annotations.annotators), ("task", [task.name for task in annotations.tasks])):
+        others = list(dict.fromkeys(table[column].map(str)))
+        if not set(others) & set(names):
+            return f"none of its {column}s ({_first_names(others)}) is in the table, which has: {_first_names(names)}"
     return "no annotator of the table has expertise, accuracy, low and high in it"
 
 
@@ -180,7 +171,7 @@ def _beta_distribution(
     """The Beta on skill (expertise from `lowest` to 1) with the mean and the width of an earlier estimate."""
     mean = float(np.clip((expertise - lowest) / (1 - lowest), LEAST_SPREAD, 1 - LEAST_SPREAD))
     # Accuracy and skill are both straight lines in expertise through (1, 1): a ratio turns one width into the other.
-    stretch = (1 - mean) / (1 - accuracy) if accuracy < 1 - 1e-9 else 1.0
+    stretch = (1 - mean) / (1 - accuracy) if accuracy < ALWAYS_RIGHT else 1.0
     spread = max((high - low) * stretch / (2 * NORMAL_95), LEAST_SPREAD)
     # At least one label's worth of weight, however wide the interval.
     weight = max(mean * (1 - mean) / spread**2 - 1, 1.0)

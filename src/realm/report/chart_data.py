@@ -42,7 +42,7 @@ class Pool:
     @property
     def thresholds(self) -> tuple[float, float]:
         """The accuracies below which one is no better than chance, and above which one is reliable."""
-        return self.chance + NO_BETTER * (1 - self.chance), self.chance + RELIABLE * (1 - self.chance)
+        return float(accuracy_of(NO_BETTER, self.chance)), float(accuracy_of(RELIABLE, self.chance))
 
 
 def verdict_counts(data: RunData, task: int | None = None) -> tuple[list[int], list[int]]:
