@@ -1,6 +1,6 @@
 """The demo's main comparison over five seeds: is `realm` above `noisy` on each of them?
 
-    python -m benchmarks.demo_seeds [--quick] [--seeds 5] [--first 0] [--both-acts]
+    python -m benchmarks.demo_seeds [--quick] [--seeds 5] [--first 0] [--both]
 
 Messages, annotators and training all change with the seed. Prints one row per seed and, at the end, means; fails if
 `realm` is not above `noisy` on every seed. The figures are in docs/results.md.
@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from realm.demo.story import FULL, QUICK, Demo
+from realm.demo.experiments import FULL, QUICK, Demo
 
 
 class Silence:
     """Nobody watches."""
 
-    def say(self, message: str) -> None: ...
-    def begin(self, what: str, steps: int) -> None: ...
+    def message(self, text: str) -> None: ...
+    def begin(self, method: str, steps: int) -> None: ...
     def step(self, loss: float | None) -> None: ...
     def end(self) -> None: ...
 
@@ -36,24 +36,25 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--both-acts", action="store_true", help="also the second act, with several labels per item")
-    chosen = parser.parse_args()
-    size = QUICK if chosen.quick else FULL
+    parser.add_argument("--both", action="store_true", help="also the second experiment, with several labels per item")
+    arguments = parser.parse_args()
+    size = QUICK if arguments.quick else FULL
     print(json.dumps(vars(size)), flush=True)
-    acts: list[list[dict[str, float]]] = []
-    for seed in range(chosen.first, chosen.first + chosen.seeds):
+    accuracies: list[list[dict[str, float]]] = []
+    for seed in range(arguments.first, arguments.first + arguments.seeds):
         with tempfile.TemporaryDirectory() as folder:
-            began, worked = time.monotonic(), time.process_time()
-            outcomes = Demo(size, Path(folder), Silence(), seed=seed, second=chosen.both_acts).play()
-            spent = f"{time.monotonic() - began:.0f} s, of processor {time.process_time() - worked:.0f} s"
-        acts.append([outcome.accuracy for outcome in outcomes])
-        for outcome in outcomes:
-            print(f"seed {seed}, {outcome.title}: {_row(outcome.accuracy)} ({spent})", flush=True)
-            print(_people(outcome.annotators), flush=True)
-    for index, outcome in enumerate(outcomes):
-        means = {method: float(np.mean([act[index][method] for act in acts])) for method in outcome.accuracy}
-        print(f"mean of {chosen.seeds} seeds, {outcome.title}: {_row(means)}")
-    margins = [act[0]["realm"] - act[0]["noisy"] for act in acts]
+            start, processor_start = time.monotonic(), time.process_time()
+            results = Demo(size, Path(folder), Silence(), seed=seed, second=arguments.both).run()
+            seconds, processor = time.monotonic() - start, time.process_time() - processor_start
+        accuracies.append([result.accuracy for result in results])
+        for result in results:
+            time_taken = f"{seconds:.0f} s, of processor {processor:.0f} s"
+            print(f"seed {seed}, {result.title}: {_row(result.accuracy)} ({time_taken})", flush=True)
+            print(_annotators(result.annotators), flush=True)
+    for index, result in enumerate(results):
+        means = {method: float(np.mean([one[index][method] for one in accuracies])) for method in result.accuracy}
+        print(f"mean of {arguments.seeds} seeds, {result.title}: {_row(means)}")
+    margins = [first["realm"] - first["noisy"] for first, *_ in accuracies]
     print(f"realm - noisy: {', '.join(f'{100 * margin:+.1f}' for margin in margins)}")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
     if min(margins) <= 0:
@@ -64,11 +65,11 @@ def _row(accuracy: dict[str, float]) -> str:
     return ", ".join(f"{method} {100 * value:.1f}" for method, value in accuracy.items())
 
 
-def _people(annotators: Any) -> str:
-    shown = [
-        f"{p.annotator} {p.true:.2f} -> {p.learned:.2f} ({p.low:.2f} to {p.high:.2f})" for p in annotators.itertuples()
+def _annotators(annotators: Any) -> str:
+    figures = [
+        f"{a.annotator} {a.true:.2f} -> {a.learned:.2f} ({a.low:.2f} to {a.high:.2f})" for a in annotators.itertuples()
     ]
-    return "    " + ", ".join(shown)
+    return "    " + ", ".join(figures)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def test_more_messages_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatc
         messages(9)
 
 
-# -------------------------------------------------------------------- the story
+# -------------------------------------------------------------------- the experiments
 
 
 class Notes:
@@ -88,13 +88,13 @@ class Notes:
     def __init__(self) -> None:
         self.begun: list[tuple[str, int]] = []
         self.steps = 0
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
-    def say(self, message: str) -> None:
-        self.said.append(message)
+    def message(self, text: str) -> None:
+        self.messages.append(text)
 
-    def begin(self, what: str, steps: int) -> None:
-        self.begun.append((what, steps))
+    def begin(self, method: str, steps: int) -> None:
+        self.begun.append((method, steps))
 
     def step(self, loss: float | None) -> None:
         self.steps += 1
@@ -110,7 +110,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def small(tiny: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
     """The demo on a tiny random model, with few items and steps, as `--quick`."""
-    from realm.demo import story
+    from realm.demo import experiments
 
     monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
     counts = {
@@ -122,17 +122,17 @@ def small(tiny: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
         "batch": 8,
         "train_layers": 1,
     }
-    size = replace(story.QUICK, model=tiny, **counts)
-    monkeypatch.setattr(story, "QUICK", size)
+    size = replace(experiments.QUICK, model=tiny, **counts)
+    monkeypatch.setattr(experiments, "QUICK", size)
     return size
 
 
-def test_every_method_of_an_act_gets_the_same_budget(small: object, tmp_path: Path) -> None:
-    from realm.demo.story import CROWD, Demo
+def test_every_method_of_an_experiment_gets_the_same_budget(small: object, tmp_path: Path) -> None:
+    from realm.demo.experiments import CROWD, Demo
 
     notes = Notes()
     demo = Demo(small, tmp_path / "demo", notes)  # type: ignore[arg-type]
-    first, second = demo.play()
+    first, second = demo.run()
     assert notes.begun == [
         ("noisy", 4), ("realm", 4), ("oracle", 4), ("majority", 2), ("dawid-skene", 2), ("realm", 2),
     ]  # fmt: skip
@@ -151,15 +151,15 @@ def test_every_method_of_an_act_gets_the_same_budget(small: object, tmp_path: Pa
     assert not set(labels.texts.to_pylist()) & set(test.texts.to_pylist())
 
 
-def test_the_second_act_has_several_labels_for_some_of_the_items(small: object, tmp_path: Path) -> None:
-    from realm.demo.story import Demo
+def test_the_second_experiment_has_several_labels_for_some_of_the_items(small: object, tmp_path: Path) -> None:
+    from realm.demo.experiments import Demo
 
     demo = Demo(small, tmp_path, Notes())  # type: ignore[arg-type]
-    asked, _ = demo.tables()
-    first, second = demo.acts(asked)
+    items, _ = demo.tables()
+    first, second = demo.experiments(items)
     assert (second.table.annotations_per_item == 3).all()
     assert set(second.table.texts.to_pylist()) < set(first.table.texts.to_pylist())
-    assert len(replace(demo, second=False).acts(asked)) == 1
+    assert len(replace(demo, second=False).experiments(items)) == 1
 
 
 def test_the_command_ends_with_tables_report_and_what_to_type_next(
@@ -174,7 +174,7 @@ def test_the_command_ends_with_tables_report_and_what_to_type_next(
     again = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path / "out"), "--json"])
     record = json.loads(again.stdout)
     assert record == json.loads((tmp_path / "out" / "demo.json").read_text())
-    assert [act["act"] for act in record["acts"]] == ["one label per item", "3 labels per item"]
+    assert [experiment["title"] for experiment in record["experiments"]] == ["one label per item", "3 labels per item"]
 
 
 def test_a_folder_that_no_demo_wrote_is_left_alone(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_folder_that_no_demo_wrote_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_quick_demo_on_its_real_model(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path), "--json"], catch_exceptions=False)
-    first, second = json.loads(result.stdout)["acts"]
+    first, second = json.loads(result.stdout)["experiments"]
     accuracy = first["accuracy"]
     assert accuracy["realm"] > accuracy["noisy"] + 0.05
     ranked = [person["annotator"] for person in first["annotators"]]

@@ -14,7 +14,7 @@ from realm.cli.screen import console, interactive, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.demo.story import Demo, Outcome
+    from realm.demo.experiments import Demo, ExperimentResult
 
 RECORD = "demo.json"
 LINES_EVERY = 15
@@ -30,26 +30,26 @@ def demo(
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / RECORD).exists())):
         raise RealmError(f"--output {output}: holds something that no demo wrote. Name another folder.")
     note("Loading ...")
-    from realm.demo import story
+    from realm.demo import experiments
     from realm.files import write_json
 
-    size = story.QUICK if quick else story.FULL
+    size = experiments.QUICK if quick else experiments.FULL
     fetch_named_model(size.model)
     output.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {"model": size.model, "seed": seed}
     write_json(output / RECORD, record)
-    played = story.Demo(size, output, Screen(), seed=seed, progress=interactive())
-    _introduce(played)
-    began = time.monotonic()
-    outcomes = played.play()
-    record |= {"seconds": round(time.monotonic() - began), "acts": [_record(outcome) for outcome in outcomes]}
+    demo = experiments.Demo(size, output, Screen(), seed=seed, progress=interactive())
+    _introduce(demo)
+    start = time.monotonic()
+    results = demo.run()
+    record |= {"seconds": round(time.monotonic() - start), "experiments": [_record(result) for result in results]}
     write_json(output / RECORD, record)
     if as_json:
         typer.echo(json.dumps(record))
         return
-    for outcome in outcomes:
-        _show(outcome)
-    _close(played, record["seconds"])
+    for result in results:
+        _show(result)
+    _close(demo, record["seconds"])
 
 
 class Screen:
@@ -57,15 +57,15 @@ class Screen:
 
     def __init__(self) -> None:
         self.bar: Any = None
-        self.what, self.steps, self.done = "", 0, 0
+        self.method, self.steps, self.done = "", 0, 0
 
-    def say(self, message: str) -> None:
-        note(f"  {message}")
+    def message(self, text: str) -> None:
+        note(f"  {text}")
 
-    def begin(self, what: str, steps: int) -> None:
+    def begin(self, method: str, steps: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.what, self.steps, self.done = what, steps, 0
+        self.method, self.steps, self.done = method, steps, 0
         if interactive():
             self.bar = Progress(
                 TextColumn("  {task.description:<12}"),
@@ -76,10 +76,10 @@ class Screen:
                 console=console(stderr=True),
                 transient=True,
             )
-            self.job = self.bar.add_task(what, total=steps, loss="-")
+            self.job = self.bar.add_task(method, total=steps, loss="-")
             self.bar.start()
         else:
-            note(f"  {what}: {steps} steps")
+            note(f"  {method}: {steps} steps")
 
     def step(self, loss: float | None) -> None:
         self.done += 1
@@ -87,7 +87,7 @@ class Screen:
         if self.bar is not None:
             self.bar.update(self.job, advance=1, loss=shown)
         elif self.done % LINES_EVERY == 0:
-            note(f"  {self.what}: step {self.done} of {self.steps}, loss {shown}")
+            note(f"  {self.method}: step {self.done} of {self.steps}, loss {shown}")
 
     def end(self) -> None:
         if self.bar is not None:
@@ -95,40 +95,40 @@ class Screen:
             self.bar = None
 
 
-def _introduce(played: Demo) -> None:
-    from realm.demo.story import CROWD
+def _introduce(demo: Demo) -> None:
+    from realm.demo.experiments import CROWD
 
-    asked, _ = played.tables()
+    items, _ = demo.tables()
     note("")
-    note(f"{asked.n_items} messages to a help desk. What is each about: {', '.join(asked.options_of(0))}? For example:")
-    note(f"    {asked.texts[0].as_py()}  -> {asked.label_name(0, int(asked.gold[0]))}")  # type: ignore[index]
+    note(f"{items.n_items} messages to a help desk. What is each about: {', '.join(items.options_of(0))}? For example:")
+    note(f"    {items.texts[0].as_py()}  -> {items.label_name(0, int(items.gold[0]))}")  # type: ignore[index]
     note(f"{len(CROWD)} annotators label them, one label each. Two are careful, four guess, and nobody says who.")
-    note(f"{played.size.model} is trained on these labels by each method, with the same number of steps:")
+    note(f"{demo.size.model} is trained on these labels by each method, with the same number of steps:")
     note("    noisy believes every label; realm learns whom to believe; oracle is told the truth, as a yardstick.")
     note("")
 
 
-def _record(outcome: Outcome) -> dict[str, Any]:
-    people = [] if outcome.annotators is None else outcome.annotators.to_dict("records")
-    return {"act": outcome.title, "accuracy": outcome.accuracy, "annotators": people}
+def _record(result: ExperimentResult) -> dict[str, Any]:
+    annotators = [] if result.annotators is None else result.annotators.to_dict("records")
+    return {"title": result.title, "accuracy": result.accuracy, "annotators": annotators}
 
 
-def _show(outcome: Outcome) -> None:
-    rows = [(method, f"{100 * accuracy:.1f}") for method, accuracy in outcome.accuracy.items()]
-    show_table(f"Right on new messages, {outcome.title}", ["method", "test accuracy %"], rows)
-    if outcome.annotators is not None:
-        people: Any = outcome.annotators.itertuples()
-        shown = [
-            (p.annotator, f"{p.true:.2f}", f"{p.learned:.2f}", f"{p.low:.2f} to {p.high:.2f}", p.verdict)
-            for p in people
+def _show(result: ExperimentResult) -> None:
+    rows: list[Any] = [(method, f"{100 * accuracy:.1f}") for method, accuracy in result.accuracy.items()]
+    show_table(f"Right on new messages, {result.title}", ["method", "test accuracy %"], rows)
+    if result.annotators is not None:
+        annotators: Any = result.annotators.itertuples()
+        rows = [
+            (a.annotator, f"{a.true:.2f}", f"{a.learned:.2f}", f"{a.low:.2f} to {a.high:.2f}", a.verdict)
+            for a in annotators
         ]
         columns = ["annotator", "true", "learned", "95% interval", "verdict"]
-        show_table(f"How often each annotator is right, {outcome.title}", columns, shown)
+        show_table(f"How often each annotator is right, {result.title}", columns, rows)
 
 
-def _close(played: Demo, seconds: float) -> None:
-    typer.echo(f"Report: {played.run_folder / 'report.html'} (open it in a browser). It took {seconds} seconds.")
+def _close(demo: Demo, seconds: float) -> None:
+    typer.echo(f"Report: {demo.run_folder / 'report.html'} (open it in a browser). It took {seconds} seconds.")
     typer.echo("Next, with labels of your own (text, annotator, label):")
     typer.echo("    realm check labels.csv")
-    typer.echo(f"    realm train labels.csv --model {played.size.model} --output runs/mine")
+    typer.echo(f"    realm train labels.csv --model {demo.size.model} --output runs/mine")
     typer.echo("    realm report runs/mine")

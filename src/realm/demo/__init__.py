@@ -1,1 +1,1 @@
-"""The demo: a task written as a grammar, a crowd of simulated annotators, and what each method makes of it."""
+"""The demo: a task written as a grammar, a crowd of simulated annotators, and the result of each method."""

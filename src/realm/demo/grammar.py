@@ -1,23 +1,23 @@
-"""From the written grammar to distinct sentences with their true labels."""
+"""Distinct messages with their true labels, written by the grammar in `grammar.yaml`."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 import yaml
 
-from realm.data.annotations import Annotations
-from realm.data.build import build_test
-from realm.errors import RealmError
+from realm import Annotations, RealmError
 
 SLOT = re.compile(r"\{(\w+)\}")
 ATTEMPTS = 50
+"""Draws of one message until it differs from all before it: the grammar writes many more than a demo needs."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Grammar:
     def load(cls) -> Grammar:
         """The grammar that comes with the package."""
         text = resources.files("realm.demo").joinpath("grammar.yaml").read_text(encoding="utf-8")
-        said: dict[str, Any] = yaml.safe_load(text)
+        lists: dict[str, Any] = yaml.safe_load(text)
         return cls(
-            frames=tuple(said["frames"]),
-            matters={name: {kind: tuple(s) for kind, s in parts.items()} for name, parts in said["matters"].items()},
-            asides=tuple(said["asides"]),
-            words={name: tuple(words) for name, words in said["words"].items()},
+            frames=tuple(lists["frames"]),
+            matters={name: {kind: tuple(s) for kind, s in parts.items()} for name, parts in lists["matters"].items()},
+            asides=tuple(lists["asides"]),
+            words={name: tuple(words) for name, words in lists["words"].items()},
         )
 
     @property
@@ -53,14 +53,12 @@ class Grammar:
 
     def count(self) -> int:
         """How many messages the grammar can write."""
-        said = {
-            kind: {name: sum(map(self._fillings, parts[kind])) for name, parts in self.matters.items()}
+        trouble, fine = (
+            {name: sum(map(self._fillings, parts[kind])) for name, parts in self.matters.items()}
             for kind in ("trouble", "fine")
-        }
-        with_fine = sum(
-            said["trouble"][one] * said["fine"][other] for one in self.matters for other in self.matters if one != other
         )
-        with_aside = sum(said["trouble"].values()) * sum(map(self._fillings, self.asides))
+        with_fine = sum(trouble[one] * fine[other] for one in self.matters for other in self.matters if one != other)
+        with_aside = sum(trouble.values()) * sum(map(self._fillings, self.asides))
         return sum(with_fine if "fine" in frame.lower() else with_aside for frame in self.frames)
 
     def _fillings(self, text: str) -> int:
@@ -74,8 +72,9 @@ class Grammar:
             "fine": _pick(self.matters[other]["fine"], generator),
             "aside": _pick(self.asides, generator),
         }
-        said = {name: self._fill(sentence, generator) for name, sentence in sentences.items()}
-        return _pick(self.frames, generator).format(**said, **{n.capitalize(): _capital(s) for n, s in said.items()})
+        slots = {name: self._fill(sentence, generator) for name, sentence in sentences.items()}
+        slots |= {name.capitalize(): text[:1].upper() + text[1:] for name, text in slots.items()}
+        return _pick(self.frames, generator).format(**slots)
 
     def _fill(self, sentence: str, generator: np.random.Generator) -> str:
         return SLOT.sub(lambda slot: _pick(self.words[slot[1]], generator), sentence)
@@ -86,22 +85,16 @@ def messages(n: int, seed: int = 0) -> Annotations:
     grammar = Grammar.load()
     generator = np.random.default_rng(seed)
     truth = generator.permutation(np.arange(n) % len(grammar.labels))
-    seen: dict[str, str] = {}
+    gold: dict[str, str] = {}
     for label in truth:
-        for _ in range(ATTEMPTS):
-            text = grammar.message(grammar.labels[label], generator)
-            if text not in seen:
-                seen[text] = grammar.labels[label]
-                break
-        else:
+        texts = (grammar.message(grammar.labels[label], generator) for _ in range(ATTEMPTS))
+        text = next((text for text in texts if text not in gold), None)
+        if text is None:
             raise RealmError(f"the grammar cannot write {n:,} distinct messages.")
-    table = pa.table({"text": list(seen), "gold": list(seen.values())})
-    return build_test(table, labels=grammar.labels, source="the demo's messages")
+        gold[text] = grammar.labels[label]
+    frame = pd.DataFrame({"text": list(gold), "gold": list(gold.values())})
+    return Annotations.test_from_pandas(frame, labels=grammar.labels, source="the demo's messages")
 
 
-def _pick(choices: tuple[str, ...] | list[str], generator: np.random.Generator) -> str:
-    return choices[int(generator.integers(len(choices)))]
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _pick(texts: Sequence[str], generator: np.random.Generator) -> str:
+    return texts[int(generator.integers(len(texts)))]
