@@ -117,6 +117,34 @@ def test_own_annotations_and_joined_benchmarks(tmp_path) -> None:
     assert made.data.benchmarks == ["arc", "obqa", "cebab/food"]
 
 
+def test_a_spec_writes_only_what_differs_from_the_one_it_extends(tmp_path) -> None:
+    write_spec(tmp_path / "base.yaml", "m", {"pool": ["D1", "D2"]}, items=50, choose={"realm": {"train_layers": [1]}})
+    (tmp_path / "s.yaml").write_text(
+        "extends: base.yaml\ntitle: other\nsettings: {learning_rate: 1.0e-4}\nchoose: {}\n"
+        "grid: [{seeds: 2}, {pool: D3}]\n"
+    )
+    spec = load_spec(tmp_path / "s.yaml")
+    cells = expand(spec)
+    assert (spec.name, spec.title) == ("s", "other")
+    assert [(c.data.pool, c.seed) for c in cells] == [("D1", 0), ("D1", 1), ("D2", 0), ("D2", 1), ("D3", 0)]
+    assert {(c.data.items, c.settings["learning_rate"], c.settings["per_device_train_batch_size"]) for c in cells} == {
+        (50, 1e-4, 8)
+    }
+    assert {cell.model for cell in expand(load_spec("noise-small"))} == {"minilm-l6"}
+    (tmp_path / "t.yaml").write_text("extends: noise-small\ngrid: {model: larger}\n")
+    assert {cell.model for cell in expand(load_spec(tmp_path / "t.yaml"))} == {"larger"}
+
+
+@pytest.mark.parametrize(
+    ("extends", "words"),
+    [("s.yaml", "extends this spec itself"), ("wins", "several grids"), ("none", "realm lab list"), ("[1]", "text")],
+)
+def test_what_cannot_be_extended(extends: str, words: str, tmp_path) -> None:
+    (tmp_path / "s.yaml").write_text(f"extends: {extends}\n")
+    with pytest.raises(RealmError, match=words):
+        load_spec(tmp_path / "s.yaml")
+
+
 names = st.sampled_from(["benchmark", "pool", "noise", "regime", "method", "steps", "model"])
 
 

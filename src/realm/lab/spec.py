@@ -8,7 +8,8 @@
       - {model: minilm-l6, benchmark: [obqa, piqa], noise: uniform, pool: [D1, D3], regime: sparse,
          method: [realm, noisy, oracle], seeds: 5, steps: 200}
 
-Every mistake is a `RealmError` that names the file, the key and what to write instead.
+With `extends: NAME` a spec takes over the settings and the grid of another and writes only what differs. Every mistake
+is a `RealmError` that names the file, the key and what to write instead.
 """
 
 from __future__ import annotations
@@ -30,13 +31,20 @@ from realm.lab.spec_settings import EXPERTISE, check_settings
 SPECS = Path(__file__).parent / "specs"
 """The specs that come with the package."""
 
-WORDS = ("title", "paper", "table", "small_of")
+TEXTS = ("title", "paper", "table", "small_of", "extends")
 COUNTS = ("items", "test_items", "curve")
 AXES = ("model", "benchmark", "noise", "pool", "regime", "method", "steps")
 SETTINGS = ("settings", "by_benchmark", "choose")
-SPEC_KEYS = ("name", *WORDS, *SETTINGS, *COUNTS, "grid")
+SPEC_KEYS = ("name", *TEXTS, *SETTINGS, *COUNTS, "grid")
 GRID_KEYS = (*AXES, "seeds", *SETTINGS, *COUNTS)
-NEEDED = ("model", "benchmark", "regime", "method", "seeds")
+REQUIRED = ("model", "benchmark", "regime", "method", "seeds")
+VALUES: dict[str, tuple[str, ...]] = {
+    "method": tuple(METHODS),
+    "benchmark": NAMES,
+    "noise": get_args(Noise),
+    "regime": get_args(Regime),
+}
+"""The values that an axis may have, where not any is allowed."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +63,8 @@ class Spec:
 
 def load_spec(name_or_path: str | Path) -> Spec:
     """Read a spec: one that comes with the package by its name, any other by its path."""
-    path = Path(name_or_path)
-    if path.suffix not in (".yaml", ".yml"):
-        path = SPECS / f"{name_or_path}.yaml"
-        if not path.is_file():
-            raise RealmError(
-                f"no such spec: {name_or_path}. `realm lab list` names those that come with the package; a spec of "
-                "your own is given by its path, ending in .yaml."
-            )
+    path = _locate(name_or_path)
     content = _read(path)
-    _known_keys(str(path), content, SPEC_KEYS)
-    name = content.get("name", path.stem)
-    if name != path.stem:
-        raise RealmError(f"{path}: name: must be that of the file, {path.stem}, not {name}.")
-    for key in WORDS:
-        if content.get(key) is not None and not isinstance(content[key], str):
-            raise RealmError(f"{path}: {key}: must be text, not {content[key]!r}.")
-    grids = content.get("grid")
-    grids = grids if isinstance(grids, list) else [grids]
-    if not grids or not all(isinstance(grid, dict) for grid in grids):
-        raise RealmError(f"{path}: grid: must be `key: value` lines, or a list of such; see the page on the lab.")
     spec = Spec(
         name=path.stem,
         title=content.get("title") or path.stem,
@@ -83,7 +73,7 @@ def load_spec(name_or_path: str | Path) -> Spec:
         table=content.get("table"),
         small_of=content.get("small_of"),
         shared={key: content[key] for key in (*SETTINGS, *COUNTS) if key in content},
-        grids=tuple(grids),
+        grids=tuple(content["grid"]),
     )
     expand(spec)
     return spec
@@ -95,18 +85,18 @@ def packaged_specs() -> list[str]:
 
 
 def expand(
-    spec: Spec, folder: Path | None = None, offline: bool = False, report: Callable[[str], None] | None = None
+    spec: Spec, data: Path | None = None, offline: bool = False, report: Callable[[str], None] | None = None
 ) -> list[Cell]:
     """The cells of a spec, each once, in the order of the spec.
 
-    `folder` and `offline` tell where their data comes from (see `load_benchmark`) and are needed for training only.
+    `data` and `offline` tell where the benchmarks come from (see `load_benchmark`) and are needed for training only.
     `report` is called with a message about cells that do not apply.
     """
     cells: dict[Cell, None] = {}
-    for number, grid in enumerate(spec.grids, start=1):
+    for number, content in enumerate(spec.grids, start=1):
         where = f"{spec.path}: grid" if len(spec.grids) == 1 else f"{spec.path}: grid {number}"
         left_out: dict[str, int] = {}
-        for cell in _Grid(where, spec, grid).cells(folder, offline):
+        for cell in _Grid(where, spec, content).cells(data, offline):
             if METHODS[cell.method].aggregator and cell.data.describe()["regime"] == "sparse":
                 left_out[cell.method] = left_out.get(cell.method, 0) + 1
             else:
@@ -117,6 +107,58 @@ def expand(
     return list(cells)
 
 
+# -------------------------------------------------------------------- reading
+
+
+def _locate(name_or_path: str | Path, folder: Path = Path()) -> Path:
+    """The file of a spec of the package, or of a path that is relative to the folder."""
+    path = Path(name_or_path)
+    if path.suffix in (".yaml", ".yml"):
+        return folder / path
+    path = SPECS / f"{name_or_path}.yaml"
+    if not path.is_file():
+        raise RealmError(
+            f"no such spec: {name_or_path}. `realm lab list` names those that come with the package; a spec of "
+            "your own is given by its path, ending in .yaml."
+        )
+    return path
+
+
+def _read(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The content of a spec, with that of the spec it extends; `grid` is a list."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RealmError(f"{path}: no spec can be read there: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RealmError(f"{path} is not readable YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise RealmError(f"{path}: a spec is `key: value` lines; see the page on the lab.")
+    _check_keys(str(path), content, SPEC_KEYS)
+    if (name := content.get("name", path.stem)) != path.stem:
+        raise RealmError(f"{path}: name: must be that of the file, {path.stem}, not {name}.")
+    for key in TEXTS:
+        if content.get(key) is not None and not isinstance(content[key], str):
+            raise RealmError(f"{path}: {key}: must be text, not {content[key]!r}.")
+    extends = content.get("extends")
+    grids = content.get("grid", {} if extends else None)
+    grids = grids if isinstance(grids, list) else [grids]
+    if not grids or not all(isinstance(grid, dict) for grid in grids):
+        raise RealmError(f"{path}: grid: must be `key: value` lines, or a list of such; see the page on the lab.")
+    if not extends:
+        return {**content, "grid": grids}
+    base_path = _locate(extends, path.parent)
+    if base_path in (path, *extended_by):
+        raise RealmError(f"{path}: extends: {extends} extends this spec itself.")
+    base = _read(base_path, (path, *extended_by))
+    if len(base["grid"]) > 1:
+        raise RealmError(f"{path}: extends: {extends} has several grids; extend a spec with one.")
+    settings = {key: base[key] for key in (*SETTINGS, *COUNTS) if key in base}
+    if isinstance(content.get("settings"), dict):
+        content["settings"] = {**(base.get("settings") or {}), **content["settings"]}
+    return {**settings, **content, "grid": [{**base["grid"][0], **grid} for grid in grids]}
+
+
 # -------------------------------------------------------------------- one grid
 
 
@@ -124,25 +166,23 @@ class _Grid:
     """One mapping under `grid`, with what the spec shares."""
 
     def __init__(self, where: str, spec: Spec, content: Mapping[str, Any]) -> None:
-        _known_keys(where, content, GRID_KEYS)
-        self.where, self.keys = where, content
-        self.shared_where = str(spec.path)
-        self.shared = spec.shared
+        _check_keys(where, content, GRID_KEYS)
+        self.where, self.content, self.spec = where, content, spec
 
-    def cells(self, folder: Path | None, offline: bool) -> list[Cell]:
+    def cells(self, data: Path | None, offline: bool) -> list[Cell]:
         axes = {name: self._axis(name) for name in AXES}
-        settings = {**check_settings(f"{self.shared_where}: settings", self.shared.get("settings"))}
-        settings |= check_settings(f"{self.where}: settings", self.keys.get("settings"))
+        settings = check_settings(f"{self.spec.path}: settings", self.spec.shared.get("settings"))
+        settings |= check_settings(f"{self.where}: settings", self.content.get("settings"))
         budget = settings.pop("max_steps", ())
         axes["steps"] = axes["steps"] or budget
-        for name in NEEDED:
-            if not axes.get(name, True) or (name == "seeds" and "seeds" not in self.keys):
+        for name in REQUIRED:
+            if name not in self.content:
                 raise RealmError(f"{self.where}: {name} is missing; write `{name}: ...`.")
         if not axes["steps"]:
             raise RealmError(f"{self.where}: steps is missing; write `steps: 200`, or max_steps in the settings.")
         axes["noise"] = axes["noise"] or (None,)
         axes["pool"] = axes["pool"] or (None,)
-        choose, by_benchmark = self._choose(), self._by_benchmark()
+        choose, by_benchmark, seeds = self._choose(), self._by_benchmark(), self._seeds()
         cells = []
         for values in combinations(axes):
             own = by_benchmark.get(values["benchmark"], {})
@@ -150,17 +190,14 @@ class _Grid:
                 raise RealmError(f"{self.where}: {both[0]} is in `settings` and in `by_benchmark`; leave it in one.")
             for cell_settings in combinations({**settings, **own}):
                 arguments = self._arguments(values, cell_settings, choose.get(values["method"], {}))
-                cells += [
-                    benchmark_cell(**arguments, seed=seed, folder=folder, offline=offline) for seed in self._seeds()
-                ]
+                cells += [benchmark_cell(**arguments, seed=seed, folder=data, offline=offline) for seed in seeds]
         return cells
 
     def _arguments(
         self, axes: dict[str, Any], settings: dict[str, Any], choose: dict[str, tuple[Any, ...]]
     ) -> dict[str, Any]:
         """Arguments of `benchmark_cell`, but for the seed and the place of the data."""
-        shared_tasks = settings.get(EXPERTISE) == "scalar"
-        settings = {name: value for name, value in settings.items() if name != EXPERTISE}
+        shared_tasks = settings.pop(EXPERTISE, None) == "scalar"
         for name, value in (("expertise_update", "gradient"), ("channel", "uniform")):
             if shared_tasks and (other := settings.get(name, value)) != value:
                 raise RealmError(f"{self.where}: expertise: scalar cannot be combined with {name}: {other}.")
@@ -179,51 +216,52 @@ class _Grid:
 
     def _axis(self, name: str) -> tuple[Any, ...]:
         """The values of a key, each once; none where the key is absent."""
-        content = self.keys.get(name)
-        values = content if isinstance(content, list) else [] if name not in self.keys else [content]
-        where = f"{self.where}: {name}"
-        if name in self.keys and not values:
+        if name not in self.content:
+            return ()
+        values, where = self.content[name], f"{self.where}: {name}"
+        values = values if isinstance(values, list) else [values]
+        if not values:
             raise RealmError(f"{where}: the list is empty; write a value or leave the key out.")
-        if name == "steps":
-            return tuple(dict.fromkeys(_whole(where, value) for value in values))
         for value in values:
-            if value is not None or name not in ("noise", "pool"):
-                _known_words(where, name, value)
+            if name == "steps":
+                _check_whole(where, value)
+            elif value is not None or name not in ("noise", "pool"):
+                _check_value(where, name, value)
         return tuple(dict.fromkeys(values))
 
     def _seeds(self) -> list[int]:
-        content = self.keys["seeds"]
-        if isinstance(content, list):
-            for value in content:
-                _whole(f"{self.where}: seeds", value, least=0)
-            return list(dict.fromkeys(content))
-        return list(range(_whole(f"{self.where}: seeds", content)))
+        seeds, where = self.content["seeds"], f"{self.where}: seeds"
+        if not isinstance(seeds, list):
+            return list(range(_check_whole(where, seeds)))
+        return list(dict.fromkeys(_check_whole(where, seed, least=0) for seed in seeds))
+
+    def _own_or_shared(self, key: str) -> tuple[Any, str]:
+        """The value of a key, a grid's own in place of the spec's, and where it stands."""
+        if key in self.content:
+            return self.content[key], f"{self.where}: {key}"
+        return self.spec.shared.get(key), f"{self.spec.path}: {key}"
 
     def _count(self, name: str) -> int | None:
-        in_grid = name in self.keys
-        content = self.keys[name] if in_grid else self.shared.get(name)
-        return None if content is None else _whole(f"{self.where if in_grid else self.shared_where}: {name}", content)
+        value, where = self._own_or_shared(name)
+        return None if value is None else _check_whole(where, value)
 
     def _choose(self) -> dict[str, dict[str, tuple[Any, ...]]]:
-        """For each method the settings to choose and their values. A grid's own replaces the spec's."""
-        in_grid = "choose" in self.keys
-        content = (self.keys if in_grid else self.shared).get("choose") or {}
-        where = f"{self.where if in_grid else self.shared_where}: choose"
-        if not isinstance(content, Mapping):
+        """For each method the settings to choose and their values."""
+        content, where = self._own_or_shared("choose")
+        if not isinstance(content or {}, Mapping):
             raise RealmError(
                 f"{where}: must be like {{realm: {{expertise_learning_rate: [0.1, 0.5]}}}}, not {content!r}."
             )
-        _known_keys(where, content, _allowed("method"))
-        choose = {method: check_settings(f"{where}: {method}", tried) for method, tried in content.items()}
-        if refused := [name for tried in choose.values() for name in tried if name in ("max_steps", EXPERTISE)]:
+        _check_keys(where, content or {}, VALUES["method"])
+        choose = {name: check_settings(f"{where}: {name}", lists) for name, lists in (content or {}).items()}
+        if refused := [name for lists in choose.values() for name in lists if name in ("max_steps", EXPERTISE)]:
             raise RealmError(f"{where}: {refused[0]} cannot be chosen by trials; write it in the grid.")
         return choose
 
     def _by_benchmark(self) -> dict[str, dict[str, tuple[Any, ...]]]:
-        """For each benchmark the settings that it has for itself. A grid's own replaces the spec's."""
-        in_grid = "by_benchmark" in self.keys
-        content = (self.keys if in_grid else self.shared).get("by_benchmark") or {}
-        where = f"{self.where if in_grid else self.shared_where}: by_benchmark"
+        """For each benchmark the settings that it has for itself."""
+        content, where = self._own_or_shared("by_benchmark")
+        content = content or {}
         if not isinstance(content, Mapping) or not all(isinstance(values, Mapping) for values in content.values()):
             raise RealmError(f"{where}: must be like {{train_layers: {{arc: 2, obqa: 4}}}}, not {content!r}.")
         settings: dict[str, dict[str, tuple[Any, ...]]] = {}
@@ -231,7 +269,7 @@ class _Grid:
             if name == "max_steps":
                 raise RealmError(f"{where}: {name} cannot differ by benchmark; write `steps` in grids of their own.")
             for benchmark, value in values.items():
-                _known_words(f"{where}: {name}", "benchmark", benchmark)
+                _check_value(f"{where}: {name}", "benchmark", benchmark)
                 settings.setdefault(benchmark, {}).update(check_settings(where, {name: value}))
         return settings
 
@@ -252,42 +290,24 @@ class _Grid:
             raise RealmError(f"{self.where}: {error}") from None
 
 
-def _allowed(name: str) -> tuple[str, ...]:
-    """The words an axis may use; empty where any is allowed."""
-    allowed = {"method": METHODS, "benchmark": NAMES, "noise": get_args(Noise), "regime": get_args(Regime)}
-    return tuple(allowed.get(name, ()))
-
-
-def _known_words(where: str, name: str, value: Any) -> None:
-    """Whether an axis may have this value."""
+def _check_value(where: str, name: str, value: Any) -> None:
+    """Refuse a value that an axis may not have."""
     if not isinstance(value, str) or not value:
         raise RealmError(f"{where}: must be text, not {value!r}.")
-    words, allowed = value.split(JOINED) if name == "benchmark" else [value], _allowed(name)
+    words = value.split(JOINED) if name == "benchmark" else [value]
     for word in words:
-        if allowed and word.partition("/")[0] not in allowed:
-            raise RealmError(f"{where}: {word}: must be one of {', '.join(allowed)}.")
+        if name in VALUES and word.partition("/")[0] not in VALUES[name]:
+            raise RealmError(f"{where}: {word}: must be one of {', '.join(VALUES[name])}.")
     if len(set(words)) < len(words):
         raise RealmError(f"{where}: {value}: names a benchmark twice.")
 
 
-def _whole(where: str, value: Any, least: int = 1) -> int:
+def _check_whole(where: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise RealmError(f"{where}: must be a whole number of {least} or more, not {value!r}.")
     return value
 
 
-def _known_keys(where: str, content: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    if unknown := [str(key) for key in content if key not in known]:
-        raise RealmError(f"{where}: unknown key {unknown[0]}. There are: {', '.join(known)}.")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RealmError(f"{path}: no spec can be read there: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RealmError(f"{path} is not readable YAML: {error}") from None
-    if not isinstance(content, dict):
-        raise RealmError(f"{path}: a spec is `key: value` lines; see the page on the lab.")
-    return content
+def _check_keys(where: str, content: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    if unknown := [str(key) for key in content if key not in keys]:
+        raise RealmError(f"{where}: unknown key {unknown[0]}. There are: {', '.join(keys)}.")
