@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
-    from realm.crowd.aggregation import aggregate
+    from realm.crowd.aggregation import DawidSkene, Glad, MajorityVote, OneCoin, WeightedMajority, aggregate
     from realm.crowd.estimate import estimate
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
@@ -42,7 +42,14 @@ _MODULES = {
     ),
     "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
     "realm.runs": ("Run",),
-    "realm.crowd.aggregation": ("aggregate",),
+    "realm.crowd.aggregation": (
+        "aggregate",
+        "MajorityVote",
+        "WeightedMajority",
+        "OneCoin",
+        "DawidSkene",
+        "Glad",
+    ),
     "realm.crowd.estimate": ("estimate",),
     "realm.comparison.compare": ("compare",),
     "realm.comparison.simulation": ("simulate",),
@@ -54,11 +61,15 @@ __all__ = [
     "Annotations",
     "Channel",
     "ConfusionChannel",
+    "DawidSkene",
+    "Glad",
     "HabitChannel",
     "IdentityChannel",
     "ItemScores",
     "Items",
+    "MajorityVote",
     "Observed",
+    "OneCoin",
     "RealmConfig",
     "RealmError",
     "RealmModel",
@@ -66,6 +77,7 @@ __all__ = [
     "Run",
     "Task",
     "UniformChannel",
+    "WeightedMajority",
     "__version__",
     "aggregate",
     "compare",
