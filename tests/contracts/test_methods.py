@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,39 +13,15 @@ from realm.errors import RealmError
 from realm.methods import METHODS, Method
 from realm.training.labels import training_labels
 from realm.training.settings import Settings, check_values
+from tests.contracts.commands import run_commands
 from tests.tiny import crowd
 
 GLAD = Method("glad", "GLAD", "trained on GLAD labels", "glad")
 
-# The row is added before the command line is imported, as it would be if the table had it.
 WITH_ROW = """
-import contextlib, io, json, sys
 from realm.methods import METHODS, Method
 METHODS["glad"] = Method("glad", "GLAD", "trained on GLAD labels", "glad")
-from realm.cli.main import main
-results = []
-for words in json.loads(sys.argv[1]):
-    sys.argv = ["realm", *words]
-    out, error, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-    results.append([code, out.getvalue(), error.getvalue()])
-print(json.dumps(results))
 """
-
-
-def with_row(*commands: list[object]) -> list[tuple[int, str, str]]:
-    """What each command does in a process whose table of methods has the row `glad`."""
-    words = json.dumps([[str(word) for word in command] for command in commands])
-    wide = {**os.environ, "COLUMNS": "250"}  # help is not wrapped
-    done = subprocess.run(
-        [sys.executable, "-c", WITH_ROW, words], capture_output=True, text=True, timeout=300, env=wide
-    )
-    assert done.returncode == 0, done.stderr
-    return [tuple(result) for result in json.loads(done.stdout.splitlines()[-1])]
 
 
 def test_one_row_reaches_every_command(tmp_path: Path, tiny_model) -> None:
@@ -56,7 +29,8 @@ def test_one_row_reaches_every_command(tmp_path: Path, tiny_model) -> None:
     write_table(crowd(40, (0.9, 0.8, 0.6)), labels)
     crowd(20, seed=5).to_pandas()[["item", "text", "gold"]].drop_duplicates().to_csv(test, index=False)
     model = ["--model", tiny_model("bert"), "--steps", 2]
-    results = with_row(
+    results = run_commands(
+        WITH_ROW,
         ["train", "--help"],
         ["compare", "--help"],
         ["check", labels, "--json"],

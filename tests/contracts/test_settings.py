@@ -12,10 +12,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from realm.channels import CHANNELS
 from realm.cli.flags import takes
 from realm.cli.main import app as realm_app
 from realm.cli.training_flags import Training, settings_table
 from realm.errors import RealmError
+from realm.objectives import OBJECTIVES
 from realm.training import RealmConfig
 from realm.training.settings import NO_FLAG, Settings, check_values, flag_name, recorded_values, setting
 
@@ -108,6 +110,12 @@ def test_the_configuration_has_the_settings_and_their_defaults(tmp_path: Path) -
     assert set(config.settings()) == {*recorded_values(Settings()), "effective_batch_size"}
     assert {"method", "channel", "objective", "seed", "adam_beta1"} <= set(config.settings())
     assert not {"overwrite", "write_run", "cache_gb", "logging_steps"} & set(config.settings())
+
+
+def test_every_objective_and_learned_channel_can_be_named() -> None:
+    choices = {each.name: each.metadata["choices"] for each in dataclasses.fields(Settings)}
+    assert tuple(choices["objective"]) == tuple(OBJECTIVES)
+    assert {"identity", *choices["channel"]} == set(CHANNELS)
 
 
 def test_a_default_stands_once() -> None:

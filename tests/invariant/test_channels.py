@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from realm.channels import CHANNELS, ConfusionChannel, HabitChannel, ItemScores, Observed, UniformChannel
+from realm.channels import ConfusionChannel, HabitChannel, ItemScores, Observed, UniformChannel, channel_class
 from realm.objectives import OBJECTIVES
 from tests.tiny import crowd
 from tests.trainers import trainer, trajectory
@@ -54,7 +54,7 @@ def test_learned_habits_leave_the_uniform_channel(tiny_model, tmp_path) -> None:
         trajectory(trainer(tiny_model("bert"), table, tmp_path, channel=name, max_steps=10))
         for name in (
             tied("uniform", table),
-            *(CHANNELS[name].from_annotations(table) for name in ("habit", "confusion")),
+            *(channel_class(name).from_annotations(table) for name in ("habit", "confusion")),
         )
     ]
     for losses, _ in runs[1:]:
@@ -66,7 +66,7 @@ def test_with_one_annotation_per_item_the_objectives_are_the_same(channel, tiny_
     table = crowd(80, per_item=1)
     runs = []
     for objective in OBJECTIVES:
-        made = CHANNELS[channel].from_annotations(table)
+        made = channel_class(channel).from_annotations(table)
         settings = {"objective": objective, "max_steps": 12}
         runs.append(trajectory(trainer(tiny_model("causal"), table, tmp_path, double=True, channel=made, **settings)))
     np.testing.assert_allclose(runs[1][0], runs[0][0], rtol=1e-10)
@@ -88,7 +88,7 @@ def test_the_joint_gradient_is_posterior_minus_p_by_enumeration(name) -> None:
     generator = torch.Generator().manual_seed(0)
     n_items, k = 4, 3
     more = {} if name == "uniform" else {"options": k}
-    channel = CHANNELS[name](3, **more).double()
+    channel = channel_class(name)(3, **more).double()
     for parameter in channel.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
     logits = torch.randn(n_items, k, generator=generator, dtype=torch.float64, requires_grad=True)

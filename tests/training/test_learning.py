@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realm.channels import CHANNELS, IdentityChannel
+from realm.channels import IdentityChannel, uniform
 from realm.training import RealmTrainer
 from tests.tiny import crowd, save_tiny
 from tests.trainers import trainer
@@ -68,7 +68,7 @@ class Ignorant(IdentityChannel):
 
 def test_the_margin_is_the_channels_doing(model, tmp_path, monkeypatch) -> None:
     """With the identity channel in place of the mixture, `realm` is no better than noisy: the margins above fail."""
-    monkeypatch.setitem(CHANNELS, "uniform", Ignorant)
+    monkeypatch.setattr(uniform, "UniformChannel", Ignorant)
     without, _ = accuracy(model, tmp_path, 0, "realm")
     noisy, _ = accuracy(model, tmp_path, 0, "noisy")
     assert without == noisy

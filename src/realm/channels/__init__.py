@@ -1,18 +1,23 @@
-"""How an annotator turns the true label into the label they give, one file per channel. Knows nothing of text."""
+"""How an annotator turns the true label into the label they give, one file per channel. Knows nothing of text.
 
-from realm.channels.base import Channel, ItemScores, Observed
-from realm.channels.confusion import ConfusionChannel
-from realm.channels.habit import HabitChannel
-from realm.channels.identity import IdentityChannel
-from realm.channels.uniform import UniformChannel
+The channel `habit` is the class `HabitChannel` in `habit.py`. Names are imported when they are first used, so that the
+settings can list the channels without importing torch.
+"""
 
-CHANNELS: dict[str, type[Channel]] = {
-    "identity": IdentityChannel,
-    "uniform": UniformChannel,
-    "habit": HabitChannel,
-    "confusion": ConfusionChannel,
-}
-"""The channels that settings can name."""
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from realm.channels.base import Channel, ItemScores, Observed
+    from realm.channels.confusion import ConfusionChannel
+    from realm.channels.habit import HabitChannel
+    from realm.channels.identity import IdentityChannel
+    from realm.channels.uniform import UniformChannel
+
+CHANNELS = ("identity", "uniform", "habit", "confusion")
+"""The channels that methods and settings can name."""
 
 __all__ = [
     "CHANNELS",
@@ -23,4 +28,19 @@ __all__ = [
     "ItemScores",
     "Observed",
     "UniformChannel",
+    "channel_class",
 ]
+
+
+def channel_class(name: str) -> type[Channel]:
+    """The class of a channel of `CHANNELS`."""
+    kind: type[Channel] = getattr(import_module(f"realm.channels.{name}"), f"{name.capitalize()}Channel")
+    return kind
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith("Channel") and name.removesuffix("Channel").lower() in CHANNELS:
+        return channel_class(name.removesuffix("Channel").lower())
+    if name in __all__:
+        return getattr(import_module("realm.channels.base"), name)
+    raise AttributeError(f"module 'realm.channels' has no attribute {name!r}")

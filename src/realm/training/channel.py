@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import TrainerCallback
 
-from realm.channels import CHANNELS, Channel, IdentityChannel, ItemScores, Observed
+from realm.channels import Channel, IdentityChannel, ItemScores, Observed, channel_class
 from realm.crowd.estimate import EXPERT
 from realm.crowd.mixture_weights import PRIOR
 from realm.crowd.priors import expertise_prior
@@ -40,9 +40,9 @@ def make_channel(annotations: Annotations, config: RealmConfig, channel: Channel
             raise RealmError(
                 f"`channel` is for methods that learn expertise; `method={config.method}` trains by cross-entropy."
             )
-        return CHANNELS[fixed].from_annotations(annotations)
+        return channel_class(fixed).from_annotations(annotations)
     if channel is None:
-        return CHANNELS[config.channel].from_annotations(annotations, start=config.expertise_start)
+        return channel_class(config.channel).from_annotations(annotations, start=config.expertise_start)
     annotators = len(channel.touched)
     if annotators and annotators != annotations.n_annotators:
         raise RealmError(

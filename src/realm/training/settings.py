@@ -11,12 +11,14 @@ from collections.abc import Callable, Collection
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
+from realm.channels import CHANNELS
 from realm.errors import RealmError
 from realm.methods import METHODS
 
 RUN, LEARNING, BATCHES, MODEL = "Run", "Learning", "Batches", "Model"
 LARGEST_SEED = 2**32 - 1  # numpy's generators take 32 bits
 NO_FLAG = ""
+LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # which the method `noisy` stands for
 
 
 def setting(
@@ -116,7 +118,7 @@ class Settings:
     )
 
     method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
-    channel: str = setting("uniform", "How annotators err", panel=LEARNING, choices=("uniform", "habit", "confusion"))
+    channel: str = setting("uniform", "How annotators err", panel=LEARNING, choices=LEARNED_CHANNELS)
     objective: str = setting(
         "paper", "How the annotations of an item become a loss", panel=LEARNING, choices=("paper", "joint")
     )
