@@ -161,8 +161,8 @@ def _agreement(annotations: Annotations, consensus: Consensus) -> _Agreement:
         spread = sums(agree**2) / n - mean**2
         error = np.sqrt(np.maximum(spread, chance * (1 - chance)) / n) / (1 - chance)
         kappa = (mean - chance) / (1 - chance)
-    judged = (annotations.annotations_per_annotator >= ENOUGH_TO_JUDGE) & np.isfinite(kappa)
-    return _Agreement(kappa, error, float(np.median(kappa[judged])) if judged.any() else 0.0)
+    enough = (annotations.annotations_per_annotator >= ENOUGH_TO_JUDGE) & np.isfinite(kappa)
+    return _Agreement(kappa, error, float(np.median(kappa[enough])) if enough.any() else 0.0)
 
 
 # ---------------------------------------------------------------- copies

@@ -141,8 +141,8 @@ def _tasks(rows: SourceRows, tasks: Sequence[Task] | None) -> tuple[Codes, list[
         return np.zeros(len(rows), dtype=np.int64), names or [DEFAULT_TASK]
     column = rows.columns["task"]
     if tasks is None:
-        codes, used = renumber(column.codes)
-        return codes, column.values.take(pa.array(used)).to_pylist()
+        codes, old_codes = renumber(column.codes)
+        return codes, column.values.take(pa.array(old_codes)).to_pylist()
     numbers = pc.index_in(column.values, value_set=pa.array(names, pa.large_string())).fill_null(UNKNOWN)
     codes = np.asarray(numbers, dtype=np.int64)[column.codes]
     if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
@@ -207,8 +207,8 @@ def _annotators(rows: SourceRows, annotated: Codes) -> tuple[Codes, tuple[str, .
     if not rows.wants_annotations:
         return np.zeros(0, dtype=np.int64), ()
     column = rows.columns["annotator"]
-    codes, used = renumber(column.codes[annotated])
-    return codes, tuple(column.values.take(pa.array(used)).to_pylist())
+    codes, old_codes = renumber(column.codes[annotated])
+    return codes, tuple(column.values.take(pa.array(old_codes)).to_pylist())
 
 
 def _weights(rows: SourceRows, annotated: Codes) -> Floats | None:

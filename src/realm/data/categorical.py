@@ -62,20 +62,19 @@ class Categorical:
         """The same column with null for blanks."""
         return Categorical(np.where(self.missing(nan_words=nan_words), NULL, self.codes), self.values)
 
-    def whole_numbers(self, known: Collection[str] = ()) -> tuple[Categorical, Mask]:
+    def whole_numbers(self, exceptions: Collection[str] = ()) -> tuple[Categorical, Mask]:
         """Where every cell is a whole number, "1.0" becomes "1". Returns the column and which rows changed.
 
         A spreadsheet or a column with gaps turns 1 into 1.0; as labels they are one. A column in which any cell is
-        something else ("1.5", "v1.0") is left alone, and so are spellings in `known`.
+        something else ("1.5", "v1.0") is left alone, and so are the spellings in `exceptions`.
         """
-        used = np.zeros(len(self.values) + 1, dtype=bool)
-        used[self.codes] = True
+        occurs = np.zeros(len(self.values) + 1, dtype=bool)
+        occurs[self.codes] = True
         texts = self.values.to_pylist()
-        convertible = [used[code] and text not in known for code, text in enumerate(texts)]
-        candidates = [text for text, converts in zip(texts, convertible, strict=True) if converts]
+        candidates = {text for code, text in enumerate(texts) if occurs[code] and text not in exceptions}
         if not any("." in text for text in candidates) or not all(_WHOLE.match(text) for text in candidates):
             return self, np.zeros(len(self.codes), dtype=bool)
-        whole = [text.split(".")[0] if converts else text for text, converts in zip(texts, convertible, strict=True)]
+        whole = [text.split(".")[0] if text in candidates else text for text in texts]
         changed = np.array([*(old != new for old, new in zip(texts, whole, strict=True)), False])
         codes, values = encode(pa.array(whole, pa.large_string()))
         return Categorical(np.append(codes, NULL)[self.codes], values), changed[self.codes]
@@ -88,7 +87,7 @@ def encode(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
         encoded = encoded.combine_chunks()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], encoded.type)
-    return encoded.indices.fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
+    return np.asarray(encoded.indices.fill_null(NULL), dtype=np.int64), encoded.dictionary
 
 
 def renumber(codes: Codes) -> tuple[Codes, Codes]:
@@ -96,8 +95,8 @@ def renumber(codes: Codes) -> tuple[Codes, Codes]:
     highest = np.maximum.accumulate(codes)
     if len(codes) and codes[0] == 0 and codes.min() == 0 and (np.diff(highest) <= 1).all():
         return codes, np.arange(int(highest[-1]) + 1)
-    dense, used = encode(pa.array(codes))
-    return dense, used.to_numpy(zero_copy_only=False).astype(np.int64)
+    dense, old_codes = encode(pa.array(codes))
+    return dense, np.asarray(old_codes, dtype=np.int64)
 
 
 def combine(codes: Sequence[Codes]) -> tuple[Codes, Codes]:

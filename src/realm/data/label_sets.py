@@ -180,10 +180,10 @@ def _look_up(rows: SourceRows, role: str, mask: Mask, task_of_row: Codes, tasks:
         row = int(unknown[0])
         task = tasks[task_of_row[row]]
         names = task.labels or ()
-        shown = ", ".join(names[:LABELS_SHOWN]) + (", ..." if len(names) > LABELS_SHOWN else "")
+        names_text = ", ".join(names[:LABELS_SHOWN]) + (", ..." if len(names) > LABELS_SHOWN else "")
         of_task = "" if len(tasks) == 1 else f" of task '{task.name}'"
         raise rows.error(
             unknown[codes[unknown] == codes[row]],
-            f"the {role} '{column.at(row)}' is not among the labels{of_task}: {shown}.{remedy}",
+            f"the {role} '{column.at(row)}' is not among the labels{of_task}: {names_text}.{remedy}",
         )
     return np.asarray(numbers)

@@ -16,35 +16,31 @@ SHORTEST_KEY = 16
 """Bytes of a key: 128 bits, which cannot be found by trying."""
 LENGTH = 12
 """Hexadecimal digits of a pseudonym: 48 bits, so that a thousand annotators collide once in 500 million tables."""
-DIGITS = 64
-"""Of a SHA-256 hash."""
+KEY_BYTES = 32
+"""Bytes of a key that is drawn: 256 bits, as many as the hash has."""
 
 
 def pseudonymise(annotations: Annotations, key: bytes) -> Annotations:
     """The same table with every annotator's name replaced by a keyed hash of it."""
-    for length in range(LENGTH, DIGITS + 1):
-        names = tuple(_hash(name, key)[:length] for name in annotations.annotators)
-        if len(set(names)) == len(names):
-            break
-    return replace(annotations, annotators=tuple(f"a{name}" for name in names))
-
-
-def _hash(name: str, key: bytes) -> str:
-    return hmac.new(key, name.encode("utf-8"), hashlib.sha256).hexdigest()
+    hashes = [hmac.new(key, name.encode("utf-8"), hashlib.sha256).hexdigest() for name in annotations.annotators]
+    length = LENGTH
+    while len({digits[:length] for digits in hashes}) < len(hashes):
+        length += 1
+    return replace(annotations, annotators=tuple(f"a{digits[:length]}" for digits in hashes))
 
 
 def read_key(path: Path | None) -> bytes:
-    """The key in the file; made and stored there, readable by its owner alone, where there is none yet.
+    """The key in the file; where there is no file yet, it is drawn and stored there, readable by its owner alone.
 
     Without a file the key is drawn and forgotten: nobody can link the hashes to names or to another import.
     """
     if path is None:
-        return secrets.token_bytes(32)
+        return secrets.token_bytes(KEY_BYTES)
     try:
         if path.exists():
             key = path.read_bytes().strip()
         else:
-            key = secrets.token_hex(32).encode()
+            key = secrets.token_hex(KEY_BYTES).encode()
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(key + b"\n")
     except OSError as error:

@@ -140,8 +140,8 @@ def labels_hint(annotations: Annotations) -> str | None:
     task_of = annotations.item_tasks[annotations.item]
     for index, task in enumerate(annotations.tasks):
         if task.labels is not None:
-            used = np.unique(annotations.label[task_of == index])
-            if sorted_labels([task.labels[label] for label in used]) != task.labels:
+            labels = np.unique(annotations.label[task_of == index])
+            if sorted_labels([task.labels[label] for label in labels]) != task.labels:
                 return join_list(task.labels)
     return None
 

@@ -16,7 +16,9 @@ from realm.errors import RealmError
 
 BLOCK = 1 << 23
 """Bytes parsed at a time: 8 MB keeps all of Arrow's threads busy, and a longer row is read with a larger block."""
-QUOTE, NEWLINE, RETURN = 0x22, 0x0A, 0x0D
+MAX_BLOCK = (1 << 31) - 1
+"""The largest block that Arrow takes: its size is an int32."""
+QUOTE, NEWLINE, RETURN = b'"\n\r'
 Bytes = npt.NDArray[np.uint8]
 _RECORD = re.compile(rb'[\r\n]*((?:[^"\r\n]+|"[^"]*"?)*)')
 
@@ -25,7 +27,7 @@ def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
     """The table with every column as text. `data` must have lost its byte order mark."""
     check_utf8(data, source)
     header = first_record(data)
-    delimiter = "\t" if kind == "tsv" else _delimiter(header)
+    delimiter = _delimiter(header, kind)
     quoted = _check_quotes(data, delimiter, source)
     names = _names(header, delimiter, source)
     table, ragged = _parse(data, delimiter, quoted, names, source, threads=True)
@@ -65,10 +67,9 @@ def first_record(data: bytes | pa.Buffer) -> bytes:
     return match[1]
 
 
-def _delimiter(header: bytes) -> str:
+def _delimiter(header: bytes, kind: str) -> str:
     """A .csv may well be separated by semicolons or tabs: the header says."""
-    counts = {mark: header.count(mark.encode()) for mark in (",", "\t", ";")}
-    return max(counts, key=lambda mark: counts[mark])
+    return "\t" if kind == "tsv" else max(",\t;", key=lambda mark: header.count(mark.encode()))
 
 
 def _names(header: bytes, delimiter: str, source: str) -> list[str]:
@@ -86,9 +87,10 @@ def _names(header: bytes, delimiter: str, source: str) -> list[str]:
 def _parse(
     data: pa.Buffer, delimiter: str, quoted: bool, names: list[str], source: str, *, threads: bool, block: int = BLOCK
 ) -> tuple[pa.Table, list[Any]]:
+    """The table, and the rows that have another number of cells than the header."""
     ragged: list[Any] = []
 
-    def note(row: Any) -> str:
+    def skip(row: Any) -> str:
         ragged.append(row)
         return "skip"
 
@@ -96,16 +98,15 @@ def _parse(
         table = pa_csv.read_csv(
             pa.BufferReader(data),
             pa_csv.ReadOptions(block_size=block, use_threads=threads),
-            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=quoted, invalid_row_handler=note),
+            pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=quoted, invalid_row_handler=skip),
             pa_csv.ConvertOptions(
                 column_types={name: pa.string() for name in names}, strings_can_be_null=False, check_utf8=False
             ),
         )
     except pa.ArrowException as error:
         if "straddling" in str(error) and block <= len(data):
-            return _parse(
-                data, delimiter, quoted, names, source, threads=threads, block=min(len(data) + 1, (1 << 31) - 1)
-            )
+            larger = min(len(data) + 1, MAX_BLOCK)
+            return _parse(data, delimiter, quoted, names, source, threads=threads, block=larger)
         if "Empty CSV file" in str(error):
             raise RealmError(f"{source}: a header and no rows.") from None
         raise RealmError(f"{source}: cannot be read as a table ({error}).") from None
@@ -143,14 +144,13 @@ def row_ends(rows: bytes, header: bytes, kind: str) -> npt.NDArray[np.int64] | N
     lines = np.flatnonzero(data == NEWLINE)
     ends = lines[quotes[lines] % 2 == 0] + 1
     whole = data[: ends[-1]] if len(ends) else data[:0]
-    delimiter = "\t" if kind == "tsv" else _delimiter(header)
-    return None if _count_quotes(whole, ord(delimiter)) is None else ends
+    return None if _count_quotes(whole, ord(_delimiter(header, kind))) is None else ends
 
 
 def _count_quotes(data: Bytes, delimiter: int) -> int | None:
     """How many quotes there are; None unless every odd one opens a cell or follows a quote, and every even one closes
     a cell or precedes one."""
-    ends = np.zeros(256, dtype=bool)
+    ends = np.zeros(256, dtype=bool)  # one entry for every value of a byte
     ends[[QUOTE, delimiter, NEWLINE, RETURN]] = True
     count = 0
     for start in range(0, len(data), BLOCK):

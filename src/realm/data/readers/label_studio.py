@@ -76,10 +76,12 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
 def _in_order(task: dict[str, Any], row: int, source: str) -> list[dict[str, Any]]:
     """A task's annotations, oldest first, so that the last of one annotator's annotations is their latest."""
     annotations = objects_in(task, "annotations" if "annotations" in task else "completions", row, source)
-    times = [annotation.get("updated_at") or annotation.get("created_at") for annotation in annotations]
-    if len(annotations) < 2 or not all(isinstance(time, str) for time in times):
-        return annotations
-    return [annotations[index] for index in sorted(range(len(annotations)), key=lambda index: str(times[index]))]
+    has_times = all(isinstance(_time(annotation), str) for annotation in annotations)
+    return sorted(annotations, key=_time) if has_times else annotations
+
+
+def _time(record: dict[str, Any]) -> Any:
+    return record.get("updated_at") or record.get("created_at")
 
 
 def _controls(histories: list[list[dict[str, Any]]], source: str) -> list[str]:
@@ -165,20 +167,16 @@ def _varying(records: list[dict[str, Any]], fields: list[str]) -> list[str]:
 
 def _by_time(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
     """Rows with their records, those of one task together and oldest first."""
-    first: dict[str, int] = {}
-    for row, record in enumerate(records):
-        first.setdefault(str(record.get("id")), row)
-
-    def key(row: int) -> tuple[int, str]:
-        record = records[row]
-        return first[str(record.get("id"))], str(record.get("updated_at") or record.get("created_at") or "")
-
-    return [(row + 1, records[row]) for row in sorted(range(len(records)), key=key)]
+    first_rows: dict[str, int] = {}
+    for row, record in enumerate(records, 1):
+        first_rows.setdefault(str(record.get("id")), row)
+    by_row = enumerate(records, 1)
+    return sorted(by_row, key=lambda entry: (first_rows[str(entry[1].get("id"))], str(_time(entry[1]) or "")))
 
 
 def _decoded(value: Any) -> Any:
     """CSV cells that are not plain text hold JSON."""
-    if isinstance(value, str) and value[:1] in "[{" and value[:1]:
+    if isinstance(value, str) and value.startswith(("[", "{")):
         try:
             return json.loads(value)
         except (ValueError, RecursionError):

@@ -42,11 +42,11 @@ def drop_rows(columns: Mapping[str, pa.Array], reasons: Mapping[str, Mask], sour
     A row goes into the ledger under the first reason that it is dropped for.
     """
     table, ledger = pa.table(dict(columns)), Ledger()
-    dropped = np.zeros(len(table), dtype=bool)
+    keep = np.ones(len(table), dtype=bool)
     for reason, mask in reasons.items():
-        ledger.add(reason, np.flatnonzero(mask & ~dropped) + 1)
-        dropped |= mask
-    rows = np.flatnonzero(~dropped)
+        ledger.add(reason, np.flatnonzero(mask & keep) + 1)
+        keep &= ~mask
+    rows = np.flatnonzero(keep)
     if not len(rows):
         raise RealmError(f"{source}: no row is left ({ledger.reasons()}).")
     return LongTable(table.take(pa.array(rows)), rows + 1, ledger)
@@ -77,8 +77,8 @@ class LongTableBuilder:
         """Begin the record on this row. The request may name some of its `fields` for roles; `values` override them."""
         self._end_record()
         self._row, self._has_annotations = row, False
-        named = {role: fields.get(name) for role, name in self._item_fields.items()}
-        self._item = {"item": item, "text": text, **named, **values}
+        by_role = {role: fields.get(name) for role, name in self._item_fields.items()}
+        self._item = {"item": item, "text": text, **by_role, **values}
         if not self.request.wants_annotations:
             self._append(None, None)
 
