@@ -58,8 +58,8 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
         _annotate(builder, row, record, annotator, questions)
     if timestamps and request.wants_annotations:
         builder.ledger.warn(TIMESTAMPS.format(", ".join(list(timestamps)[:3])))
-    inventory = None if questions.binary else questions.labels
-    return builder.finish(labels=inventory, label_form="text" if questions.differ else "auto")
+    labels = None if questions.binary else questions.labels
+    return builder.finish(labels=labels, label_form="text" if questions.differ else "auto")
 
 
 def _with_meta(record: dict[str, Any]) -> dict[str, Any]:
