@@ -14,7 +14,6 @@ from tests.tiny import crowd
 READS_CSV = re.compile(r"read_csv|csv\.(reader|DictReader)|DictReader|read_table\(.*csv")
 USERS_FILES = {
     "data/readers/": "annotations and items",
-    "data/gold.py": "gold of items",
     "cli/relabel.py": "costs of annotators",
     "lab/datasets/": "published data sets",
     "lab/paper.py": "the paper's figures, which the package carries",
