@@ -40,10 +40,10 @@ class Row:
 
 def verdict_bars(rows: Sequence[tuple[str, Sequence[int]]]) -> Markup:
     """Stacked bars: how a total divides among the verdicts. Each row has a name and a count per verdict."""
-    described = "; ".join(f"{name}: {verdict_words(counts)}" for name, counts in rows)
+    description = "; ".join(f"{name}: {verdict_words(counts)}" for name, counts in rows)
     left, width, height, gap = 122.0, 480.0, 28.0, 9.0
     title = "How the annotators divide among the verdicts"
-    picture = Picture(left + width + 4, len(rows) * (height + gap), title, described)
+    picture = Picture(left + width + 4, len(rows) * (height + gap), title, description)
     for index, (name, counts) in enumerate(rows):
         y, x, total = index * (height + gap), left, max(sum(counts), 1)
         picture.text(left - 12, y + height / 2 + 5, clipped(name, 17), "name", "end", hint=name)

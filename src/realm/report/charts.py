@@ -90,9 +90,11 @@ def fan(steps: npt.NDArray[np.int64], expertise: Floats, kinds: npt.NDArray[np.i
 def reliability(calibration: Calibration, y_label: str) -> Markup:
     """How often the model is confirmed, by how sure it is of itself; on the diagonal it is as right as it claims."""
     bins = list(zip(calibration.sure, calibration.confirmed, calibration.share, strict=True))
-    described = "; ".join(f"{percent(sure)} sure: {percent(r)} of {percent(share)} of items" for sure, r, share in bins)
+    description = "; ".join(
+        f"{percent(sure)} sure: {percent(r)} of {percent(share)} of items" for sure, r, share in bins
+    )
     title = "Calibration: how sure the model is, and how often it is confirmed"
-    plot = Plot(500, 300, title, described, x=(0, 1), y=(0, 1))
+    plot = Plot(500, 300, title, description, x=(0, 1), y=(0, 1))
     plot.y_axis(y_label, percent)
     plot.x_axis("how sure the model is", percent, 5)
     plot.line(plot.x(0), plot.y(0), plot.x(1), plot.y(1), "guide")
@@ -108,9 +110,9 @@ def histogram(title: str, counts: npt.NDArray[np.int64], edges: Floats, x_label:
     """Bars of shares over the bins between `edges` (percentages)."""
     shares = counts / max(int(counts.sum()), 1)
     names = [f"{percent(low)} to {percent(high)}" for low, high in pairwise(edges)]
-    described = ", ".join(f"{name}: {count:,}" for name, count in zip(names, counts, strict=True) if count)
+    description = ", ".join(f"{name}: {count:,}" for name, count in zip(names, counts, strict=True) if count)
     top = float(shares.max(initial=0.0)) or 1.0
-    plot = Plot(500, 300, title, described, x=(float(edges[0]), float(edges[-1])), y=(0, top * 1.12))
+    plot = Plot(500, 300, title, description, x=(float(edges[0]), float(edges[-1])), y=(0, top * 1.12))
     plot.y_axis("share of the items", percent)
     for value in edges[:: max(1, len(edges) // 6)].tolist():
         plot.text(plot.x(value), plot.bottom + 16, percent(value), "tick", "middle")
@@ -125,9 +127,9 @@ def histogram(title: str, counts: npt.NDArray[np.int64], edges: Floats, x_label:
 
 def dispute_bars(disputes: Sequence[tuple[str, str, int]]) -> Markup:
     """A bar for each way in which votes and model differ: what the votes say, what the model says, how many items."""
-    described = "; ".join(f"votes {voted}, model {model}: {count:,}" for voted, model, count in disputes)
+    description = "; ".join(f"votes {voted}, model {model}: {count:,}" for voted, model, count in disputes)
     left, width, height = 330.0, 330.0, 24.0
-    picture = Picture(760, height * len(disputes) + 22, "What votes and model say where they differ", described)
+    picture = Picture(760, height * len(disputes) + 22, "What votes and model say where they differ", description)
     picture.text(left / 2 - 22, 12, "votes say", "axis", "end")
     picture.text(left / 2 + 8, 12, "model says", "axis")
     most = max(count for _, _, count in disputes)
@@ -145,13 +147,13 @@ def dispute_bars(disputes: Sequence[tuple[str, str, int]]) -> Markup:
 
 def balance(title: str, labels: Sequence[str], series: Sequence[tuple[str, Floats]]) -> Markup:
     """Each label's share, one thin bar per series (as given, by majority, cleaned). Each series is (labels,)."""
-    described = "; ".join(
+    description = "; ".join(
         f"{name}: " + ", ".join(f"{label} {percent(share)}" for label, share in zip(labels, shares, strict=True))
         for name, shares in series
     )
     left, width, bar, gap = 150.0, 290.0, 9.0, 12.0
     height = bar * len(series) + gap
-    picture = Picture(500, 30 + height * len(labels), title, described)
+    picture = Picture(500, 30 + height * len(labels), title, description)
     top = max(float(np.max(shares, initial=0.0)) for _, shares in series) or 1.0
     for index, (name, _) in enumerate(series):
         picture.text(left + index * 118, 12, name, f"key s{index}")

@@ -90,9 +90,9 @@ def _means(methods: Records, trainings: Records) -> Figure:
         kind = 0 if entry["method"] == "realm" else 1
         rows.append(Row(entry["method"], mean, mean - spread, mean + spread, note, kind, dots))
     low, high = _domain(rows)
-    described = "; ".join(f"{row.name} {row.note}" for row in rows)
+    description = "; ".join(f"{row.name} {row.note}" for row in rows)
     title, domain = "Accuracy on the test items by method", (max(low, 0.0), min(high, 1.0))
-    chart = interval_rows(title, described, rows, domain=domain, label_of=lambda share: f"{100 * share:.1f}%")
+    chart = interval_rows(title, description, rows, domain=domain, label_of=lambda share: f"{100 * share:.1f}%")
     return Figure(chart, "Accuracy on the test items", "mean over seeds, bar: one standard deviation, dots: each seed")
 
 
@@ -107,9 +107,9 @@ def _differences(methods: Records) -> Figure | None:
         rows.append(Row(f"realm − {entry['method']}", gap, low, high, note, 1 if low <= 0 <= high else 0))
     if not rows:
         return None
-    described = "; ".join(f"{row.name}: {row.note} points" for row in rows)
+    description = "; ".join(f"{row.name}: {row.note} points" for row in rows)
     title, guides = "realm minus each other method", [(0.0, "no difference")]
-    chart = interval_rows(title, described, rows, domain=_domain(rows, 0.0), guides=guides, label_of=_points)
+    chart = interval_rows(title, description, rows, domain=_domain(rows, 0.0), guides=guides, label_of=_points)
     return Figure(chart, title, "points of accuracy, 95% interval over test items; hollow: the interval holds zero")
 
 
@@ -146,9 +146,9 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
     if not rows:
         return None
     low = min(0.0, *(min(row.dots) for row in rows))
-    described = "; ".join(f"{row.name} {row.note}" for row in rows)
+    description = "; ".join(f"{row.name} {row.note}" for row in rows)
     title = "Rank correlation of learned expertise with agreement with gold"
-    chart = interval_rows(title, described, rows, domain=(low, 1.0), label_of=compact)
+    chart = interval_rows(title, description, rows, domain=(low, 1.0), label_of=compact)
     return Figure(chart, title, "1: annotators are ranked as gold would rank them")
 
 

@@ -56,27 +56,23 @@ class RunData:
         """How often each option of each item was given. (items, Kmax)"""
         width = self.log_probs.shape[1]
         where = self.annotations.item.astype(np.int64) * width + self.annotations.label
-        counts: npt.NDArray[np.int64] = np.bincount(where, minlength=self.log_probs.size).astype(np.int64)
-        return np.reshape(counts, self.log_probs.shape)
+        return np.bincount(where, minlength=self.log_probs.size).reshape(self.log_probs.shape).astype(np.int64)
 
     @cached_property
     def labels(self) -> npt.NDArray[np.int64]:
         """The most probable label of every item. (items,)"""
-        best: npt.NDArray[np.int64] = self.estimate.posterior.argmax(axis=1)
-        return best
+        return np.asarray(self.estimate.posterior.argmax(axis=1))
 
     @cached_property
     def confidence(self) -> Floats:
         """The posterior probability of `labels`. (items,)"""
-        confidence: Floats = self.estimate.posterior.max(axis=1)
-        return confidence
+        return np.asarray(self.estimate.posterior.max(axis=1))
 
     @cached_property
     def overruled(self) -> npt.NDArray[np.bool_]:
         """Items for which another label has more votes than the one found most probable. (items,)"""
         own_votes = self.votes[np.arange(len(self.labels)), self.labels]
-        overruled: npt.NDArray[np.bool_] = self.votes.max(axis=1, initial=0) > own_votes
-        return overruled
+        return np.asarray(self.votes.max(axis=1, initial=0) > own_votes)
 
     @cached_property
     def verdicts(self) -> npt.NDArray[np.int64]:
@@ -89,8 +85,7 @@ class RunData:
         table = self.annotations
         counts = self.estimate.annotations
         agreeing = np.bincount(pairs_of(table), self.labels[table.item] == table.label, minlength=counts.size)
-        share: Floats = agreeing.reshape(counts.shape) / np.maximum(counts, 1)
-        return share
+        return np.asarray(agreeing.reshape(counts.shape) / np.maximum(counts, 1))
 
     @property
     def task_names(self) -> list[str]:
