@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from realm.cli.flags import takes
+from realm.cli.flags import AsJson, takes
 from realm.cli.screen import console
 from realm.cli.source import Source
 from realm.errors import RealmError
@@ -27,7 +27,7 @@ def check(
     file: Annotated[Path, typer.Argument(help="Table of annotations, or an annotation tool's export.")],
     source: Source,
     test: Annotated[Path | None, typer.Option("--test", help="Test table, to find its texts in the table.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
     from realm.check import examine

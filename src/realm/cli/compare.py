@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from realm.cli.flags import takes
+from realm.cli.flags import AsJson, LabelsFile, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.screen import note, records, show_table
 from realm.cli.source import Source
@@ -21,7 +21,7 @@ TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 # a comparison varies the method and the seed itself, and writes no run folders
 @takes(Source, Training, without=("method", "seed", "overwrite", "logging_steps", "cross_fit"))
 def compare(
-    file: Annotated[Path, typer.Argument(metavar="LABELS", help="Table or export with the annotations.")],
+    file: LabelsFile,
     test: Annotated[Path, typer.Option(help="Table with gold to score on.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     source: Source,
@@ -38,11 +38,11 @@ def compare(
         str | None, typer.Option(help="As many model rates to try for the others.", rich_help_panel=TRIALS)
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start again.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a script.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train each method with several seeds and set them side by side, with paired tests against `realm`."""
     annotations = source.read(file)
-    tested = source.read_test(test, tasks=annotations.tasks)
+    test_items = source.read_test(test, tasks=annotations.tasks)
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)
 
@@ -55,7 +55,7 @@ def compare(
     fetch_named_model(training.model)
     comparison = compare_methods(
         annotations,
-        tested,
+        test_items,
         training.model,
         methods=names,
         seeds=seeds,
@@ -69,8 +69,8 @@ def compare(
     for warning in comparison.warnings:
         note(f"warning: {warning}")
     for method, likelihoods in comparison.trials.items():
-        tried = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
-        note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {tried})")
+        trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
+        note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
     summary = {
         "regime": comparison.regime,
         "seeds": comparison.seeds,
@@ -100,17 +100,20 @@ def _settings(training: Training, output: Path) -> dict[str, Any]:
 def _values_to_try(
     methods: list[str], expertise_rates: str | None, learning_rates: str | None
 ) -> dict[str, dict[str, list[float]]]:
-    choose = {}
+    expertise, model = _rates("--expertise-rates", expertise_rates), _rates("--learning-rates", learning_rates)
+    values = {}
     for method in methods:
         learns = method in METHODS and METHODS[method].learns_expertise
-        name = "expertise_learning_rate" if learns else "learning_rate"
-        rates = expertise_rates if learns else learning_rates
-        if rates:
-            try:
-                choose[method] = {name: [float(rate) for rate in rates.split(",")]}
-            except ValueError:
-                raise RealmError(f"rates must be numbers, comma separated, not {rates!r}.") from None
-    return choose
+        if rates := expertise if learns else model:
+            values[method] = {"expertise_learning_rate" if learns else "learning_rate": rates}
+    return values
+
+
+def _rates(flag: str, rates: str | None) -> list[float]:
+    try:
+        return [float(rate) for rate in rates.split(",")] if rates else []
+    except ValueError:
+        raise RealmError(f"{flag} {rates}: rates must be numbers, comma separated.") from None
 
 
 def _show(summary: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from realm.cli.flags import takes
+from realm.cli.flags import AsJson, takes
 from realm.cli.screen import interactive, note, show_table
 from realm.cli.source import Source
 
@@ -19,7 +19,7 @@ def evaluate(
     test: Annotated[Path, typer.Argument(help="Table with text and gold.")],
     source: Source,
     generation: Annotated[bool, typer.Option(help="Also let the model answer freely, and score that.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a script.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Accuracy, macro-F1, calibration error and answer mass, in all and per task."""
     from realm.runs import Run

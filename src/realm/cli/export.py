@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from realm.cli.outputs import refuse_run_file, writing
+from realm.cli.flags import Raw, RunFolder
+from realm.cli.outputs import refuse_run_file
 from realm.cli.screen import note
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    folder: RunFolder,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
     format: Annotated[
         Literal["csv", "label-studio"], typer.Option(help="`csv`, or tasks with predictions for Label Studio's import.")
@@ -20,24 +21,22 @@ def export(
     control: Annotated[str, typer.Option(help="Label Studio: name of the project's Choices tag.")] = "label",
     text: Annotated[str, typer.Option(help="Label Studio: the data field that the project shows.")] = "text",
     to_name: Annotated[str, typer.Option(help="Label Studio: name of the tag that shows the text.")] = "text",
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")
-    ] = False,
+    raw: Raw = False,
 ) -> None:
     """Write the most probable label of every item, with its confidence."""
     from realm.data.write import label_studio_tasks
-    from realm.files import write_json
+    from realm.files import write_json, writing
     from realm.runs import Run
     from realm.runs.spreadsheet import write_csv
 
-    refuse_run_file(output, run)
-    opened = Run.open(run)
-    labels = opened.labels
+    refuse_run_file(output, folder)
+    run = Run.open(folder)
+    labels = run.labels
     if format == "csv":
         write_csv(labels, output, raw=raw)
     else:
         rows = zip(labels["item"], labels["text"], labels["label"], labels["confidence"], strict=True)
         tasks = label_studio_tasks(rows, control=control, text=text, to_name=to_name)
-        with writing(output):
+        with writing(output, advice=""):
             write_json(output, tasks)
-    note(f"{len(labels):,} labels in {output}; confidences are {opened.probabilities}")
+    note(f"{len(labels):,} labels in {output}; confidences are {run.probabilities}")

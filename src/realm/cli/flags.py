@@ -1,4 +1,4 @@
-"""Groups of flags that several commands share, written once as dataclasses and spread into each command's signature.
+"""Flags that several commands share: single ones as types, groups as dataclasses spread into a command's signature.
 
     @dataclass
     class Source:
@@ -27,6 +27,12 @@ from realm.cli.messages import Flag, with_flags
 from realm.errors import RealmError
 from realm.training.settings import Settings, described, flag_name, setting
 
+LabelsFile = Annotated[Path, typer.Argument(metavar="LABELS", help="Table or export with the annotations.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+
 
 def flag(default: Any, help: str, *, panel: str | None = None) -> Any:
     """A dataclass field that becomes a command line flag."""
@@ -50,7 +56,7 @@ def takes(*groups: type, without: Collection[str] = ()) -> Callable[[Callable[..
                 parameters.extend(flags)
             else:
                 parameters.append(parameter.replace(annotation=hints[name]))
-        parameters.append(_config_parameter())
+        parameters.append(_parameter("config", None, Annotated[Path | None, CONFIG]))
 
         @functools.wraps(command)
         def run(**values: Any) -> Any:
@@ -77,29 +83,19 @@ def _parameters_of(group: type) -> list[inspect.Parameter]:
     parameters = []
     for each in sorted(fields, key=lambda each: each.name not in group.__annotations__):
         name = flags[each.name].name
-        declared = f"{name}/--no-{name[2:]}" if hints[each.name] is bool else name
+        names = f"{name}/--no-{name[2:]}" if hints[each.name] is bool else name
         help = described(each) if each.name not in of_library else with_flags(described(each), flags)
-        option = typer.Option(declared, help=help, rich_help_panel=each.metadata["panel"])
-        parameters.append(
-            inspect.Parameter(
-                each.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=each.default,
-                annotation=annotated[hints[each.name], option],
-            )
-        )
+        option = typer.Option(names, help=help, rich_help_panel=each.metadata["panel"])
+        parameters.append(_parameter(each.name, each.default, annotated[hints[each.name], option]))
     return parameters
 
 
-def _config_parameter() -> inspect.Parameter:
-    option = typer.Option("--config", help="YAML file with any of these flags.", is_eager=True, callback=_read_config)
-    return inspect.Parameter(
-        "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, option]
-    )
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Every value as it is written, but null: `labels: [no, yes]` lists words, and `1.0` keeps its nought."""
+    """Every value but null as a string, as it is written: `no` is a word, and `1.0` keeps its zero."""
 
 
 _TextLoader.yaml_implicit_resolvers = {
@@ -121,16 +117,19 @@ def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
         raise RealmError(f"--config: {path} is not readable YAML: {error}") from None
     if not isinstance(values, dict):
         raise RealmError(f"--config: {path} must hold `flag: value` lines.")
-    known = {_key(name): param for param in ctx.command.params for name in param.opts if param.name != "config"}
-    if unknown := sorted(str(key) for key in values if _key(key) not in known):
+    param_of = {_key(name): param for param in ctx.command.params for name in param.opts if param.name != "config"}
+    if unknown := sorted(str(key) for key in values if _key(key) not in param_of):
         raise RealmError(f"--config: {path} has unknown flags: {', '.join(unknown)}.")
     defaults = dict(ctx.default_map or {})
     for key, value in values.items():
         if value is not None:
-            param = known[_key(key)]
+            param = param_of[_key(key)]
             defaults[param.name] = _typed(value, getattr(param, "multiple", False), f"--config: {path}, {key}")
     ctx.default_map = defaults
     return path
+
+
+CONFIG = typer.Option("--config", help="YAML file with any of these flags.", is_eager=True, callback=_read_config)
 
 
 def _key(name: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from realm.cli.flags import takes
+from realm.cli.flags import Overwrite, takes
 from realm.cli.outputs import note_inventory, refuse_existing
 from realm.cli.screen import note
 from realm.cli.source import Source
@@ -26,7 +26,7 @@ def import_(
         Path | None,
         typer.Option("--key-file", help="Key of the hashes; made if absent. Without it, the key is forgotten."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write the canonical table of an export: item, task, text, annotator, label, gold, and nothing else."""
     from realm.data.pseudonyms import pseudonymise as with_hashes

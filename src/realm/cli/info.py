@@ -6,11 +6,12 @@ import json
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from realm import __version__
+from realm.cli.flags import AsJson
 
 _PACKAGES = (
     "torch",
@@ -27,7 +28,7 @@ _PACKAGES = (
 )
 
 
-def info(as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")] = False) -> None:
+def info(as_json: AsJson = False) -> None:
     """Show versions, device, cores and folders: what to paste into a bug report."""
     from realm.models import store
 

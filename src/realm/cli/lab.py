@@ -1,12 +1,15 @@
-"""`realm lab`: the paper's tables as grids of cells, run as far as they are missing."""
+"""`realm lab`: the paper's grids, run as far as cells are missing; their tables in the paper's shape, and plots."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.flags import AsJson
 from realm.cli.screen import console, interactive, note, show_table
 from realm.errors import RealmError
 
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Reproduce the paper's tables and figures: grids, results, tables, plots.")
 
 RESULTS = Path("runs/lab/results.sqlite")
+ERRORS = 5
+"""Failed cells that are named at the end: most fail for the same reason."""
+SCORES = ("accuracy", "held_out_likelihood")
+"""The metrics of a cell and of a trial."""
 ResultsFile = Annotated[Path, typer.Option("--results", help="SQLite file with the finished cells.")]
 SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A name from `realm lab list`, or a YAML file.")]
 
@@ -25,29 +32,24 @@ SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A name from `real
 @app.command("list")
 def list_specs(
     results: ResultsFile = RESULTS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a script.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the specs that come with the package, with the cells of each and how many are finished."""
-    import json
-
     from realm.comparison.results import Results
     from realm.lab.spec import expand, load_spec, packaged_specs
 
-    opened = Results.open(results) if results.is_file() else None
+    store = Results.open(results) if results.is_file() else None
     rows = []
     for name in packaged_specs():
         spec = load_spec(name)
         cells = expand(spec)
-        finished = 0 if opened is None else len(cells) - len(opened.missing(cells))
+        finished = 0 if store is None else len(cells) - len(store.missing(cells))
         rows.append({"spec": name, "cells": len(cells), "finished": finished, "paper": spec.paper, "title": spec.title})
     if as_json:
         typer.echo(json.dumps(rows))
     else:
-        show_table(
-            "Specs",
-            ["spec", "cells", "finished", "title"],
-            [[r["spec"], r["cells"], r["finished"], r["title"]] for r in rows],
-        )
+        columns = ["spec", "cells", "finished", "title"]
+        show_table("Specs", columns, [[row[name] for name in columns] for row in rows])
 
 
 @app.command()
@@ -79,21 +81,59 @@ def run(
         if value is not None and value < 1:
             raise RealmError(f"{flag} {value}: must be 1 or more.")
     cells = selected(expand(load_spec(spec), data, offline(), report=note), only or [])
-    opened = Results.open(results, create=True)
-    before = len(cells) - len(opened.missing(cells))
+    store = Results.open(results, create=True)
+    before = len(cells) - len(store.missing(cells))
     note(f"{len(cells)} cells, {before} of them finished, in {results}")
     screen = Screen()
     try:
-        failed = run_cells(cells, opened, engine=engine, jobs=jobs, limit=limit, on_finished=screen.finished)
+        failed = run_cells(cells, store, engine=engine, jobs=jobs, limit=limit, on_finished=screen.finished)
     except KeyboardInterrupt:
         note("stopped. Finished cells are kept: the same command goes on.")
         raise typer.Exit(130) from None
     finally:
         screen.close()
-    note(f"{len(cells) - len(opened.missing(cells))} of {len(cells)} cells are finished")
+    note(f"{len(cells) - len(store.missing(cells))} of {len(cells)} cells are finished")
     if failed:
-        listed = "\n".join(f"  {cell}: {error}" for cell, error in list(failed.items())[:5])
-        raise RealmError(f"{len(failed)} cells failed:\n{listed}")
+        errors = "\n".join(f"  {cell}: {error}" for cell, error in list(failed.items())[:ERRORS])
+        raise RealmError(f"{len(failed)} cells failed:\n{errors}")
+
+
+@app.command()
+def table(
+    spec: SpecName,
+    results: ResultsFile = RESULTS,
+    form: Annotated[str, typer.Option("--format", help="`md`, `latex`, or `csv` with a line per figure.")] = "md",
+) -> None:
+    """Print the table of a spec in the paper's shape, the paper's figures beside ours, and the tests behind it."""
+    from realm.comparison.results import Results
+    from realm.lab.spec import SPECS, load_spec
+    from realm.lab.tables import FORMATS, make_tables
+
+    if form not in FORMATS:
+        raise RealmError(f"--format {form}: must be one of {', '.join(FORMATS)}.")
+    grid = load_spec(spec)
+    name = grid.name if grid.path.parent == SPECS else str(grid.path)
+    command = shlex.join(["realm", "lab", "run", name, "--results", str(results)])
+    tables = make_tables(grid, Results.open(results) if results.is_file() else None, command)
+    typer.echo(tables.text(form), nl=False)
+    if form == "csv":
+        for remark in tables.remarks:
+            note(remark)
+
+
+@app.command()
+def plot(
+    spec: SpecName,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the SVG files.")],
+    results: ResultsFile = RESULTS,
+) -> None:
+    """Draw learning curves, the way of expertise and how well it is recovered, as SVG files."""
+    from realm.comparison.results import Results
+    from realm.lab.plots import write_plots
+    from realm.lab.spec import load_spec
+
+    for path in write_plots(load_spec(spec), Results.open(results), output):
+        typer.echo(path)
 
 
 def selected(cells: list[Cell], only: list[str]) -> list[Cell]:
@@ -137,9 +177,6 @@ class Screen:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.stop()
-
-
-SCORES = ("accuracy", "held_out_likelihood")
 
 
 def outcome(result: CellResult | RealmError) -> str:

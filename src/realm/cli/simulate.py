@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.flags import takes
+from realm.cli.flags import Overwrite, takes
 from realm.cli.outputs import note_inventory, refuse_existing
-from realm.cli.screen import note, show_table
+from realm.cli.screen import note, records, show_frame
 from realm.cli.source import Source
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from realm.data import Annotations
 
 
@@ -37,52 +39,53 @@ def simulate(
         str, typer.Option(help="Asymmetric: share of the adjacent class, by its `weight` or as the `paper` states it.")
     ] = "weight",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
     """Label questions with simulated annotators, and say how accurate they came out."""
     from realm.comparison.simulation import read_pool, task_matrix
-    from realm.comparison.simulation import simulate as make
+    from realm.comparison.simulation import simulate as simulate_annotators
     from realm.data.write import write_table
 
     refuse_existing(output, overwrite)
     questions = source.read_test(file)
     accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))
-    how: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
-    made = make(questions, accuracies, per_item=per_item, seed=seed, **how)
-    write_table(made, output)
-    for warning in made.ledger.warnings:
+    settings: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
+    annotations = simulate_annotators(questions, accuracies, per_item=per_item, seed=seed, **settings)
+    write_table(annotations, output)
+    for warning in annotations.ledger.warnings:
         note(f"warning: {warning}")
-    records = annotators_of(made, accuracies)
+    table = annotators_table(annotations, accuracies)
     if as_json:
-        typer.echo(json.dumps({"annotators": records, "annotations": made.n_annotations, "items": made.n_items}))
+        sizes = {"annotations": annotations.n_annotations, "items": annotations.n_items}
+        typer.echo(json.dumps({"annotators": records(table), **sizes}))
     else:
-        columns = list(records[0])
-        show_table("Simulated annotators", columns, [[record[name] for name in columns] for record in records])
-    note_inventory(made)
-    note(f"{made.n_annotations:,} annotations of {made.n_items:,} items in {output}")
+        show_frame("Simulated annotators", table)
+    note_inventory(annotations)
+    note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")
 
 
-def annotators_of(made: Annotations, accuracies: Any) -> list[dict[str, Any]]:
-    """One record per annotator and task: the accuracy asked for, the realised one, and the expertise it implies."""
+def annotators_table(annotations: Annotations, accuracies: Any) -> pd.DataFrame:
+    """One row per annotator and task: the accuracy asked for, the realised one, and the expertise it implies."""
     import numpy as np
+    import pandas as pd
 
     from realm.comparison.simulation import implied_expertise, realised_accuracies
 
-    realised = realised_accuracies(made)
-    wanted = np.asarray(accuracies, dtype=float)
-    wanted = np.broadcast_to(wanted if wanted.ndim == 2 else wanted[:, None], realised.shape)
-    records = []
-    for task, said in enumerate(made.tasks):
-        of_task = made.item_tasks == task
-        options = 1 / np.mean(1 / made.option_counts[of_task]) if of_task.any() else np.nan
-        for person, name in enumerate(made.annotators):
-            record: dict[str, Any] = {"annotator": name} | ({"task": said.name} if len(made.tasks) > 1 else {})
-            value = float(realised[person, task])
-            record |= {
-                "accuracy": float(wanted[person, task]),
-                "realised": None if np.isnan(value) else value,
-                "implied expertise": float(implied_expertise(wanted[person, task], options)),
-            }
-            records.append(record)
-    return records
+    realised = realised_accuracies(annotations)  # (annotators, tasks)
+    accuracy = np.asarray(accuracies, dtype=float)
+    accuracy = np.broadcast_to(accuracy if accuracy.ndim == 2 else accuracy[:, None], realised.shape)
+    tables = []
+    for index, task in enumerate(annotations.tasks):
+        counts = annotations.option_counts[annotations.item_tasks == index]
+        options = 1 / np.mean(1 / counts) if len(counts) else np.nan
+        columns = {
+            "annotator": annotations.annotators,
+            "task": task.name,
+            "accuracy": accuracy[:, index],
+            "realised": realised[:, index],
+            "implied expertise": implied_expertise(accuracy[:, index], options),
+        }
+        tables.append(pd.DataFrame(columns))
+    table = pd.concat(tables, ignore_index=True)
+    return table if len(tables) > 1 else table.drop(columns="task")
