@@ -11,17 +11,18 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from realm.cli.flags import flag, takes
+from realm.cli.flags import takes
 from realm.errors import RealmError
+from realm.training.settings import setting
 
 
 @dataclass
 class Group:
-    labels: str | None = flag(None, "Names.")
-    expert: list[str] | None = flag(None, "A name; may be repeated.")
-    steps: int = flag(1, "How many.")
-    grouping: bool = flag(True, "Whether.")
-    word: str = flag("off", "A word.")
+    labels: str | None = setting(None, "Names.")
+    expert: list[str] | None = setting(None, "A name; may be repeated.")
+    steps: int = setting(1, "How many.")
+    grouping: bool = setting(True, "Whether.")
+    word: str = setting("off", "A word.")
 
 
 app = typer.Typer()

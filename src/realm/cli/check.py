@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from realm.check import Examination
 
 NAMED = 8
+"""Rows that are named for each reason: enough to look at some, on one line."""
 
 
 @takes(Source)
@@ -50,10 +51,8 @@ def check(
 
 def _read_test(source: Source, test: Path) -> Any:
     """The test table's items; its format is its own, the names of its columns the same."""
-    same = {
-        name: value for name, value in vars(source).items() if name in ("text", "item", "task", "options", "context")
-    }
-    return Source(**same).read_items(test)
+    columns = {name: getattr(source, name) for name in ("text", "item", "task", "options", "context")}
+    return Source(**columns).read_items(test)
 
 
 def lines(examination: Examination) -> list[str]:
@@ -115,13 +114,8 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
     rows += [(name, f"{facts[name]:,}") for name in ("items", "annotators", "annotations")]
     rows.append(("tasks", f"{len(facts['tasks']):,}"))
     for name in ("annotations_per_item", "annotations_per_annotator"):
-        spread = facts[name]
-        rows.append(
-            (
-                name.replace("_", " "),
-                f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:g}, mean {spread['mean']:.1f}",
-            )
-        )
+        least, most, median, mean = (facts[name][key] for key in ("min", "max", "median", "mean"))
+        rows.append((name.replace("_", " "), f"{least:,} to {most:,}, median {median:g}, mean {mean:.1f}"))
     rows.append(("items with gold", f"{facts['items_with_gold']:,}"))
     rows.append(("connected groups", f"{len(examination.groups):,}"))
     several = len(examination.alpha) > 1

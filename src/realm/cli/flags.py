@@ -2,7 +2,7 @@
 
     @dataclass
     class Source:
-        text: str | None = flag(None, "Column with the text to label.")
+        text: str | None = setting(None, "Column with the text to label.")
 
     @takes(Source)
     def check(file: Path, source: Source) -> None: ...
@@ -25,18 +25,13 @@ import yaml
 
 from realm.cli.messages import Flag, with_flags
 from realm.errors import RealmError
-from realm.training.settings import Settings, described, flag_name, setting
+from realm.training.settings import Settings, described, flag_name
 
 LabelsFile = Annotated[Path, typer.Argument(metavar="LABELS", help="Table or export with the annotations.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
-
-
-def flag(default: Any, help: str, *, panel: str | None = None) -> Any:
-    """A dataclass field that becomes a command line flag."""
-    return setting(default, help, panel=panel)
 
 
 def takes(*groups: type, without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -14,18 +14,9 @@ from realm import __version__
 from realm.cli.flags import AsJson
 
 _PACKAGES = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "accelerate",
-    "peft",
-    "datasets",
-    "safetensors",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "scipy",
-)
+    "torch", "transformers", "tokenizers", "accelerate", "peft", "datasets", "safetensors", "numpy", "pandas",
+    "pyarrow", "scipy",
+)  # fmt: skip
 
 
 def info(as_json: AsJson = False) -> None:

@@ -37,11 +37,11 @@ def with_flags(message: str, flags: Mapping[str, Flag] | None = None) -> str:
         >>> with_flags("`max_steps=0`: give `use_gold=True`")
         '--steps 0: give --use-gold'
     """
-    known = all_flags() if flags is None else flags
+    flag_by_name = all_flags() if flags is None else flags
 
     def flag_of(match: re.Match[str]) -> str:
         name, value = match.group(1), match.group(2)
-        if (flag := known.get(name)) is None:
+        if (flag := flag_by_name.get(name)) is None:
             return match.group()
         if value is None or (flag.is_switch and value == "True"):
             return flag.name

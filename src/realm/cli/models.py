@@ -21,18 +21,15 @@ def _names() -> list[str]:
 
 
 @app.callback(invoke_without_command=True)
-def models(
-    context: typer.Context,
-    as_json: AsJson = False,
-) -> None:
+def models(context: typer.Context, as_json: AsJson = False) -> None:
     """List the named models: size, licence, and whether each is in the store."""
     if context.invoked_subcommand is not None:
         return
     from realm.models import store
 
     if as_json:
-        listed = [{**asdict(m), "present": m.present, "folder": str(m.folder)} for m in store.models()]
-        typer.echo(json.dumps(listed, indent=2))
+        entries = [{**asdict(m), "present": m.present, "folder": str(m.folder)} for m in store.models()]
+        typer.echo(json.dumps(entries, indent=2))
         return
     rows = [("NAME", "DOWNLOAD", "ON DISK", "LICENCE", "PRESENT", "WHAT IT IS")]
     for m in store.models():

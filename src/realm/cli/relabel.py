@@ -120,16 +120,11 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
 
 def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
     """Tasks for Label Studio's JSON import. Nothing is filled in: a second opinion must not know the first."""
-    row_of = {
-        (task, item): row
-        for row, (task, item) in enumerate(
-            zip(annotations.item_tasks.tolist(), annotations.item_ids.to_pylist(), strict=True)
-        )
-    }
-    index_of = {task.name: index for index, task in enumerate(annotations.tasks)}
+    names = [annotations.tasks[task].name for task in annotations.item_tasks]
+    row_of = {key: row for row, key in enumerate(zip(names, annotations.item_ids.to_pylist(), strict=True))}
     tasks = []
     for line in queue.to_dict("records"):
-        row = row_of[index_of[line["task"]], line["item"]]
+        row = row_of[line["task"], line["item"]]
         data = {name: line[name] for name in ("item", "task", "text")}
         # As Label Studio's <Choices value="$options"> wants them.
         data["options"] = [{"value": option} for option in annotations.options_of(row)]

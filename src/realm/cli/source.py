@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from realm.cli.flags import flag
+from realm.training.settings import setting
 
 if TYPE_CHECKING:
     from realm.data import Annotations, Items, Task
 
-PANEL = "Reading the table"
+_flag = partial(setting, None, panel="Reading the table")
 
 
 @dataclass
 class Source:
     """Columns and format of the input. What is not named is recognised by its canonical name or the file's format."""
 
-    text: str | None = flag(None, "Column with the text or question.", panel=PANEL)
-    annotator: str | None = flag(None, "Column with the annotator.", panel=PANEL)
-    label: str | None = flag(None, "Column with the label given.", panel=PANEL)
-    weight: str | None = flag(None, "Column with how much the annotation counts; without it, 1 for all.", panel=PANEL)
-    task: str | None = flag(None, "Column with the task, where there are several.", panel=PANEL)
-    gold: str | None = flag(None, "Column with the true label, where it is known.", panel=PANEL)
-    item: str | None = flag(None, "Column with the item's id; without it, task and text identify an item.", panel=PANEL)
-    options: str | None = flag(
-        None, "Column with the item's own options (a list), or several columns, comma separated.", panel=PANEL
+    text: str | None = _flag("Column with the text or question.")
+    annotator: str | None = _flag("Column with the annotator.")
+    label: str | None = _flag("Column with the label given.")
+    weight: str | None = _flag("Column with how much the annotation counts; without it, 1 for all.")
+    task: str | None = _flag("Column with the task, where there are several.")
+    gold: str | None = _flag("Column with the true label, where it is known.")
+    item: str | None = _flag("Column with the item's id; without it, task and text identify an item.")
+    options: str | None = _flag("Column with the item's own options (a list), or several columns, comma separated.")
+    context: str | None = _flag("Column with a passage that the text refers to.")
+    labels: str | None = _flag(
+        "The label set in order, comma separated. Default: the labels of the annotations, sorted."
     )
-    context: str | None = flag(None, "Column with a passage that the text refers to.", panel=PANEL)
-    labels: str | None = flag(
-        None, "The label set in order, comma separated. Default: the labels of the annotations, sorted.", panel=PANEL
-    )
-    format: str | None = flag(None, "Format of the file; without it, recognised by its signature.", panel=PANEL)
-    wide: str | None = flag(None, "Columns of annotators, comma separated, for one row per item.", panel=PANEL)
-    multi: str | None = flag(None, "Several answers in one annotation: `first` keeps one, `drop` none.", panel=PANEL)
-    missing: str | None = flag(None, "Rows without a label: `drop` leaves them out (default: an error).", panel=PANEL)
-    rejected: str | None = flag(None, "Rejected assignments (MTurk, Toloka): `keep` reads them too.", panel=PANEL)
-    label_form: str | None = flag(
-        None, "How labels point at an item's own options: `index` from 0, `letter` or `text`.", panel=PANEL
-    )
+    format: str | None = _flag("Format of the file; without it, recognised by its signature.")
+    wide: str | None = _flag("Columns of annotators, comma separated, for one row per item.")
+    multi: str | None = _flag("Several answers in one annotation: `first` keeps one, `drop` none.")
+    missing: str | None = _flag("Rows without a label: `drop` leaves them out (default: an error).")
+    rejected: str | None = _flag("Rejected assignments (MTurk, Toloka): `keep` reads them too.")
+    label_form: str | None = _flag("How labels point at an item's own options: `index` from 0, `letter` or `text`.")
 
     def read(self, path: Path, **arguments: Any) -> Annotations:
         """Read the table of annotations."""

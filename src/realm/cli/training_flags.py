@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from realm.cli.flags import flag
 from realm.cli.messages import Flag, with_flags
 from realm.errors import RealmError
-from realm.training.settings import BATCHES, MODEL, Settings, check_values, described, flag_name, settings_of
+from realm.training.settings import BATCHES, MODEL, Settings, check_values, described, flag_name, setting, settings_of
 
 if TYPE_CHECKING:
     from realm.training import RealmConfig
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 class Training(Settings):
     """The settings with a flag, the model, and the batch that an optimiser step sees."""
 
-    model: str = flag("minilm-l6", "A folder, a named model (`realm models`) or a Hugging Face id.", panel=MODEL)
-    batch_size: int = flag(
+    model: str = setting("minilm-l6", "A folder, a named model (`realm models`) or a Hugging Face id.", panel=MODEL)
+    batch_size: int = setting(
         Settings.per_device_train_batch_size * Settings.gradient_accumulation_steps,
         "Items (or annotations) per optimiser step, over all processes.",
         panel=BATCHES,
