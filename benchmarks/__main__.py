@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.md"
 GROUPS = {
     "speed": (
-        *("training_smollm2", "training_t5", "trunk", "predict", "many_annotators"),
+        *("training_smollm2", "training_t5", "frozen_layers", "predict", "many_annotators"),
         *("where_time_goes", "aggregation", "crowdlab", "read", "report"),
     ),
     "quality": ("coverage", "cleaned_labels", "demo_seeds", "expertise_update", "answers"),

@@ -119,6 +119,15 @@ def test_a_terminal_gets_colour(tmp_path: Path) -> None:
     assert COLOUR.search(in_terminal([*REALM, "check", "none.csv"], tmp_path))
 
 
+def test_training_shows_in_a_terminal_how_far_the_frozen_layers_are(tmp_path: Path) -> None:
+    write_table(crowd(12), tmp_path / "labels.csv")
+    model = save_tiny(tmp_path / "tiny", "bert", layers=2, width=16)
+    command = ["train", "labels.csv", "--model", model, "--output", "run", "--steps", 1, "--train-layers", 1]
+    shown = in_terminal([*REALM, *map(str, command)], tmp_path)
+    assert "computing the frozen layers" in shown and "expertise.csv" in shown
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")  # the cursor is back
+
+
 def in_terminal(command: list[str], folder: Path, **environment: str) -> str:
     """What a command shows in a terminal of its own."""
     parent, child = pty.openpty()

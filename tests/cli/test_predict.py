@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,26 @@ def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli
     pd.testing.assert_frame_equal(
         in_parts.drop(columns="probabilities"), whole.drop(columns="probabilities"), atol=2e-6
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "table", "expected"),
+    [
+        ("predict", "new.csv", {"scoring", "scoring after 80 items"}),
+        ("evaluate", "test.csv", {"scoring", "generating"}),
+    ],
+)
+def test_progress_is_shown(command, table, expected, run, new, realm_cli, monkeypatch) -> None:
+    calls: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(streaming, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(f"realm.cli.{command}.progress_bar", lambda: nullcontext(lambda *call: calls.append(call)))
+    crowd(10, seed=3).to_pandas().to_csv(new / "test.csv", index=False)
+    code, _, error = realm_cli(command, run, new / table)
+    assert code == 0, error
+    assert expected <= {what for what, _, _ in calls}
+    for title in expected:
+        counts = [(done, total) for what, done, total in calls if what == title]
+        assert counts[0][0] == 0 and counts[-1][0] == counts[-1][1] > 0 and counts == sorted(counts)
 
 
 def test_the_screen_gets_one_header(run, new, realm_cli, monkeypatch) -> None:
@@ -101,7 +122,7 @@ def test_prompts_encoded_together_are_those_encoded_alone(kind, answers, tiny_mo
         if kind == "causal":
             first = encoded.row_starts[index]
             own = scorer.answers[0].prefix if answers == "letters" else encoded.targets[first]
-            longest = own if answers == "letters" else max((scorer._continuation(o) for o in options), key=len)
+            longest = own if answers == "letters" else max((scorer._option_ids(o) for o in options), key=len)
             tail = len(longest)
             expected = [*encode_prompt(scorer.tokenizer, scorer.style, text, context, options, tail), *own]
         else:

@@ -17,8 +17,7 @@ from realm.scorers import load_scorer
 from realm.scorers.base import Scorer
 from realm.scorers.causal import CausalScorer
 from realm.scorers.classifier import ClassifierScorer
-from realm.scorers.generate import generated_labels
-from realm.scorers.scoring import predict_chunks, predictions_table, score
+from realm.scorers.scoring import generated_labels, predict_chunks, predictions_table, score
 from realm.scorers.seq2seq import Seq2SeqScorer
 
 MODULES = sorted(Path(realm.scorers.__file__).parent.glob("*.py"))

@@ -12,15 +12,6 @@ from tests.contracts.modules import check_known, modules
 TERMINAL = ("rich", "typer", "click", "tqdm")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 KNOWN: dict[str, str] = {
-    "scorers/answers.py": "to mend",
-    "scorers/cache_files.py": "to mend",
-    "scorers/frozen_cache.py": "to mend",
-    "scorers/frozen_layers.py": "to mend",
-    "scorers/generate.py": "to mend",
-    "scorers/language.py": "to mend",
-    "scorers/loading.py": "to mend",
-    "scorers/prompts.py": "to mend",
-    "scorers/scoring.py": "to mend",
 }
 
 

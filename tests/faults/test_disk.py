@@ -21,7 +21,7 @@ from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs import writer as run_writer
 from realm.runs.spreadsheet import write_csv
-from realm.scorers.frozen_cache import TrunkCache
+from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.training import checkpoints
 from tests.invariant.test_resume import StopAt
 from tests.tiny import crowd, save_tiny
@@ -112,6 +112,20 @@ def test_a_folder_that_takes_no_file(code, model, realm_cli, tmp_path, monkeypat
     assert "Traceback" not in out + error
 
 
+def test_what_a_killed_process_left_of_a_cache_is_removed_after_a_day(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
+    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
+    folder = tmp_path / "home" / "frozen-layers"
+    old, young = folder / ".entry-a1b2c3d4", folder / ".entry-e5f6g7h8"
+    for path in (old, young):
+        path.mkdir(parents=True)
+        (path / "states").write_bytes(b"half")
+    for path in (old / "states", old):
+        os.utime(path, (0, 0))
+    made(model, tmp_path / "run", train_layers=1)._cache("train")
+    assert not old.exists() and young.exists()
+
+
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")
 def test_a_folder_where_nobody_may_write(model, realm_cli, tmp_path) -> None:
     crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
@@ -135,10 +149,10 @@ def test_a_full_disk_under_the_cache_of_frozen_layers(tmp_path, monkeypatch) -> 
     """Writing through memory to a full disk would end the process with a signal, so the space is taken first."""
     monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
     two_layers = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    with room_again(), pytest.raises(RealmError, match=r"no room for .* --cache-gb"):
+    with room_again(), pytest.raises(RealmError, match=r"no room for .* `cache_gb`"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
         made(two_layers, tmp_path / "run", train_layers=1).train()
-    assert not list((tmp_path / "home" / "trunk").iterdir())
+    assert not list((tmp_path / "home" / "frozen-layers").iterdir())
 
 
 def test_a_cache_that_was_cut_short_is_made_again(tmp_path, monkeypatch) -> None:
@@ -146,9 +160,9 @@ def test_a_cache_that_was_cut_short_is_made_again(tmp_path, monkeypatch) -> None
     model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
     first = made(model, tmp_path / "run", train_layers=1)
     kept = np.array(first._cache("train").states)
-    (entry,) = (tmp_path / "home" / "trunk").iterdir()
+    (entry,) = (tmp_path / "home" / "frozen-layers").iterdir()
     os.truncate(entry / "states", 100)
-    again: TrunkCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
+    again: FrozenLayersCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
     np.testing.assert_array_equal(again.states, kept)
 
 
@@ -156,9 +170,9 @@ def test_a_cache_with_a_flipped_bit_is_made_again(tmp_path, monkeypatch) -> None
     monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
     model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
     kept = np.array(made(model, tmp_path / "run", train_layers=1)._cache("train").states)
-    (entry,) = (tmp_path / "home" / "trunk").iterdir()
+    (entry,) = (tmp_path / "home" / "frozen-layers").iterdir()
     flip(entry / "states", random.Random(0))
-    again: TrunkCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
+    again: FrozenLayersCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
     np.testing.assert_array_equal(again.states, kept)
 
 
@@ -178,7 +192,7 @@ def test_two_tables_that_fit_only_one_at_a_time_do_not_push_each_other_out(tmp_p
     model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
     table, test = crowd(30, per_item=2), crowd(25, seed=5)
 
-    def caches(name: str, cache_gb: float) -> list[TrunkCache]:
+    def caches(name: str, cache_gb: float) -> list[FrozenLayersCache]:
         begun = trainer(model, table, tmp_path / name, test=test, train_layers=1, cache_gb=cache_gb)
         return [begun._cache("train"), begun._cache("test")]
 
@@ -188,8 +202,8 @@ def test_two_tables_that_fit_only_one_at_a_time_do_not_push_each_other_out(tmp_p
     first = caches("run", limit)
     assert first[0].size == both[0] and 0 < first[1].size < both[1]
     built: list[Path] = []
-    build = TrunkCache._build
-    monkeypatch.setattr(TrunkCache, "_build", lambda self, *more: (built.append(self.entry), build(self, *more)))
+    build = FrozenLayersCache._build
+    monkeypatch.setattr(FrozenLayersCache, "_build", lambda self, *more: (built.append(self.entry), build(self, *more)))
     caches("other", limit)
     assert not built
 

@@ -138,7 +138,7 @@ def test_length_grouping_saves_padding() -> None:
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal", "gpt2", "bert"])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_with_and_without_the_trunk_cache(kind, layers, tiny_model, tmp_path) -> None:
+def test_with_and_without_the_cache_of_frozen_layers(kind, layers, tiny_model, tmp_path) -> None:
     """Encoder-decoders have 3 + 2 layers here: with 3, the boundary lies inside the encoder."""
     layers = min(layers, 2) if kind != "seq2seq" else layers
     table = crowd(48, per_item=2)

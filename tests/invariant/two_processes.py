@@ -170,15 +170,15 @@ def write_runs(model: str, output: Path) -> None:
     `whole` is left to finish, `stopped` is interrupted and resumed, `left` is interrupted and left to the test.
     """
     from realm.errors import RealmError
-    from realm.scorers.frozen_cache import TrunkCache
+    from realm.scorers.frozen_cache import FrozenLayersCache
     from tests.invariant.test_resume import StopAt
 
     rank = os.environ["RANK"]
     os.environ["REALM_HOME"] = str(output / "home")
     told, built = _Told(), []
     logging.getLogger("realm").addHandler(told)
-    build = TrunkCache._build
-    TrunkCache._build = lambda *args: (built.append(1), build(*args))[1]
+    build = FrozenLayersCache._build
+    FrozenLayersCache._build = lambda *args: (built.append(1), build(*args))[1]
 
     def folder(name: str) -> Path:
         return output / (name if rank == "0" else f"elsewhere-{name}")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from realm.channels import IdentityChannel, ItemScores, Observed, UniformChannel
 from realm.objectives import OBJECTIVES
-from realm.scorers.vocabulary import masked_log_softmax
+from realm.scorers.answers import masked_log_softmax
 from tests.tiny import crowd
 from tests.trainers import trainer
 

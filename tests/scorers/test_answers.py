@@ -131,7 +131,7 @@ def test_truncation_never_cuts_options_or_cue() -> None:
     ids = encode_prompt(tokenizer, style, text, context, options)
     said = tokenizer.decode(ids)
     assert len(ids) <= 60 and said.endswith("a) red bird\nb) blue tree\nAnswer:") and "house" in said
-    with pytest.raises(RealmError, match="--max-length allows"):
+    with pytest.raises(RealmError, match="`max_length` allows"):
         encode_prompt(tokenizer, PromptStyle(max_length=5), text, context, options)
     with pytest.raises(RealmError, match="26"):
         render(style, "x", None, [str(i) for i in range(27)])

@@ -73,7 +73,7 @@ def test_settings_that_make_no_sense(settings, said, tmp_path) -> None:
 
 @pytest.mark.parametrize("layers", [3, 7])
 def test_train_layers_must_leave_something_frozen(layers, tiny_model, tmp_path) -> None:
-    with pytest.raises(RealmError, match="--train-layers"):
+    with pytest.raises(RealmError, match="`train_layers="):
         trainer(tiny_model("bert"), crowd(5), tmp_path, train_layers=layers)
 
 
@@ -109,7 +109,7 @@ def test_a_model_that_diverged_says_so(tiny_model, tmp_path) -> None:
     with torch.no_grad():
         for parameter in made.scorer.backbone.parameters():
             parameter.fill_(float("nan"))
-    with pytest.raises(RealmError, match="--learning-rate"):
+    with pytest.raises(RealmError, match="`learning_rate`"):
         made.evaluate()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.models import fetch_named_model
-from realm.cli.screen import console, interactive, note, show_table
+from realm.cli.screen import console, interactive, note, progress_bar, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ def demo(
     output.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {"model": size.model, "seed": seed}
     write_json(output / RECORD, record)
-    demo = experiments.Demo(size, output, Screen(), seed=seed, progress=interactive())
-    _introduce(demo)
-    start = time.monotonic()
-    results = demo.run()
+    with progress_bar() as progress:
+        demo = experiments.Demo(size, output, Screen(), seed=seed, progress=progress)
+        _introduce(demo)
+        start = time.monotonic()
+        results = demo.run()
     record |= {"seconds": round(time.monotonic() - start), "experiments": [_record(result) for result in results]}
     write_json(output / RECORD, record)
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from realm.cli.flags import AsJson, takes
-from realm.cli.screen import interactive, note, show_table
+from realm.cli.screen import note, progress_bar, show_table
 from realm.cli.source import Source
 
 
@@ -28,16 +28,9 @@ def evaluate(
     table = source.read_test(test, tasks=opened.tasks)
 
     from realm.metrics import LOW_MASS
-    from realm.metrics import evaluate as figures_of
-    from realm.scorers.generate import generated_labels
-    from realm.scorers.scoring import score
 
-    scorer = opened.scorer
-    encoded = scorer.encode(table.items)
-    bar = interactive()
-    scores = score(scorer, encoded, answer_mass=True, progress="Scoring" if bar else None)
-    said = generated_labels(scorer, encoded, table.items, "Generating freely" if bar else None) if generation else None
-    figures = figures_of(table, scores, said)
+    with progress_bar() as progress:
+        figures = opened.evaluate(table, generation=generation, progress=progress)
     if as_json:
         typer.echo(json.dumps(figures))
     else:

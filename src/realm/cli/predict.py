@@ -10,7 +10,7 @@ import typer
 
 from realm.cli.flags import takes
 from realm.cli.outputs import refuse_input, refuse_run_file
-from realm.cli.screen import interactive, note
+from realm.cli.screen import note, progress_bar
 from realm.cli.source import Source
 from realm.errors import RealmError
 
@@ -38,20 +38,20 @@ def predict(
     chunks = source.stream_items(file, tasks=opened.tasks)
 
     from realm.runs.spreadsheet import csv_in_parts, guarded
-    from realm.scorers.scoring import predict_chunks
 
-    frames = predict_chunks(opened.scorer, chunks, progress="Answering" if interactive() else None)
-    if output is not None:
-        done = 0
-        with csv_in_parts(output, raw=raw) as write:
-            for frame in frames:
-                write(frame)
-                done += len(frame)
-        note(f"{done:,} answers in {output}")
-        return
-    for index, frame in enumerate(frames):
-        if as_json:
-            for record in frame.to_dict("records"):
-                typer.echo(json.dumps(record, ensure_ascii=False))
-        else:
-            typer.echo((frame if raw else guarded(frame)).to_csv(index=False, header=index == 0), nl=False)
+    with progress_bar() as progress:
+        frames = opened.predict_chunks(chunks, progress)
+        if output is not None:
+            answered = 0
+            with csv_in_parts(output, raw=raw) as write:
+                for frame in frames:
+                    write(frame)
+                    answered += len(frame)
+            note(f"{answered:,} answers in {output}")
+            return
+        for index, frame in enumerate(frames):
+            if as_json:
+                for record in frame.to_dict("records"):
+                    typer.echo(json.dumps(record, ensure_ascii=False))
+            else:
+                typer.echo((frame if raw else guarded(frame)).to_csv(index=False, header=index == 0), nl=False)

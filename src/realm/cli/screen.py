@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from realm.progress import Progress, ignore_progress
 from realm.report.escaping import clipped, visible
 
 if TYPE_CHECKING:
@@ -62,6 +64,36 @@ def note(message: str) -> None:
     from realm.cli.messages import with_flags
 
     console(stderr=True).print(Text(visible(with_flags(message))))
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A callback that draws what the library reports as bars on standard error, if a person is watching.
+
+    A bar is on the screen only while its work lasts, so that other bars (those of `Trainer`) can follow it.
+    """
+    if not interactive():
+        yield ignore_progress
+        return
+    from rich.progress import Progress as Bars
+
+    bars = Bars(console=console(stderr=True), transient=True)
+    shown: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in shown:
+            shown[what] = bars.add_task(visible(what), total=total)
+            bars.start()
+        bars.update(shown[what], completed=done)
+        if done == total:
+            bars.remove_task(shown.pop(what))
+            if not shown:
+                bars.stop()
+
+    try:
+        yield show
+    finally:
+        bars.stop()
 
 
 def interactive() -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from realm.cli.flags import takes
 from realm.cli.models import fetch_named_model
-from realm.cli.screen import interactive, note, show_table
+from realm.cli.screen import interactive, note, progress_bar, show_table
 from realm.cli.source import Source
 from realm.cli.training_flags import Training
 from realm.errors import RealmError
@@ -61,15 +61,16 @@ def train(
     config = training.config(output, disable_tqdm=not interactive(), **saving, **evaluating)
     earlier = None if prior is None else read_prior(prior)
     fetch_named_model(training.model)
-    trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier)
-    for warning in trainer.warnings if trainer.is_world_process_zero() else []:
-        note(f"note: {warning}")
-    quiet_console(trainer)
-    try:
-        trainer.train(resume_from_checkpoint=resume)
-    except KeyboardInterrupt:
-        note(f"stopped. Go on with the same command and --resume (checkpoints are in {output / 'checkpoints'}).")
-        raise typer.Exit(130) from None
+    with progress_bar() as progress:
+        trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier, progress=progress)
+        for warning in trainer.warnings if trainer.is_world_process_zero() else []:
+            note(f"note: {warning}")
+        quiet_console(trainer)
+        try:
+            trainer.train(resume_from_checkpoint=resume)
+        except KeyboardInterrupt:
+            note(f"stopped. Go on with the same command and --resume (checkpoints are in {output / 'checkpoints'}).")
+            raise typer.Exit(130) from None
     if trainer.is_world_process_zero():
         from realm.report.page import write_report
         from realm.runs import Run

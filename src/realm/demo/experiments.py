@@ -18,6 +18,7 @@ from realm import Annotations, RealmConfig, RealmTrainer, simulate
 from realm.comparison.simulation import realised_accuracies
 from realm.data.write import write_table
 from realm.demo.grammar import messages
+from realm.progress import Progress, ignore_progress
 from realm.report.page import write_report
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Demo:
     | callback | what it calls while it runs |
     | seed | of the messages, the annotators and the training |
     | second | whether there is a second experiment |
-    | progress | whether a terminal is there: the frozen layers then show a bar |
+    | progress | told how far the frozen layers are computed |
     """
 
     size: Size
@@ -122,7 +123,7 @@ class Demo:
     callback: DemoCallback
     seed: int = 0
     second: bool = True
-    progress: bool = False
+    progress: Progress = ignore_progress
 
     @property
     def run_folder(self) -> Path:
@@ -188,10 +189,12 @@ class Demo:
             expertise_learning_rate=size.expertise_learning_rate,
             logging_steps=LOGGING_STEPS,
             seed=self.seed,
-            disable_tqdm=not self.progress,
+            disable_tqdm=True,
         )
         callbacks = [_Steps(self.callback, method)]
-        trainer = RealmTrainer(size.model, experiment.table, config, test=test, callbacks=callbacks)
+        trainer = RealmTrainer(
+            size.model, experiment.table, config, test=test, callbacks=callbacks, progress=self.progress
+        )
         for callback in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(callback)
         return trainer

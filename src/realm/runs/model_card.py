@@ -11,7 +11,7 @@ import jinja2
 from realm.data import Task
 from realm.scorers.base import Scorer
 from realm.scorers.language import LanguageScorer
-from realm.scorers.prompts import LETTERS, lead, render
+from realm.scorers.prompts import LETTERS, answer_separator, render
 
 _MARK = "\ue000"
 """A character of no language, so that no instruction holds what stands for the text and the options."""
@@ -67,7 +67,7 @@ def snippet(scorer: Scorer) -> str:
     values: dict[str, Any] = {"kind": scorer.kind, "style": scorer.style, "tasks": tasks, "labels": labels}
     values["loader"] = _LOADERS[scorer.kind]
     if isinstance(scorer, LanguageScorer):
-        values |= {"prompt": _prompt(scorer), "lead": lead(scorer.style)}
+        values |= {"prompt": _prompt(scorer), "lead": answer_separator(scorer.style)}
         values["prefixes"] = [list(answer.prefix) for answer in scorer.answers]
         values["tokens"] = [list(answer.tokens) for answer in scorer.answers]
     else:

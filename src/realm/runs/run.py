@@ -17,7 +17,7 @@ from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.errors import RealmError
 from realm.files import MANIFEST, read_json, read_tensors, read_yaml, verify_manifest
-from realm.progress import Progress
+from realm.progress import Progress, ignore_progress
 from realm.runs import folder as layout
 from realm.runs.annotations_file import read_annotations
 
@@ -204,7 +204,7 @@ class Run:
         items: Sequence[str] | Items | pd.DataFrame,
         *,
         task: str | None = None,
-        progress: Progress | None = None,
+        progress: Progress = ignore_progress,
     ) -> pd.DataFrame:
         """The most probable option of each item.
 
@@ -224,14 +224,14 @@ class Run:
         [table] = self.predict_chunks([items], progress=progress)
         return table
 
-    def predict_chunks(self, chunks: Iterable[Items], progress: Progress | None = None) -> Iterator[pd.DataFrame]:
+    def predict_chunks(self, chunks: Iterable[Items], progress: Progress = ignore_progress) -> Iterator[pd.DataFrame]:
         """`predict` of each chunk in turn, so that only one chunk is in memory at a time."""
         from realm.scorers.scoring import predict_chunks
 
-        return predict_chunks(self.scorer, map(self._with_same_tasks, chunks))
+        return predict_chunks(self.scorer, map(self._with_same_tasks, chunks), progress)
 
     def evaluate(
-        self, test: Annotations | str | Path, *, generation: bool = False, progress: Progress | None = None
+        self, test: Annotations | str | Path, *, generation: bool = False, progress: Progress = ignore_progress
     ) -> dict[str, Any]:
         """Metrics over the items with gold and, where the run has several tasks, of each under `tasks`.
 
@@ -241,15 +241,14 @@ class Run:
             progress: called with how many items are answered.
         """
         from realm.metrics import evaluate, gold_items
-        from realm.scorers.generate import generated_labels
-        from realm.scorers.scoring import score
+        from realm.scorers.scoring import generated_labels, score
 
         table = test if isinstance(test, Annotations) else Annotations.read_test(test, tasks=self.tasks)
         items = self._with_same_tasks(table.items)
         gold_items(table)  # refuses a table without gold before the model is asked
         encoded = self.scorer.encode(items)
-        scores = score(self.scorer, encoded, answer_mass=True)
-        labels = generated_labels(self.scorer, encoded, items) if generation else None
+        scores = score(self.scorer, encoded, answer_mass=True, progress=progress)
+        labels = generated_labels(self.scorer, encoded, items, progress) if generation else None
         return evaluate(table, scores, labels)
 
     def _with_same_tasks(self, items: Items) -> Items:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,22 @@ import torch
 from torch import Tensor, nn
 
 from realm.data import Items, Task
-from realm.scorers.encoding import EncodedItems
-from realm.scorers.frozen_layers import Trunk, freeze_below
+from realm.progress import Progress, ignore_progress
+from realm.scorers.encoding import EncodedItems, length_mask
+from realm.scorers.frozen_layers import FrozenLayers, freeze_below
 from realm.scorers.prompts import PromptStyle
 
 Batch = dict[str, Tensor]
+
+# Tokens to a batch. A layer's output should fit a processor's caches: batches of 8,192 tokens took 1.8 times as long
+# there (docs/speed.md), while an accelerator needs many to be busy.
+CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 8192
 
 
 class Scorer(nn.Module, ABC):
     """A backbone and its tokenizer behind one interface. Knows nothing of annotators.
 
-    `forward(batch)` takes what `collate` made and returns (items, K) log-probabilities, K the largest option count in
+    `forward(batch)` takes what `collate` returns and gives (items, K) log-probabilities, K the largest option count in
     the batch, -inf beyond an item's own options.
     """
 
@@ -34,8 +39,12 @@ class Scorer(nn.Module, ABC):
         self.tokenizer = tokenizer
         self.style = style
         self.tasks = tasks
-        self.trunk: Trunk | None = None
-        self._frozen: list[nn.Module] = []
+        self.frozen_layers: FrozenLayers | None = None
+        self._frozen_modules: list[nn.Module] = []
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
 
     # ---------------------------------------------------------------- items to batches
 
@@ -43,18 +52,40 @@ class Scorer(nn.Module, ABC):
     def encode(self, items: Items) -> EncodedItems:
         """Token ids of every item (whose tasks are the scorer's)."""
 
-    @abstractmethod
     def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
         """Tensors for these items (by index), padded on the right."""
-
-    def _common(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
         ids, lengths = encoded.rows.pad(encoded.rows_of(items), self.tokenizer.pad_token_id)
         return {
             "input_ids": ids,
-            "attention_mask": (torch.arange(ids.shape[1])[None, :] < lengths[:, None]).long(),
+            "attention_mask": length_mask(lengths, ids.shape[1]).long(),
             "item_tasks": torch.from_numpy(encoded.tasks[items].astype(np.int64)),
             "option_counts": torch.from_numpy(encoded.option_counts[items].astype(np.int64)),
         }
+
+    def eval_batches(
+        self,
+        encoded: EncodedItems,
+        what: str,
+        progress: Progress = ignore_progress,
+        items: npt.NDArray[np.integer] | None = None,
+    ) -> Iterator[npt.NDArray[np.integer]]:
+        """Yield the items (all, unless given) in batches that suit the device, longest first, in eval mode."""
+        order = np.arange(len(encoded)) if items is None else items
+        order = order[np.argsort(-encoded.lengths[order], kind="stable")]
+        lengths = encoded.lengths[order]
+        tokens = CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS
+        training = self.training
+        self.eval()
+        try:
+            progress(what, 0, len(order))
+            start = 0
+            while start < len(order):
+                end = min(start + max(1, tokens // max(int(lengths[start]), 1)), len(order))
+                yield order[start:end]
+                progress(what, end, len(order))
+                start = end
+        finally:
+            self.train(training)
 
     # ---------------------------------------------------------------- scoring
 
@@ -74,25 +105,26 @@ class Scorer(nn.Module, ABC):
         """Full-softmax probability that the next token is one of the answer tokens (items,); None where undefined."""
         return None
 
-    # ---------------------------------------------------------------- the frozen part
+    # ---------------------------------------------------------------- the frozen layers
 
     def freeze_below(self, train_layers: int) -> None:
         """Train only the top layers; the rest is frozen, runs in eval mode and can be cached."""
-        self.trunk, self._frozen = freeze_below(self.backbone, train_layers)
+        self.frozen_layers, self._frozen_modules = freeze_below(self.backbone, train_layers)
         self.train(self.training)
 
-    def trunk_states(self, batch: Batch) -> Tensor:
-        """What the frozen part computes, to be put back as `batch["trunk_states"]`. (rows, tokens, width)"""
-        assert self.trunk is not None
-        return self.trunk.capture(lambda: self.run_backbone({k: v for k, v in batch.items() if k != "trunk_states"}))
+    def frozen_states(self, batch: Batch) -> Tensor:
+        """The output of the frozen layers, to be put back as `batch["frozen_states"]`. (rows, tokens, width)"""
+        assert self.frozen_layers is not None
+        inputs = {name: value for name, value in batch.items() if name != "frozen_states"}
+        return self.frozen_layers.capture(lambda: self.run_backbone(inputs))
 
-    def _use_trunk(self, batch: Batch) -> None:
-        if self.trunk is not None:
-            self.trunk.inject(batch.get("trunk_states"))
+    def _use_frozen_states(self, batch: Batch) -> None:
+        if self.frozen_layers is not None:
+            self.frozen_layers.inject(batch.get("frozen_states"))
 
     def train(self, mode: bool = True) -> Scorer:
         super().train(mode)
-        for module in self._frozen:
+        for module in self._frozen_modules:
             module.eval()
         return self
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from realm.data import Items, Task
 from realm.errors import RealmError
+from realm.scorers.answers import at_least_float32, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
-from realm.scorers.encoding import EncodedItems, Ragged
+from realm.scorers.encoding import EncodedItems, Ragged, starts_of
 from realm.scorers.prompts import PromptStyle
-from realm.scorers.vocabulary import masked_log_softmax
 
 
 class ClassifierScorer(Scorer):
     """The head has one row for each label of each task; a task reads its own rows.
 
-    The saved model is a plain `AutoModelForSequenceClassification`. The text is read as it is, with the context behind
+    The saved model is a plain `AutoModelForSequenceClassification`. The text is read as it is, with the context after
     it; an instruction, a prompt and letters mean nothing to an encoder.
     """
 
@@ -28,25 +27,21 @@ class ClassifierScorer(Scorer):
 
     def __init__(self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...]) -> None:
         super().__init__(backbone, tokenizer, style, tasks)
-        starts = np.concatenate([[0], np.cumsum([len(task.labels or ()) for task in tasks])])
         self.row_starts: Tensor
-        self.register_buffer("row_starts", torch.from_numpy(starts[:-1].astype(np.int64)), persistent=False)
+        starts = starts_of([task.labels or () for task in tasks])[:-1]
+        self.register_buffer("row_starts", torch.from_numpy(starts), persistent=False)
 
     def encode(self, items: Items) -> EncodedItems:
         if items.options is not None and items.options.null_count < len(items):
-            raise RealmError("a classifier needs one label inventory per task; these items list options of their own.")
-        texts = [text if not context else f"{text}\n{context}" for _, text, context, _ in items]
+            raise RealmError("a classifier needs one label set per task; these items list options of their own.")
+        texts = [f"{item.text}\n{item.context}" if item.context else item.text for item in items]
         limit = {"truncation": True, "max_length": self.style.max_length}
-        rows = self.tokenizer(texts, **limit)["input_ids"] if texts else []
         return EncodedItems(
-            rows=Ragged.of(rows),
-            row_starts=np.arange(len(rows) + 1, dtype=np.int64),
+            rows=Ragged.of(self.tokenizer(texts, **limit)["input_ids"] if texts else []),
+            row_starts=np.arange(len(items) + 1, dtype=np.int64),
             tasks=items.item_tasks,
             option_counts=items.option_counts,
         )
-
-    def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
-        return self._common(encoded, items)
 
     def run_backbone(self, batch: Batch) -> Tensor:
         logits: Tensor = self.backbone(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
@@ -54,18 +49,17 @@ class ClassifierScorer(Scorer):
 
     def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The hidden state is the mean of the last layer's over the item's tokens."""
-        self._use_trunk(batch)
+        self._use_frozen_states(batch)
         mask = batch["attention_mask"]
         output = self.backbone(input_ids=batch["input_ids"], attention_mask=mask, output_hidden_states=True)
         states = output.hidden_states[-1] * mask[:, :, None]
         return self._log_probs(output.logits, batch), states.sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
     def forward(self, batch: Batch) -> Tensor:
-        self._use_trunk(batch)
+        self._use_frozen_states(batch)
         return self._log_probs(self.run_backbone(batch), batch)
 
     def _log_probs(self, logits: Tensor, batch: Batch) -> Tensor:
-        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         counts = batch["option_counts"]
         rows = self.row_starts[batch["item_tasks"]][:, None] + torch.arange(int(counts.max()), device=counts.device)
-        return masked_log_softmax(logits.gather(1, rows.clamp(max=logits.shape[1] - 1)), counts)
+        return masked_log_softmax(at_least_float32(logits).gather(1, rows.clamp(max=logits.shape[1] - 1)), counts)

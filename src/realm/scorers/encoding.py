@@ -1,9 +1,10 @@
-"""Items as token ids: ragged rows, kept flat, padded only when a batch is made."""
+"""Items as token ids: ragged rows in one flat array, padded only when a batch is made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +12,6 @@ import torch
 from torch import Tensor
 
 Ints = npt.NDArray[np.int32]
-
-# What a layer puts out should fit a processor's caches: batches of 8,192 tokens took 1.8 times as long (docs/speed.md).
-CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 8192
 
 
 @dataclass(frozen=True)
@@ -25,12 +23,8 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> Ragged:
-        flat: list[int] = []
-        ends = [0]
-        for row in rows:
-            flat.extend(row)
-            ends.append(len(flat))
-        return cls(np.array(flat, dtype=np.int32), np.array(ends, dtype=np.int64))
+        rows = list(rows)
+        return cls(np.fromiter(chain.from_iterable(rows), dtype=np.int32), starts_of(rows))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -42,13 +36,11 @@ class Ragged:
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
 
-    def pad(self, rows: Sequence[int] | npt.NDArray[np.integer], fill: int) -> tuple[Tensor, Tensor]:
+    def pad(self, rows: npt.NDArray[np.integer], fill: int) -> tuple[Tensor, Tensor]:
         """These rows as (rows, longest) ids, padded on the right, and their lengths (rows,)."""
-        picked = [self[row] for row in rows]
-        lengths = np.array([len(row) for row in picked], dtype=np.int64)
-        padded = np.full((len(picked), int(lengths.max(initial=1))), fill, dtype=np.int64)
-        for index, row in enumerate(picked):
-            padded[index, : len(row)] = row
+        lengths = self.lengths[rows]
+        padded = np.full((len(rows), int(lengths.max(initial=1))), fill, dtype=np.int64)
+        padded[np.arange(padded.shape[1]) < lengths[:, None]] = self.values[spans(self.offsets, rows)]
         return torch.from_numpy(padded), torch.from_numpy(lengths)
 
 
@@ -60,7 +52,7 @@ class EncodedItems:
     |---|---|---|
     | rows | one or more rows per item | what the backbone reads |
     | row_starts | (items + 1,) | rows of item i are `row_starts[i]:row_starts[i + 1]` |
-    | targets | one row per option of every item, or None | what a decoder is asked to say (`cloze`) |
+    | targets | one row per option of every item, or None | the tokens a decoder is scored on (`cloze`) |
     | target_starts | (items + 1,) | targets of item i |
     | tasks, option_counts | (items,) | task index; number of options |
     """
@@ -78,28 +70,25 @@ class EncodedItems:
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Tokens the backbone reads for each item. Shape (items,)."""
-        per_row = np.concatenate([[0], np.cumsum(self.rows.lengths)])
-        return np.asarray(per_row[self.row_starts[1:]] - per_row[self.row_starts[:-1]])
+        return np.diff(self.rows.offsets[self.row_starts])
 
     def rows_of(self, items: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """Indices of all rows of these items, item by item."""
         return spans(self.row_starts, items)
 
 
-def spans(starts: npt.NDArray[np.int64], picked: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Concatenate the ranges `starts[i]:starts[i + 1]` of the picked i."""
-    counts = starts[picked + 1] - starts[picked]
+def starts_of(groups: Sequence[Sequence[object]]) -> npt.NDArray[np.int64]:
+    """Where each group begins when all are put behind each other, and where the last one ends. (groups + 1,)"""
+    return np.cumsum([0, *map(len, groups)], dtype=np.int64)
+
+
+def spans(starts: npt.NDArray[np.int64], selected: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """Concatenate the ranges `starts[i]:starts[i + 1]` of the selected i."""
+    counts = starts[selected + 1] - starts[selected]
     ends = np.cumsum(counts)
-    return np.repeat(starts[picked] - (ends - counts), counts) + np.arange(int(counts.sum()))
+    return np.repeat(starts[selected] - (ends - counts), counts) + np.arange(int(counts.sum()))
 
 
-def batches_by_tokens(
-    order: npt.NDArray[np.integer], lengths: npt.NDArray[np.int64], device: torch.device
-) -> Iterator[npt.NDArray[np.integer]]:
-    """Cut items, sorted by falling length, into batches of as many tokens, padding included, as suit the device."""
-    tokens = CPU_TOKENS if device.type == "cpu" else ACCELERATOR_TOKENS
-    start = 0
-    while start < len(order):
-        size = max(1, tokens // max(int(lengths[order[start]]), 1))
-        yield order[start : start + size]
-        start += size
+def length_mask(lengths: Tensor, width: int) -> Tensor:
+    """True in the first `lengths[i]` columns of row i. (rows, width)"""
+    return torch.arange(width, device=lengths.device)[None, :] < lengths[:, None]

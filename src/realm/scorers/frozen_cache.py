@@ -1,4 +1,7 @@
-"""What the frozen part of the backbone computes for each row, once, in a memory-mapped file."""
+"""What the frozen layers compute for each row of tokens, once, in a memory-mapped file of the user's cache folder.
+
+Safe on a disk that fills up, after processes that were killed, and beside others that build the same file.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +22,31 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from realm.errors import RealmError
+from realm.files import partial_files, replacing_folder
 from realm.models.store import home
+from realm.progress import Progress, ignore_progress
 from realm.scorers.base import Batch, Scorer
-from realm.scorers.cache_files import cache_folder, holds, partial_name, remove_abandoned, reserve, seal
-from realm.scorers.encoding import EncodedItems, batches_by_tokens, spans
+from realm.scorers.encoding import EncodedItems, spans
 
-# NumPy has no bfloat16, so its bits are kept as integers.
-STORED: dict[str, tuple[torch.dtype, np.dtype[Any]]] = {
-    "float32": (torch.float32, np.dtype(np.float32)),
-    "bfloat16": (torch.bfloat16, np.dtype(np.int16)),
+# How states are computed with and stored. NumPy has no bfloat16, so its bits are stored as integers.
+DTYPES: dict[str, tuple[torch.dtype, torch.dtype, np.dtype[Any]]] = {
+    "float32": (torch.float32, torch.float32, np.dtype(np.float32)),
+    "bfloat16": (torch.bfloat16, torch.int16, np.dtype(np.int16)),
 }
+# A build that is still running writes to its file all the time; a day also covers a computer that slept overnight.
+ABANDONED_SECONDS = 24 * 3600
+# Bytes of a file that are read at a time for its checksum: large enough for the disk, small beside a model.
+READ_SIZE = 2**24
 
 
-class TrunkCache:
-    """States below the trained layers, keyed by the frozen weights and the rows' tokens.
+class FrozenLayersCache:
+    """The frozen layers' output for the rows of a table, keyed by the frozen weights and the rows' tokens.
 
     The file lies in the user's cache folder and is shared by every run on the same model and items (all methods and
     seeds of `compare`). At most `limit_gb` are kept there in all: older files make room first, but not `beside`, the
-    other table of the same run, and rows that still do not fit are computed anew each time they are needed. `dtype` is
-    how states are kept, `float32` or `bfloat16`.
+    cache of the same run's other table, and rows that still do not fit are computed anew each time they are needed.
+    `dtype` is how states are stored, `float32` or `bfloat16`.
     """
 
     def __init__(
@@ -41,122 +54,162 @@ class TrunkCache:
         scorer: Scorer,
         encoded: EncodedItems,
         limit_gb: float,
-        progress: bool = False,
+        *,
         dtype: str = "float32",
-        beside: TrunkCache | None = None,
+        beside: FrozenLayersCache | None = None,
+        progress: Progress = ignore_progress,
     ) -> None:
-        assert scorer.trunk is not None
         self.scorer, self.encoded = scorer, encoded
         self.offsets = encoded.rows.offsets
         self.width = int(scorer.backbone.config.hidden_size)
-        self.kept_as, self.on_disk = STORED[dtype]
-        folder = home() / "trunk"
-        entry = self.entry = folder / fingerprint(scorer, encoded, dtype)
+        self.dtype, self._bits, self._stored_dtype = DTYPES[dtype]
+        folder = home() / "frozen-layers"
+        self.entry = folder / fingerprint(scorer, encoded, dtype)
         limit = int(limit_gb * 1e9)
-        if beside is not None and beside.entry != entry:
+        if beside is not None and beside.entry != self.entry:
             limit -= beside.size
-        token_bytes = self.on_disk.itemsize * self.width
+        token_bytes = self._stored_dtype.itemsize * self.width
         fitting = int(np.searchsorted(self.offsets, limit // token_bytes, side="right")) - 1
         whole_items = np.searchsorted(encoded.row_starts, max(fitting, 0), side="right") - 1
         self.cached_rows = int(encoded.row_starts[whole_items])
-        self.size: int = token_bytes * int(self.offsets[self.cached_rows])
-        with cache_folder(folder):
-            if not holds(entry, self.cached_rows, self.size):
-                _make_room(folder, limit - self.size, keep={entry, *([beside.entry] if beside else [])})
-                self._build(folder, entry, progress)
-            os.utime(entry)
-        shape = (int(self.offsets[self.cached_rows]), self.width)
-        self.states = np.memmap(entry / "states", dtype=self.on_disk, mode="r", shape=shape) if shape[0] else None
+        tokens = int(self.offsets[self.cached_rows])
+        self._shape = (tokens, self.width)
+        self.size: int = token_bytes * tokens
+        with _usable(folder):
+            if not self._is_whole():
+                _make_room(folder, limit - self.size, {self.entry, *([beside.entry] if beside else [])})
+                self._build(progress)
+            os.utime(self.entry)
+        self.states = self._open(self.entry, "r") if tokens else None
 
-    def _build(self, folder: Path, entry: Path, progress: bool) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(folder)
-        partial = Path(tempfile.mkdtemp(dir=folder, prefix=partial_name()))
+    def _open(self, entry: Path, mode: Any) -> npt.NDArray[Any]:
+        return np.memmap(entry / "states", dtype=self._stored_dtype, mode=mode, shape=self._shape)
+
+    def _is_whole(self) -> bool:
+        """Whether the entry is finished, has at least the rows and bytes needed, and is as it was written."""
+        states = self.entry / "states"
         try:
-            size = int(self.offsets[self.cached_rows])
-            if size:
-                reserve(partial / "states", self.on_disk.itemsize * size * self.width)
-                states = np.memmap(partial / "states", dtype=self.on_disk, mode="r+", shape=(size, self.width))
-                self._fill(states, progress)
-                states.flush()
-            seal(partial, self.cached_rows)
-            if entry.exists():
-                shutil.rmtree(entry, ignore_errors=True)
-            try:
-                partial.rename(entry)
-            except OSError:
-                if not (entry / "done").exists():  # another process made the same entry: as good as ours
-                    raise
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            rows, checksum = (int(word) for word in (self.entry / "done").read_text().split())
+            if rows < self.cached_rows or (self.size and states.stat().st_size < self.size):
+                return False
+            return checksum == _checksum(states)
+        except (OSError, ValueError):
+            return False
 
-    def _fill(self, states: npt.NDArray[Any], progress: bool) -> None:
-        from rich.progress import Progress
+    def _build(self, progress: Progress) -> None:
+        _remove_abandoned(self.entry.parent)
+        try:
+            with replacing_folder(self.entry) as partial:
+                if self.size:
+                    _reserve(partial / "states", self.size)
+                    states: Any = self._open(partial, "r+")
+                    self._fill(states, progress)
+                    states.flush()
+                (partial / "done").write_text(f"{self.cached_rows} {_checksum(partial / 'states')}")
+        except OSError:
+            if not self._is_whole():  # otherwise another process has built the same entry meanwhile
+                raise
 
-        starts = self.encoded.row_starts
-        items = np.flatnonzero(starts[1:] <= self.cached_rows)
-        order = items[np.argsort(-self.encoded.lengths[items], kind="stable")]
-        training = self.scorer.training
-        self.scorer.eval()
-        with Progress(disable=not progress, transient=True) as bar:
-            job = bar.add_task("Computing the frozen layers once", total=len(order))
-            for batch_items in batches_by_tokens(order, self.encoded.lengths, self._device):
-                batch = self.scorer.collate(self.encoded, batch_items)
-                made = self._compute(batch)[batch["attention_mask"].bool()].to(self.kept_as)
-                bits = made if self.kept_as == torch.float32 else made.view(torch.int16)
-                states[spans(self.offsets, self.encoded.rows_of(batch_items))] = bits.numpy()
-                bar.advance(job, len(batch_items))
-        self.scorer.train(training)
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.scorer.parameters()).device
+    def _fill(self, states: npt.NDArray[Any], progress: Progress) -> None:
+        items = np.flatnonzero(self.encoded.row_starts[1:] <= self.cached_rows)
+        for part in self.scorer.eval_batches(self.encoded, "computing the frozen layers once", progress, items):
+            batch = self.scorer.collate(self.encoded, part)
+            computed = self._compute(batch)[batch["attention_mask"].bool()].to(self.dtype)
+            states[spans(self.offsets, self.encoded.rows_of(part))] = computed.view(self._bits).numpy()
 
     def _compute(self, batch: Batch) -> Tensor:
-        return self.scorer.trunk_states({k: v.to(self._device) for k, v in batch.items()}).float().cpu()
+        inputs = {name: value.to(self.scorer.device) for name, value in batch.items()}
+        return self.scorer.frozen_states(inputs).float().cpu()
 
     def add_to(self, batch: Batch, rows: npt.NDArray[np.int64]) -> None:
-        """Put the rows' states into the batch as `trunk_states` (rows, tokens, width)."""
+        """Put the rows' states into the batch as `frozen_states` (rows, tokens, width)."""
         if (rows >= self.cached_rows).any():
-            batch["trunk_states"] = self._compute(batch)
+            batch["frozen_states"] = self._compute(batch)
             return
         assert self.states is not None
         stored = torch.from_numpy(np.asarray(self.states[spans(self.offsets, rows)]))
-        states = stored if self.kept_as == torch.float32 else stored.view(self.kept_as).float()
         padded = torch.zeros(*batch["input_ids"].shape, self.width)
-        padded[batch["attention_mask"].bool()] = states
-        batch["trunk_states"] = padded
+        padded[batch["attention_mask"].bool()] = stored.view(self.dtype).float()
+        batch["frozen_states"] = padded
 
 
 def fingerprint(scorer: Scorer, encoded: EncodedItems, dtype: str = "float32") -> str:
-    """Names a cache entry: the frozen weights, where they end, every token of every row, and how states are kept."""
-    assert scorer.trunk is not None
-    if scorer.trunk.weights_hash is None:  # read once: both tables of a run ask for it, and it never changes
-        scorer.trunk.weights_hash = _hash_weights(scorer, scorer.trunk.depth)
-    digest = scorer.trunk.weights_hash.copy()
+    """Names a cache entry: the frozen weights, where they end, every token of every row, and how states are stored."""
+    frozen = scorer.frozen_layers
+    assert frozen is not None
+    if frozen.weights_hash is None:  # computed once: both tables of a run need it, and it never changes
+        frozen.weights_hash = hashlib.blake2b(digest_size=20)
+        shape = {"depth": frozen.depth, "model": type(scorer.backbone).__name__}
+        frozen.weights_hash.update(json.dumps(shape).encode())
+        for name, parameter in sorted(scorer.backbone.named_parameters()):
+            if not parameter.requires_grad:
+                frozen.weights_hash.update(name.encode())
+                frozen.weights_hash.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    digest = frozen.weights_hash.copy()
     digest.update(encoded.rows.values.tobytes())
     digest.update(encoded.rows.offsets.tobytes())
     digest.update(b"" if dtype == "float32" else dtype.encode())
     return str(digest.hexdigest())
 
 
-def _hash_weights(scorer: Scorer, depth: int) -> Any:
-    digest = hashlib.blake2b(digest_size=20)
-    shape = {"depth": depth, "model": type(scorer.backbone).__name__}
-    digest.update(json.dumps(shape).encode())
-    for name, parameter in sorted(scorer.backbone.named_parameters()):
-        if not parameter.requires_grad:
-            digest.update(name.encode())
-            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    return digest
+def _checksum(states: Path) -> int:
+    """CRC-32 of a file, 0 where there is none; without it a flipped bit would go unnoticed."""
+    if not states.exists():
+        return 0
+    about = states.stat()
+    return _crc32(states, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)  # the two tables of a run, for every training of a comparison in the same process
+def _crc32(states: Path, size: int, modified: int) -> int:
+    """Read once per process as long as size and time of modification stay the same."""
+    checksum = 0
+    with states.open("rb") as file:
+        while chunk := file.read(READ_SIZE):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
+
+
+@contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """Turn a cache folder that cannot be used into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise RealmError(
+            f"{folder}: the frozen layers' output cannot be stored there: {error.strerror or error}. Set REALM_HOME "
+            "to a folder that can be written to, or store nothing with `cache_gb=0`."
+        ) from None
+
+
+def _reserve(path: Path, size: int) -> None:
+    """Take the space at once: a disk that fills up under a memory-mapped file would kill the process without a word."""
+    try:
+        with path.open("wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+    except OSError as error:
+        raise RealmError(
+            f"{path.parent.parent}: no room for {size / 1e9:.2g} GB of the frozen layers' output: "
+            f"{error.strerror or error}. Free some space, set REALM_HOME to another disk, or use a smaller `cache_gb` "
+            "(0 for none)."
+        ) from None
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the unfinished entries of processes that were killed."""
+    for path in partial_files(folder):
+        with suppress(FileNotFoundError):  # another process has finished it meanwhile
+            if time.time() - max(each.stat().st_mtime for each in (path, *path.glob("*"))) > ABANDONED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _make_room(folder: Path, room: int, keep: set[Path]) -> None:
     """Remove the entries used longest ago until the rest takes at most `room` bytes."""
     entries = [entry for entry in folder.glob("[!.]*") if entry.is_dir() and entry not in keep]
-    entries.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
-    for entry in entries:
-        states = entry / "states"
-        room -= states.stat().st_size if states.exists() else 0
+    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
+        room -= sum(file.stat().st_size for file in entry.glob("states"))
         if room < 0:
             shutil.rmtree(entry, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""The frozen part of a backbone: where it ends, what trains above it, and how to skip it.
+"""The frozen lower layers of a backbone: where they end, what trains above them, and how to skip them.
 
-With `--train-layers n` only the top n layers train. What the frozen layers compute for an item never changes, so it
-can be computed once (`Trunk.capture`) and put back in later (`Trunk.inject`): the frozen layers then pass through and
-the last of them returns the stored states. This works for any backbone whose layers stand in a list, because the
-model's own forward still does everything else (masks, positions, norms).
+With `train_layers=n` only the top n layers train. What the frozen layers compute for an item never changes, so it can
+be computed once (`FrozenLayers.capture`) and put back in later (`FrozenLayers.inject`): the frozen layers then pass
+their input through and the last of them returns the stored states. This works for any backbone whose layers stand in
+a list, because the model's own forward still does everything else (masks, positions, norms).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from realm.errors import RealmError
 
 
-class _TrunkEndError(Exception):
-    """Raised behind the last frozen layer to leave a forward whose rest is not wanted."""
+class _LastFrozenLayerError(Exception):
+    """Raised after the last frozen layer to leave a forward whose rest is not needed."""
 
 
-class Trunk:
+class FrozenLayers:
     """The frozen layers `layers[:depth]` of a stack.
 
-    `shares_bias`: layers hand a position bias on, which the first one computes (T5): with states injected, the first
-    layer still runs if a layer above the trunk needs it.
+    `shares_bias`: layers hand on a position bias, which the first one computes (T5): with states injected, the first
+    layer still runs if a trained layer of the stack needs it.
     """
 
     def __init__(self, layers: nn.ModuleList, depth: int, shares_bias: bool = False) -> None:
@@ -48,7 +48,7 @@ class Trunk:
                 self._returns_tuple = not isinstance(output, Tensor)
                 if last and self._capturing:
                     self._captured = output[0] if self._returns_tuple else output
-                    raise _TrunkEndError
+                    raise _LastFrozenLayerError
                 return output
             states = self._states if last else hidden_states
             if self.shares_bias:
@@ -61,17 +61,17 @@ class Trunk:
         return forward
 
     def capture(self, run: Callable[[], Any]) -> Tensor:
-        """What the last frozen layer puts out during `run()`, which is left at that point. (rows, tokens, width)"""
+        """The output of the last frozen layer during `run()`, which is left at that point. (rows, tokens, width)"""
         self._states, self._capturing = None, True
         try:
             with torch.no_grad():
                 run()
-        except _TrunkEndError:
+        except _LastFrozenLayerError:
             pass
         finally:
             self._capturing = False
         if self._captured is None:
-            raise RealmError("--train-layers: this backbone did not run its own layers. Use --cache-gb 0.")
+            raise RealmError("`train_layers`: this backbone did not run its own layers. Use `cache_gb=0`.")
         captured, self._captured = self._captured, None
         return captured
 
@@ -88,11 +88,11 @@ def layer_stack(backbone: Any, size: int) -> nn.ModuleList:
     for module in backbone.modules():
         if isinstance(module, nn.ModuleList) and len(module) == size and len({type(layer) for layer in module}) == 1:
             return module
-    raise RealmError(f"--train-layers: no list of {size} layers found in {type(backbone).__name__}.")
+    raise RealmError(f"`train_layers`: {type(backbone).__name__} has no list of {size} layers.")
 
 
-def freeze_below(backbone: Any, train_layers: int) -> tuple[Trunk, list[nn.Module]]:
-    """Freeze all but the top `train_layers` layers and what follows them; return the trunk and the frozen modules.
+def freeze_below(backbone: Any, train_layers: int) -> tuple[FrozenLayers, list[nn.Module]]:
+    """Freeze all but the top `train_layers` layers and what follows them; return the layers and all frozen modules.
 
     Embeddings and the vocabulary's output layer are frozen; final norms, a pooler and a classifier's head train.
     In an encoder-decoder the decoder's layers are the upper ones: the whole encoder is frozen unless `train_layers`
@@ -100,24 +100,23 @@ def freeze_below(backbone: Any, train_layers: int) -> tuple[Trunk, list[nn.Modul
     """
     config = backbone.config
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
-    if encoder_decoder:
-        if not hasattr(config, "num_decoder_layers"):
-            raise RealmError(f"--train-layers: of encoder-decoders it knows T5's kind, not {type(backbone).__name__}.")
-        decoder_layers = layer_stack(backbone.get_decoder(), config.num_decoder_layers)
+    if not encoder_decoder:
+        lower, upper = layer_stack(backbone, config.num_hidden_layers), nn.ModuleList()
+    elif hasattr(config, "num_decoder_layers"):
         lower = layer_stack(backbone.get_encoder(), config.num_layers)
-        total = len(lower) + len(decoder_layers)
-        frozen_upper = max(len(decoder_layers) - train_layers, 0)
-        depth = min(len(lower), total - train_layers)
+        upper = layer_stack(backbone.get_decoder(), config.num_decoder_layers)
     else:
-        lower = layer_stack(backbone, config.num_hidden_layers)
-        decoder_layers, frozen_upper, total = nn.ModuleList(), 0, len(lower)
-        depth = total - train_layers
+        raise RealmError(
+            f"`train_layers`: of encoder-decoders only T5's kind is supported, not {type(backbone).__name__}."
+        )
+    total = len(lower) + len(upper)
     if not 0 < train_layers < total:
         raise RealmError(
-            f"--train-layers {train_layers}: the model has {total} layers, so it must lie between 1 and {total - 1}. "
+            f"`train_layers={train_layers}`: the model has {total} layers, so it must lie between 1 and {total - 1}. "
             "Leave it out to train all of them."
         )
-    frozen: list[nn.Module] = [*lower[:depth], *decoder_layers[:frozen_upper]]
+    depth = min(len(lower), total - train_layers)
+    frozen: list[nn.Module] = [*lower[:depth], *upper[: max(len(upper) - train_layers, 0)]]
     frozen += [module for name, module in backbone.named_modules() if _is_embedding(name, module)]
     if encoder_decoder and depth == len(lower):
         frozen.append(backbone.get_encoder())
@@ -126,7 +125,7 @@ def freeze_below(backbone: Any, train_layers: int) -> tuple[Trunk, list[nn.Modul
         frozen.append(output)
     for module in frozen:
         module.requires_grad_(False)
-    return Trunk(lower, depth, shares_bias=encoder_decoder), frozen
+    return FrozenLayers(lower, depth, shares_bias=encoder_decoder), frozen
 
 
 def _is_embedding(name: str, module: nn.Module) -> bool:

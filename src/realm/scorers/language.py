@@ -6,20 +6,21 @@ import logging
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from realm.data import Items, Task
 from realm.errors import RealmError
-from realm.scorers.answers import AnswerTokens, require_letters
+from realm.scorers.answers import AnswerTokens, VocabularyHead, mask_options, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.prompts import LETTERS, PromptStyle, answer_strings
-from realm.scorers.vocabulary import VocabularyHead, masked_log_softmax
 
 logger = logging.getLogger(__name__)
 
+# The charter's start. Mean log-likelihoods of options differ by tenths, which a scale of 1 would leave near uniform.
 CLOZE_SCALE = 10.0
 
 
@@ -27,8 +28,11 @@ class LanguageScorer(Scorer):
     """A language model that answers with a token (`letters`, `names`) or by the likelihood of each option (`cloze`).
 
     `letters` and `names`: softmax over the K answer tokens at the answer position (the paper's restricted softmax).
-    `cloze`: log_softmax(s * mean log-likelihood of each option), s trained, from 10.
+    `cloze`: log_softmax(s * mean log-likelihood of each option), s trained, from 10. Where the label names of a task do
+    not differ in one token, `names` falls back to `cloze` with a warning.
     """
+
+    answer_tokens: Tensor
 
     def __init__(
         self,
@@ -42,50 +46,60 @@ class LanguageScorer(Scorer):
         super().__init__(backbone, tokenizer, style, tasks)
         self.head = VocabularyHead(backbone)
         self.max_options = max_options
-        self.answers: list[AnswerTokens] = []
-        if style.answers != "cloze":
-            self.answers = self._find_answers()
-            widest = max(len(found.tokens) for found in self.answers)
-            table = [[*found.tokens, *[0] * (widest - len(found.tokens))] for found in self.answers]
+        self.answers: list[AnswerTokens] = [] if style.answers == "cloze" else self._find_answers()
+        if self.answers:
+            widest = max(len(answer.tokens) for answer in self.answers)
+            table = [[*answer.tokens, *[0] * (widest - len(answer.tokens))] for answer in self.answers]
             self.register_buffer("answer_tokens", torch.tensor(table), persistent=False)
         else:
+            self.style = replace(style, answers="cloze")
             self.log_scale = nn.Parameter(torch.tensor(math.log(cloze_scale)))
 
     # ---------------------------------------------------------------- answers
 
     @abstractmethod
     def find_tokens(self, answers: Sequence[str], options: Sequence[str]) -> AnswerTokens | None:
-        """The tokens that say these answers behind a prompt with these options, or None."""
+        """The tokens of these answers after a prompt with these options, or None where they do not separate."""
 
     def _find_answers(self) -> list[AnswerTokens]:
-        name = getattr(self.backbone.config, "_name_or_path", "") or type(self.backbone).__name__
+        """The answer tokens of each task; none where `names` do not separate."""
         if self.style.answers == "letters":
             options = [f"option {letter}" for letter in LETTERS[: self.max_options]]
-            found = require_letters(self.find_tokens(answer_strings(self.style, options), options), name)
-            return [found] * len(self.tasks)
-        every = []
+            letters = self.find_tokens(answer_strings(self.style, options), options)
+            if letters is None:
+                model = getattr(self.backbone.config, "_name_or_path", "") or type(self.backbone).__name__
+                raise RealmError(
+                    f"`answers=letters`: the tokenizer of {model} does not tell the answer letters apart in one token. "
+                    "Use `answers=cloze`."
+                )
+            return [letters] * len(self.tasks)
+        answers = []
         for task in self.tasks:
             if task.labels is None:
                 raise RealmError(
-                    f"--answers names: the items of task {task.name!r} have options of their own. Use letters or cloze."
+                    f"`answers=names`: the items of task {task.name!r} have options of their own. Use letters or cloze."
                 )
             names = self.find_tokens(answer_strings(self.style, task.labels), task.labels)
             if names is None:
-                raise NamesDoNotSeparateError(task.name)
-            every.append(names)
-        return every
+                logger.warning(
+                    "`answers=names`: the labels of task %r do not differ in one token; using cloze.", task.name
+                )
+                return []
+            answers.append(names)
+        return answers
+
+    def check_options(self, items: Items) -> None:
+        """Refuse items with more options than the scorer was built for."""
+        most = int(items.option_counts.max(initial=0))
+        if self.style.answers == "letters" and most > self.max_options:
+            raise RealmError(f"an item has {most} options, but the model was trained with {self.max_options} at most.")
 
     @staticmethod
-    def some_tokens(option: str, ids: list[int]) -> list[int]:
+    def check_option(option: str, ids: list[int]) -> list[int]:
         """The tokens of an option for `cloze`; one without any would always be the most probable."""
         if not ids:
-            raise RealmError(f"--answers cloze: the option {option!r} has no tokens.")
+            raise RealmError(f"`answers=cloze`: the option {option!r} has no tokens.")
         return ids
-
-    def _option_tokens(self, batch: Batch) -> Tensor:
-        width = int(batch["option_counts"].max())
-        table = cast(Tensor, self.answer_tokens)
-        return table[batch["item_tasks"]][:, :width]
 
     # ---------------------------------------------------------------- scoring
 
@@ -106,7 +120,7 @@ class LanguageScorer(Scorer):
                 "a channel that needs hidden states cannot be used with `answers=cloze`: no one state answers there. "
                 "Use `answers=letters`."
             )
-        self._use_trunk(batch)
+        self._use_frozen_states(batch)
         states = self.answer_states(batch)
         logits = self.head.rows(states, self._option_tokens(batch))
         return masked_log_softmax(logits, batch["option_counts"]), states
@@ -114,7 +128,7 @@ class LanguageScorer(Scorer):
     def forward(self, batch: Batch) -> Tensor:
         if self.style.answers != "cloze":
             return self.forward_with_hidden(batch)[0]
-        self._use_trunk(batch)
+        self._use_frozen_states(batch)
         states, tokens, option = self.option_states(batch)
         counts = batch["option_counts"]
         n_options = int(counts.sum())
@@ -123,19 +137,21 @@ class LanguageScorer(Scorer):
         lengths = likelihood.new_zeros(n_options).index_add(0, option, torch.ones_like(likelihood))
         scores = self.log_scale.exp() * total / lengths.clamp(min=1)
         item = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-        place = torch.arange(n_options, device=counts.device) - (counts.cumsum(0) - counts)[item]
-        logits = scores.new_zeros(len(counts), int(counts.max())).index_put((item, place), scores)
+        column = torch.arange(n_options, device=counts.device) - (counts.cumsum(0) - counts)[item]
+        logits = scores.new_zeros(len(counts), int(counts.max())).index_put((item, column), scores)
         return masked_log_softmax(logits, counts)
 
     @torch.no_grad()
     def answer_mass(self, batch: Batch) -> Tensor | None:
         if self.style.answers == "cloze":
             return None
-        self._use_trunk(batch)
+        self._use_frozen_states(batch)
         full = self.head.full(self.answer_states(batch))
-        rows = full.gather(1, self._option_tokens(batch))
-        beyond = torch.arange(rows.shape[1], device=rows.device)[None, :] >= batch["option_counts"][:, None]
-        return (rows.masked_fill(beyond, float("-inf")).logsumexp(1) - full.logsumexp(1)).exp()
+        rows = mask_options(full.gather(1, self._option_tokens(batch)), batch["option_counts"])
+        return (rows.logsumexp(1) - full.logsumexp(1)).exp()
+
+    def _option_tokens(self, batch: Batch) -> Tensor:
+        return self.answer_tokens[batch["item_tasks"]][:, : int(batch["option_counts"].max())]
 
     # ---------------------------------------------------------------- parameters
 
@@ -144,13 +160,3 @@ class LanguageScorer(Scorer):
 
     def extra_state(self) -> dict[str, Any]:
         return {"cloze_scale": float(self.log_scale.detach().exp())} if self.style.answers == "cloze" else {}
-
-    def check_options(self, items: Items) -> None:
-        """Refuse items with more options than the scorer was made for."""
-        most = int(items.option_counts.max(initial=0))
-        if self.style.answers == "letters" and most > self.max_options:
-            raise RealmError(f"an item has {most} options, but the model was trained with {self.max_options} at most.")
-
-
-class NamesDoNotSeparateError(Exception):
-    """The label names of a task do not differ in one token; the loader then falls back to `cloze`."""

@@ -1,4 +1,4 @@
-"""LoRA adapters through peft: put in before training, merged away after it."""
+"""LoRA adapters through peft: added before training, merged into the weights after it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ def add_lora(scorer: Scorer, rank: int) -> Any:
     """Put adapters of this rank into every linear layer of the backbone, in place; only they (and a head) train."""
     from peft import LoraConfig, get_peft_model
 
+    # alpha = 2 * rank, the usual choice, keeps the adapters' scale the same at every rank
     config = LoraConfig(
         r=rank,
         lora_alpha=2 * rank,
@@ -24,5 +25,5 @@ def add_lora(scorer: Scorer, rank: int) -> Any:
 
 
 def merge_lora(scorer: Scorer, adapted: Any) -> None:
-    """Fold the adapters into the weights: the backbone is a plain model again, with the same answers."""
+    """Merge the adapters into the weights: the backbone is a plain model again, with the same answers."""
     scorer.backbone = adapted.merge_and_unload()

@@ -1,32 +1,36 @@
-"""Log-probabilities of every item's options, batched by length."""
+"""Log-probabilities of every item's options, the table of predictions, and what the model generates unconstrained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from realm.data import Items
 from realm.errors import RealmError
-from realm.scorers.base import Batch, Scorer
-from realm.scorers.encoding import EncodedItems, batches_by_tokens
-
-if TYPE_CHECKING:
-    import pandas as pd
+from realm.progress import Progress, ignore_progress
+from realm.scorers.base import Scorer
+from realm.scorers.encoding import EncodedItems
+from realm.scorers.frozen_cache import FrozenLayersCache
+from realm.scorers.language import LanguageScorer
+from realm.scorers.prompts import answer_strings
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What the model says of each item.
+    """The model's probabilities for each item.
 
     `log_probs` is (items, K), -inf beyond an item's own options; `answer_mass` (items,) is the full-softmax
-    probability of the answer tokens, None where it was not asked for or is undefined.
+    probability of the answer tokens, None where it was not computed or is undefined.
     """
 
     log_probs: Floats
@@ -39,6 +43,7 @@ class Scores:
 
     @property
     def confidence(self) -> Floats:
+        """The probability of the most probable option. (items,)"""
         return np.asarray(np.exp(self.log_probs.max(1)))
 
 
@@ -48,64 +53,113 @@ def score(
     encoded: EncodedItems,
     *,
     answer_mass: bool = False,
-    prepare: Callable[[Batch, npt.NDArray[np.int64]], None] | None = None,
-    progress: str | None = None,
+    cache: FrozenLayersCache | None = None,
+    progress: Progress = ignore_progress,
+    what: str = "scoring",
 ) -> Scores:
-    """Score every item. `prepare(batch, rows)` may add cached states; `progress` names a progress bar."""
-    from rich.progress import Progress
-
-    width = int(encoded.option_counts.max(initial=1))
-    log_probs = np.full((len(encoded), width), -np.inf)
+    """Score every item; `cache` spares the frozen layers, `progress` is told of `what`."""
+    log_probs = np.full((len(encoded), int(encoded.option_counts.max(initial=1))), -np.inf)
     mass = np.full(len(encoded), np.nan)
-    device: Any = next(scorer.parameters()).device
-    training = scorer.training
-    scorer.eval()
-    order = np.argsort(-encoded.lengths, kind="stable")
-    with Progress(disable=progress is None, transient=True) as bar:
-        job = bar.add_task(progress or "", total=len(order))
-        for items in batches_by_tokens(order, encoded.lengths, device):
-            batch = scorer.collate(encoded, items)
-            if prepare is not None:
-                prepare(batch, encoded.rows_of(items))
-            batch = {name: value.to(device) for name, value in batch.items()}
-            found = scorer(batch).double().cpu().numpy()
-            log_probs[items, : found.shape[1]] = found
-            if answer_mass and (share := scorer.answer_mass(batch)) is not None:
-                mass[items] = share.double().cpu().numpy()
-            bar.advance(job, len(items))
-    scorer.train(training)
+    for items in scorer.eval_batches(encoded, what, progress):
+        batch = scorer.collate(encoded, items)
+        if cache is not None:
+            cache.add_to(batch, encoded.rows_of(items))
+        batch = {name: value.to(scorer.device) for name, value in batch.items()}
+        batch_log_probs = scorer(batch).double().cpu().numpy()
+        log_probs[items, : batch_log_probs.shape[1]] = batch_log_probs
+        if answer_mass and (share := scorer.answer_mass(batch)) is not None:
+            mass[items] = share.double().cpu().numpy()
     if np.isnan(log_probs).any():
-        raise RealmError("the model's answers are not numbers: its training diverged. Lower --learning-rate.")
-    known = answer_mass and len(encoded) > 0 and not np.isnan(mass).any()
-    return Scores(log_probs, mass if known else None)
+        raise RealmError("the model's answers are not numbers: its training diverged. Lower `learning_rate`.")
+    return Scores(log_probs, None if np.isnan(mass).any() or not len(mass) else mass)
 
 
-def predict_chunks(scorer: Scorer, chunks: Iterable[Items], progress: str | None = None) -> Iterator[pd.DataFrame]:
+def predict_chunks(
+    scorer: Scorer, chunks: Iterable[Items], progress: Progress = ignore_progress
+) -> Iterator[pd.DataFrame]:
     """`predictions_table` of each chunk in turn, so that only one chunk is in memory at a time."""
-    done = 0
+    total = 0
     for items in chunks:
-        title = None if progress is None else f"{progress} after {done:,} items"
-        yield predictions_table(items, score(scorer, scorer.encode(items), progress=title))
-        done += len(items)
+        what = f"scoring after {total:,} items" if total else "scoring"
+        yield predictions_table(items, score(scorer, scorer.encode(items), progress=progress, what=what))
+        total += len(items)
 
 
 def predictions_table(items: Items, scores: Scores) -> pd.DataFrame:
     """One row per item: item, task, label, confidence, and the probability of each option as JSON."""
-    import json
+    options = [item.options for item in items]
+    shares = [row[: len(names)].tolist() for row, names in zip(np.exp(scores.log_probs).round(6), options, strict=True)]
+    return pd.DataFrame(
+        {
+            "item": items.ids.to_pylist(),
+            "task": [items.tasks[task].name for task in items.item_tasks],
+            "label": [names[label] for names, label in zip(options, scores.labels, strict=True)],
+            "confidence": [round(float(confidence), 6) for confidence in scores.confidence],
+            "probabilities": [
+                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+                for names, row in zip(options, shares, strict=True)
+            ],
+        }
+    )
 
-    import pandas as pd
 
-    labels, confidence = scores.labels, scores.confidence
-    rows = []
-    for index, (item, _, _, options) in enumerate(items):
-        shares = np.exp(scores.log_probs[index, : len(options)]).round(6).tolist()
-        rows.append(
-            {
-                "item": item,
-                "task": items.tasks[items.item_tasks[index]].name,
-                "label": options[labels[index]],
-                "confidence": round(float(confidence[index]), 6),
-                "probabilities": json.dumps(dict(zip(options, shares, strict=True)), ensure_ascii=False),
-            }
-        )
-    return pd.DataFrame(rows)
+# -------------------------------------------------------------------- unconstrained generation
+
+
+@torch.no_grad()
+def generated_labels(
+    scorer: Scorer, encoded: EncodedItems, items: Items, progress: Progress = ignore_progress
+) -> npt.NDArray[np.int64] | None:
+    """The option that each item's greedy, unconstrained generation names, -1 for none. (items,)
+
+    The restricted softmax never trains the other tokens, so this may differ from the scores. None for a classifier,
+    which generates nothing, and for `cloze`, whose prompt asks for no particular words.
+    """
+    if not isinstance(scorer, LanguageScorer) or scorer.style.answers == "cloze":
+        return None
+    labels = np.full(len(encoded), -1, dtype=np.int64)
+    answers = [answer_strings(scorer.style, item.options) for item in items]
+    tokenize = partial(scorer.tokenizer, add_special_tokens=False)
+    longest = max(len(tokenize(answer)["input_ids"]) for row in answers for answer in row) if answers else 0
+    if scorer.frozen_layers is not None:
+        scorer.frozen_layers.inject(None)
+    for batch in scorer.eval_batches(encoded, "generating", progress):
+        # one token more than the longest answer tells whether the generation ends there
+        texts = _generate(scorer, encoded, batch, longest + 1)
+        labels[batch] = [_match(text, answers[item]) for item, text in zip(batch, texts, strict=True)]
+    return labels
+
+
+def _generate(
+    scorer: LanguageScorer, encoded: EncodedItems, items: npt.NDArray[np.integer], new_tokens: int
+) -> list[str]:
+    batch = scorer.collate(encoded, items)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    padding = scorer.tokenizer.pad_token_id
+    causal = scorer.kind == "causal"
+    if causal:
+        # Generation continues the last column, so the prompts (without the answers' prefix) are padded on the left.
+        lengths = [int(encoded.rows.lengths[item]) - len(scorer.answers[encoded.tasks[item]].prefix) for item in items]
+        prompts = [row[:length] for row, length in zip(ids, lengths, strict=True)]
+        ids = pad_sequence(prompts, batch_first=True, padding_value=padding, padding_side="left")
+        mask = pad_sequence([torch.ones_like(row) for row in prompts], batch_first=True, padding_side="left")
+    output = scorer.backbone.generate(
+        input_ids=ids.to(scorer.device),
+        attention_mask=mask.to(scorer.device),
+        max_new_tokens=new_tokens,
+        do_sample=False,
+        num_beams=1,
+        pad_token_id=padding,
+    )
+    generated = output[:, ids.shape[1] :] if causal else output
+    return list(scorer.tokenizer.batch_decode(generated, skip_special_tokens=True))
+
+
+def _match(text: str, answers: list[str]) -> int:
+    """The answer a generated text names: the longest one that it begins with, at a word's end; -1 for none."""
+    text = text.strip()
+    for index in sorted(range(len(answers)), key=lambda index: -len(answers[index])):
+        rest = text.removeprefix(answers[index])
+        if text.startswith(answers[index]) and not rest[:1].isalnum():
+            return index
+    return -1

@@ -1,4 +1,4 @@
-"""Encoder-decoder backbones (the T5 family): the encoder reads the prompt, the decoder says the answer."""
+"""Encoder-decoder backbones (the T5 family): the encoder reads the prompt, the decoder answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from realm.data import Items
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
-from realm.scorers.encoding import EncodedItems, Ragged, spans
+from realm.scorers.encoding import EncodedItems, Ragged, length_mask, spans, starts_of
 from realm.scorers.language import LanguageScorer
 from realm.scorers.prompts import encode_prompts, tokenize
 
@@ -42,50 +42,42 @@ class Seq2SeqScorer(LanguageScorer):
 
     def encode(self, items: Items) -> EncodedItems:
         self.check_options(items)
-        cloze = self.style.answers == "cloze"
-        asked = ((text, context, options, 0) for _, text, context, options in items)
-        rows = list(encode_prompts(self.tokenizer, self.style, asked))
-        targets: list[list[int]] = []
-        target_starts = [0]
-        for item in range(len(items) if cloze else 0):
-            targets.extend(self.some_tokens(option, self._answer_ids(option)) for option in items.options_of(item))
-            target_starts.append(len(targets))
+        targets: list[list[list[int]]] | None = None
+        if self.style.answers == "cloze":
+            targets = [
+                [self.check_option(option, self._answer_ids(option)) for option in item.options] for item in items
+            ]
         return EncodedItems(
-            rows=Ragged.of(rows),
-            row_starts=np.arange(len(rows) + 1, dtype=np.int64),
+            rows=Ragged.of(encode_prompts(self.tokenizer, self.style, items)),
+            row_starts=np.arange(len(items) + 1, dtype=np.int64),
             tasks=items.item_tasks,
             option_counts=items.option_counts,
-            targets=Ragged.of(targets) if cloze else None,
-            target_starts=np.array(target_starts, dtype=np.int64) if cloze else None,
+            targets=None if targets is None else Ragged.of(ids for own in targets for ids in own),
+            target_starts=None if targets is None else starts_of(targets),
         )
 
     def collate(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
-        batch = self._common(encoded, items)
+        batch = super().collate(encoded, items)
         if encoded.targets is None or encoded.target_starts is None:
-            said = Ragged.of([[self.start_token, *self.answers[task].prefix] for task in encoded.tasks[items]])
-            ids, lengths = said.pad(range(len(said)), self.tokenizer.pad_token_id)
+            prefixes = Ragged.of([self.start_token, *self.answers[task].prefix] for task in encoded.tasks[items])
+            ids, lengths = prefixes.pad(np.arange(len(prefixes)), self.tokenizer.pad_token_id)
         else:
-            picked = spans(encoded.target_starts, items)
-            ids, lengths = encoded.targets.pad(picked, self.tokenizer.pad_token_id)
+            ids, lengths = encoded.targets.pad(spans(encoded.target_starts, items), self.tokenizer.pad_token_id)
             batch["targets"] = ids
-            start = torch.full((len(ids), 1), self.start_token)
-            ids = torch.cat([start, ids[:, :-1]], dim=1)
+            ids = torch.cat([torch.full((len(ids), 1), self.start_token), ids[:, :-1]], dim=1)
         batch["decoder_input_ids"], batch["decoder_lengths"] = ids, lengths
         return batch
 
     def run_backbone(self, batch: Batch) -> Tensor:
-        encoder = self.backbone.get_encoder()
-        encoded: Tensor = encoder(
-            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
-        ).last_hidden_state
         mask = batch["attention_mask"]
+        encoded = self.backbone.get_encoder()(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
         if "targets" in batch:
             per_item = batch["option_counts"]
             encoded, mask = encoded.repeat_interleave(per_item, 0), mask.repeat_interleave(per_item, 0)
-        ids, lengths = batch["decoder_input_ids"], batch["decoder_lengths"]
+        ids = batch["decoder_input_ids"]
         hidden: Tensor = self.backbone.get_decoder()(
             input_ids=ids,
-            attention_mask=(torch.arange(ids.shape[1], device=ids.device)[None, :] < lengths[:, None]).long(),
+            attention_mask=length_mask(batch["decoder_lengths"], ids.shape[1]).long(),
             encoder_hidden_states=encoded,
             encoder_attention_mask=mask,
             use_cache=False,
@@ -98,6 +90,5 @@ class Seq2SeqScorer(LanguageScorer):
 
     def option_states(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         hidden, targets = self.run_backbone(batch), batch["targets"]
-        place = torch.arange(targets.shape[1], device=targets.device)[None, :]
-        row, column = (place < batch["decoder_lengths"][:, None]).nonzero(as_tuple=True)
+        row, column = length_mask(batch["decoder_lengths"], targets.shape[1]).nonzero(as_tuple=True)
         return hidden[row, column], targets[row, column], row

@@ -15,7 +15,7 @@ from realm.channels import Observed
 from realm.data import Annotations
 from realm.scorers.base import Scorer
 from realm.scorers.encoding import EncodedItems
-from realm.scorers.frozen_cache import TrunkCache
+from realm.scorers.frozen_cache import FrozenLayersCache
 
 Index = npt.NDArray[np.int64]
 GROUPED_BATCHES = 50
@@ -136,7 +136,7 @@ class Collator:
     """
 
     def __init__(
-        self, scorer: Scorer, encoded: EncodedItems, annotations: Annotations, cache: TrunkCache | None = None
+        self, scorer: Scorer, encoded: EncodedItems, annotations: Annotations, cache: FrozenLayersCache | None = None
     ) -> None:
         self.scorer, self.encoded, self.annotations, self.cache = scorer, encoded, annotations, cache
 

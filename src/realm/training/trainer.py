@@ -27,8 +27,9 @@ from realm.files import writing
 from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
 from realm.objectives import OBJECTIVES
+from realm.progress import Progress, ignore_progress
 from realm.scorers import Scorer, load_scorer
-from realm.scorers.frozen_cache import TrunkCache
+from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
 from realm.training import sharding
@@ -61,6 +62,7 @@ class RealmTrainer(SavingTrainer):
     | test | a table with gold, evaluated every `eval_steps` and at the end |
     | channel | how annotators err; by default the one that `config.channel` names |
     | prior | an earlier run's expertise table: training starts from it, and it stands for the pool in the results |
+    | progress | told how far the frozen layers are computed, where there are any |
 
     | attribute | meaning |
     |---|---|
@@ -87,6 +89,7 @@ class RealmTrainer(SavingTrainer):
         channel: Channel | None = None,
         prior: pd.DataFrame | None = None,
         callbacks: Sequence[Any] | None = None,
+        progress: Progress = ignore_progress,
     ) -> None:
         if config.n_gpu > 1:
             raise RealmError(
@@ -116,7 +119,8 @@ class RealmTrainer(SavingTrainer):
             check_test(annotations, test)
         self.test = test
         self.encoded_test = None if test is None else scorer.encode(test.items)
-        self._caches: dict[str, TrunkCache | None] = {}
+        self._progress = progress
+        self._caches: dict[str, FrozenLayersCache | None] = {}
         self._scores: Scores | None = None
         self.folds, self.temperature = 0, 1.0
         self._trajectory = []
@@ -171,15 +175,19 @@ class RealmTrainer(SavingTrainer):
         collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"))
         return BatchLoader(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
 
-    def _cache(self, table: str) -> TrunkCache | None:
+    def _cache(self, table: str) -> FrozenLayersCache | None:
         """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
         if table not in self._caches:
             encoded = self.encoded if table == "train" else self.encoded_test
             self._caches[table] = None
             if encoded is not None and self.args.train_layers and self.args.cache_gb:
-                bar, beside = not self.args.disable_tqdm, self._caches.get("train")
-                self._caches[table] = TrunkCache(
-                    self.scorer, encoded, self.args.cache_gb, bar, self.args.cache_dtype, beside
+                self._caches[table] = FrozenLayersCache(
+                    self.scorer,
+                    encoded,
+                    self.args.cache_gb,
+                    dtype=self.args.cache_dtype,
+                    beside=self._caches.get("train"),
+                    progress=self._progress,
                 )
         return self._caches[table]
 
@@ -354,8 +362,7 @@ class RealmTrainer(SavingTrainer):
     def scores(self) -> Scores:
         """What the model says of the training items: in-sample, unless `cross_fit` has made it out of fold."""
         if self._scores is None:
-            cache = self._cache("train")
-            self._scores = score(self.scorer, self.encoded, prepare=None if cache is None else cache.add_to)
+            self._scores = score(self.scorer, self.encoded, cache=self._cache("train"))
         return self._scores
 
     def cross_fit(self, folds: int) -> Scores:
@@ -375,10 +382,8 @@ class RealmTrainer(SavingTrainer):
         """What the model says of the test items."""
         if self.encoded_test is None:
             raise RealmError("there is no test table to evaluate on: pass `test`.")
-        cache = self._cache("test")
-        prepare = None if cache is None else cache.add_to
         with sharding.gathered(self.model):
-            return score(self.scorer, self.encoded_test, answer_mass=answer_mass, prepare=prepare)
+            return score(self.scorer, self.encoded_test, answer_mass=answer_mass, cache=self._cache("test"))
 
     def estimate(self) -> Estimate:
         """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""

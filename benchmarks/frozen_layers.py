@@ -1,7 +1,7 @@
 """Training the top 3 of SmolLM2's 30 layers, whose 27 frozen ones are computed once, beside a plain `Trainer`.
 
-    python -m benchmarks.trunk            # about half an hour on one core
-    python -m benchmarks.trunk --quick    # a tiny model, seconds, no targets
+    python -m benchmarks.frozen_layers            # about half an hour on one core
+    python -m benchmarks.frozen_layers --quick    # a tiny model, seconds, no targets
 
 The rival is a `transformers.Trainer` with the same weights frozen, rows grouped by length and logits at the answer
 alone; one annotation per item, so that sharing a forward is worth nothing. Each side has the micro-batch that is
@@ -42,7 +42,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
     def prepare(epochs: int, micro: int) -> None:
         at_hand.clear()
-        shutil.rmtree(Path(setup.folder) / "home" / "trunk", ignore_errors=True)
+        shutil.rmtree(Path(setup.folder) / "home" / "frozen-layers", ignore_errors=True)
         at_hand.append(ours(setup, epochs, micro) if side == "realm" else theirs(setup, epochs, micro))
 
     def train() -> float:
@@ -99,7 +99,7 @@ def beside_the_trainer(setup: Setup, targets: Targets) -> None:
                     ask(pipe, "prepare", epochs, micro[side])
                     taken[side].append(ask(pipe, "train"))
             ratio = median(taken["trainer, tuned"]) / median(taken["realm"])
-            asked = targets.hold(f"frozen trunk, {epochs} epochs", ratio, target)
+            asked = targets.hold(f"frozen layers, {epochs} epochs", ratio, target)
             peak = max(result.peak for result in taken["realm"])
             assert peak < MEMORY_LIMIT, f"{peak / 1e9:.2f} GB; the limit is 2.5"
             seconds = [f"{median(taken[side]):.1f}" for side in SIDES]
@@ -130,7 +130,7 @@ def over_a_comparison(setup: Setup) -> None:
     os.environ["REALM_HOME"] = str(Path(setup.folder) / "comparison-home")
     _sides.quiet()
     passes: list[int] = []
-    states = Scorer.trunk_states
+    states = Scorer.frozen_states
 
     def counted(scorer: Any, batch: Any) -> Any:
         passes.append(len(batch["input_ids"]))
@@ -139,11 +139,11 @@ def over_a_comparison(setup: Setup) -> None:
     settings = {"train_layers": LAYERS, "max_steps": 1, "per_device_train_batch_size": 8}
     settings["gradient_accumulation_steps"] = 1
     table, test = _material.crowd(16, 3), _material.crowd(8, 1, seed=5)
-    Scorer.trunk_states = counted  # type: ignore[method-assign]
+    Scorer.frozen_states = counted  # type: ignore[method-assign]
     try:
         compare(table, test, setup.model, methods=METHODS, seeds=SEEDS, settings=settings)
     finally:
-        Scorer.trunk_states = states  # type: ignore[method-assign]
+        Scorer.frozen_states = states  # type: ignore[method-assign]
     items = table.n_items + test.n_items
     trainings = len(METHODS) * SEEDS
     assert sum(passes) == items, f"the frozen layers ran over {sum(passes)} rows; {items} items should be enough"
