@@ -56,7 +56,7 @@ def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli
     ("command", "table", "expected"),
     [
         ("predict", "new.csv", {"scoring", "scoring after 80 items"}),
-        ("evaluate", "test.csv", {"scoring", "generating"}),
+        ("evaluate", "test.csv", {"scoring"}),
     ],
 )
 def test_progress_is_shown(command, table, expected, run, new, realm_cli, monkeypatch) -> None:
