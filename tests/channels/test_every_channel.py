@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from realm.channels import CHANNELS, Channel, ItemScores, Observed, channel_class
 from realm.errors import RealmError
-from realm.scorers.vocabulary import masked_log_softmax
+from realm.scorers.answers import masked_log_softmax
 from tests.tiny import crowd
 
 LEARNED = [name for name in CHANNELS if name != "identity"]
