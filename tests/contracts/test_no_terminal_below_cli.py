@@ -11,8 +11,7 @@ from tests.contracts.modules import check_known, modules
 
 TERMINAL = ("rich", "typer", "click", "tqdm")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-KNOWN: dict[str, str] = {
-}
+KNOWN: dict[str, str] = {}
 
 
 def terminal_uses(source: str) -> list[str]:
