@@ -53,7 +53,7 @@ def test_every_option_of_every_command_is_known() -> None:
 
 
 def test_errors_notes_and_logged_warnings_are_translated(realm_cli, monkeypatch) -> None:
-    from realm.cli.screen import note
+    from realm.cli.terminal import note
     from realm.models import store
 
     def fail(*_: object, **__: object) -> None:

@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 from realm.channels import CHANNELS
 from realm.cli.flags import takes
 from realm.cli.main import app as realm_app
-from realm.cli.training_flags import Training, settings_table
+from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.objectives import OBJECTIVES
 from realm.training import RealmConfig
 from realm.training.settings import NO_FLAG, Settings, check_values, flag_name, recorded_values, setting
+from tests.contracts.settings_table import settings_table
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "training.md"
@@ -27,7 +28,7 @@ GENERATED = re.compile(r"(<!-- settings: [^\n]* -->\n)(.*)(<!-- end of settings 
 
 
 @dataclasses.dataclass
-class Extended(Training):
+class Extended(TrainingFlags):
     """The settings with two more."""
 
     dropout_rate: float = setting(0.25, "Share of units dropped.", panel="Model", minimum=0, maximum=1)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from realm.cli.flags import LabelsFile, Raw, takes
-from realm.cli.outputs import refuse_input
-from realm.cli.screen import ROWS, note, records, show_frame
-from realm.cli.source import Source
+from realm.cli.output_files import refuse_input
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import ROWS, note, records, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@takes(Source)
+@takes(ReadingFlags)
 def aggregate(
     file: LabelsFile,
-    source: Source,
+    reading: ReadingFlags,
     method: Annotated[
         str, typer.Option(help="`majority`, `weighted-majority`, `dawid-skene`, `one-coin` or `glad`.")
     ] = "dawid-skene",
@@ -43,7 +43,7 @@ def aggregate(
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
     for path in (output, beside):
         refuse_input(path, file)
-    annotations = source.read(file)
+    annotations = reading.read(file)
     result = aggregate_labels(annotations, method, seed, use_gold=use_gold)
     labels = result.table(annotations).round({"confidence": 6})
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from realm.cli.flags import AsJson, takes
-from realm.cli.screen import console
-from realm.cli.source import Source
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import console
 from realm.errors import RealmError
 from realm.report.escaping import visible
 
@@ -23,10 +23,10 @@ NAMED = 8
 """Rows that are named for each reason: enough to look at some, on one line."""
 
 
-@takes(Source)
+@takes(ReadingFlags)
 def check(
     file: Annotated[Path, typer.Argument(help="Table of annotations, or an annotation tool's export.")],
-    source: Source,
+    reading: ReadingFlags,
     test: Annotated[Path | None, typer.Option("--test", help="Test table, to find its texts in the table.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -34,8 +34,8 @@ def check(
     from realm.check import examine
 
     try:
-        annotations = source.read(file, keep_rows=True)
-        examination = examine(annotations, None if test is None else _read_test(source, test))
+        annotations = reading.read(file, keep_rows=True)
+        examination = examine(annotations, None if test is None else _read_test(reading, test))
     except RealmError as error:
         if not as_json:
             raise
@@ -49,10 +49,10 @@ def check(
         typer.echo("\n".join(lines(examination)))
 
 
-def _read_test(source: Source, test: Path) -> Any:
+def _read_test(reading: ReadingFlags, test: Path) -> Any:
     """The test table's items; its format is its own, the names of its columns the same."""
-    columns = {name: getattr(source, name) for name in ("text", "item", "task", "options", "context")}
-    return Source(**columns).read_items(test)
+    columns = {name: getattr(reading, name) for name in ("text", "item", "task", "options", "context")}
+    return ReadingFlags(**columns).read_items(test)
 
 
 def lines(examination: Examination) -> list[str]:

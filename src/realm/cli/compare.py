@@ -9,9 +9,9 @@ import typer
 
 from realm.cli.flags import AsJson, LabelsFile, takes
 from realm.cli.models import fetch_named_model
-from realm.cli.screen import note, records, show_table
-from realm.cli.source import Source
-from realm.cli.training_flags import Training
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import note, records, show_table
+from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.methods import METHODS
 
@@ -19,13 +19,13 @@ TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 
 
 # a comparison varies the method and the seed itself, and writes no run folders
-@takes(Source, Training, without=("method", "seed", "overwrite", "logging_steps", "cross_fit"))
+@takes(ReadingFlags, TrainingFlags, without=("method", "seed", "overwrite", "logging_steps", "cross_fit"))
 def compare(
     file: LabelsFile,
     test: Annotated[Path, typer.Option(help="Table with gold to score on.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
-    source: Source,
-    training: Training,
+    reading: ReadingFlags,
+    training: TrainingFlags,
     methods: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(METHODS),
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     regime: Annotated[str, typer.Option(help="`shared` keeps all annotations, `sparse` one per item.")] = "shared",
@@ -41,8 +41,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Train each method with several seeds and set them side by side, with paired tests against `realm`."""
-    annotations = source.read(file)
-    test_items = source.read_test(test, tasks=annotations.tasks)
+    annotations = reading.read(file)
+    test_items = reading.read_test(test, tasks=annotations.tasks)
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)
 
@@ -88,7 +88,7 @@ def compare(
         note(f"results.csv, results.json and report.html are in {output}")
 
 
-def _settings(training: Training, output: Path) -> dict[str, Any]:
+def _settings(training: TrainingFlags, output: Path) -> dict[str, Any]:
     """The settings that the flags give, as plain values."""
     from dataclasses import fields
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.models import fetch_named_model
-from realm.cli.screen import console, interactive, note, progress_bar, show_table
+from realm.cli.terminal import console, interactive, note, progress_bar, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RECORD = "demo.json"
 LINES_EVERY = 15
+"""Steps between two lines where nobody watches a bar: a handful for each method."""
 
 
 def demo(
@@ -84,11 +85,11 @@ class Screen:
 
     def step(self, loss: float | None) -> None:
         self.done += 1
-        shown = "-" if loss is None else f"{loss:.2f}"
+        figure = "-" if loss is None else f"{loss:.2f}"
         if self.bar is not None:
-            self.bar.update(self.job, advance=1, loss=shown)
+            self.bar.update(self.job, advance=1, loss=figure)
         elif self.done % LINES_EVERY == 0:
-            note(f"  {self.method}: step {self.done} of {self.steps}, loss {shown}")
+            note(f"  {self.method}: step {self.done} of {self.steps}, loss {figure}")
 
     def end(self) -> None:
         if self.bar is not None:

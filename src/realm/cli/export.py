@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from realm.cli.flags import Raw, RunFolder
-from realm.cli.outputs import refuse_run_file
-from realm.cli.screen import note
+from realm.cli.output_files import refuse_run_file
+from realm.cli.terminal import note
 
 
 def export(

@@ -1,13 +1,13 @@
 """Flags that several commands share: single ones as types, groups as dataclasses spread into a command's signature.
 
     @dataclass
-    class Source:
+    class ReadingFlags:
         text: str | None = setting(None, "Column with the text to label.")
 
-    @takes(Source)
-    def check(file: Path, source: Source) -> None: ...
+    @takes(ReadingFlags)
+    def check(file: Path, reading: ReadingFlags) -> None: ...
 
-gives `check` a `--text` flag and hands it a `Source`. Every command that takes flags this way also takes
+gives `check` a `--text` flag and hands it a `ReadingFlags`. Every command that takes flags this way also takes
 `--config FILE`, a YAML file whose keys are flag names; flags typed on the command line win.
 """
 

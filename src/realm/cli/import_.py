@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from realm.cli.flags import Overwrite, takes
-from realm.cli.outputs import note_inventory, refuse_existing
-from realm.cli.screen import note
-from realm.cli.source import Source
+from realm.cli.output_files import note_inventory, refuse_existing
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import note
 from realm.errors import RealmError
 
 
-@takes(Source)
+@takes(ReadingFlags)
 def import_(
     export: Annotated[Path, typer.Argument(help="The export, or any table of annotations.")],
-    source: Source,
+    reading: ReadingFlags,
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .csv or .parquet.")],
     pseudonymise: Annotated[
         bool, typer.Option("--pseudonymise", help="Replace the annotators' names by keyed hashes.")
@@ -36,7 +36,7 @@ def import_(
     if key_file is not None and not pseudonymise:
         raise RealmError("--key-file is for --pseudonymise: give both or neither.")
     refuse_existing(output, overwrite)
-    annotations = source.read(export)
+    annotations = reading.read(export)
     names = annotations.annotators
     if pseudonymise:
         annotations = with_hashes(annotations, read_key(key_file))

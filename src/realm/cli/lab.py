@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.flags import AsJson
-from realm.cli.screen import console, interactive, note, show_table
+from realm.cli.terminal import console, interactive, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:

@@ -81,7 +81,7 @@ class NoteHandler(logging.Handler):
     """Shows what the library logs as notes on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from realm.cli.screen import note
+        from realm.cli.terminal import note
 
         note(record.getMessage())
 

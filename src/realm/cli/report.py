@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from realm.cli.screen import note
+from realm.cli.terminal import note
 from realm.errors import RealmError
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.flags import Overwrite, takes
-from realm.cli.outputs import note_inventory, refuse_existing
-from realm.cli.screen import note, records, show_frame
-from realm.cli.source import Source
+from realm.cli.output_files import note_inventory, refuse_existing
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import note, records, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from realm.data import Annotations
 
 
-@takes(Source)
+@takes(ReadingFlags)
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="Table with text and gold.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .csv or .parquet.")],
-    source: Source,
+    reading: ReadingFlags,
     pool: Annotated[
         str, typer.Option(help="`D1`, `D2`, `D3`, `graded:N`, `one-reliable:N`, or accuracies such as 0.9,0.5,0.1.")
     ] = "D1",
@@ -48,7 +48,7 @@ def simulate(
     from realm.data.write import write_table
 
     refuse_existing(output, overwrite)
-    questions = source.read_test(file)
+    questions = reading.read_test(file)
     accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))
     settings: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
     annotations = simulate_annotators(questions, accuracies, per_item=per_item, seed=seed, **settings)

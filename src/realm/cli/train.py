@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.flags import takes
+from realm.cli.flags import LabelsFile, takes
 from realm.cli.models import fetch_named_model
-from realm.cli.screen import interactive, note, progress_bar, show_table
-from realm.cli.source import Source
-from realm.cli.training_flags import Training
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import ROWS, interactive, note, progress_bar, show_frame
+from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.training.settings import LEARNING
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.data import Annotations
     from realm.runs import Run
-    from realm.training import RealmTrainer
 
 
-@takes(Source, Training)
+@takes(ReadingFlags, TrainingFlags)
 def train(
-    file: Annotated[Path, typer.Argument(metavar="LABELS", help="Table or export with the annotations.")],
+    file: LabelsFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Run folder to write.")],
-    source: Source,
-    training: Training,
+    reading: ReadingFlags,
+    training: TrainingFlags,
     test: Annotated[Path | None, typer.Option(help="Table with gold to evaluate on.")] = None,
     eval_steps: Annotated[int, typer.Option(help="Evaluate on --test every n steps.")] = 0,
     save_steps: Annotated[int, typer.Option(help="Checkpoint every n steps (default: every epoch).")] = 0,
@@ -47,25 +45,29 @@ def train(
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
     check_output(output, overwrite=training.overwrite, resume=resume)
-    annotations = source.read(file)
+    annotations = reading.read(file)
     if gold_items is not None:
         if not training.use_gold:
             raise RealmError("--gold-items is read only under --use-gold; add it.")
-        annotations = with_gold_items(annotations, gold_items)
-    test_table = None if test is None else source.read_test(test, tasks=annotations.tasks)
+        from realm.data.gold import read_gold
+
+        annotations = read_gold(annotations, gold_items)
+    test_table = None if test is None else reading.read_test(test, tasks=annotations.tasks)
+
+    from transformers.trainer_callback import PrinterCallback
 
     from realm.training import RealmTrainer
 
-    saving = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
-    evaluating = {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
-    config = training.config(output, disable_tqdm=not interactive(), **saving, **evaluating)
+    steps: dict[str, Any] = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
+    steps |= {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
+    config = training.config(output, disable_tqdm=not interactive(), **steps)
     earlier = None if prior is None else read_prior(prior)
     fetch_named_model(training.model)
     with progress_bar() as progress:
         trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier, progress=progress)
         for warning in trainer.warnings if trainer.is_world_process_zero() else []:
             note(f"note: {warning}")
-        quiet_console(trainer)
+        trainer.remove_callback(PrinterCallback)  # the progress bar and our tables take the place of its dictionaries
         try:
             trainer.train(resume_from_checkpoint=resume)
         except KeyboardInterrupt:
@@ -80,13 +82,6 @@ def train(
         _show(run)
 
 
-def with_gold_items(annotations: Annotations, path: Path) -> Annotations:
-    """The table with gold from a file of item, [task,] gold."""
-    from realm.data.gold import read_gold
-
-    return read_gold(annotations, path)
-
-
 def read_prior(path: Path) -> pd.DataFrame:
     """The expertise table of an earlier run."""
     from realm.runs import Run
@@ -99,20 +94,12 @@ def read_prior(path: Path) -> pd.DataFrame:
         raise RealmError(f"--prior: {error}") from None
 
 
-def quiet_console(trainer: RealmTrainer) -> None:
-    """Keep `Trainer`'s own dictionaries of figures off the screen; the progress bar and our tables say it better."""
-    from transformers.trainer_callback import PrinterCallback
-
-    trainer.remove_callback(PrinterCallback)
-
-
 def _show(run: Run) -> None:
     """The expertise table of the run, as it was written."""
     table = run.expertise.sort_values("accuracy", ascending=False)
-    shown = ["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict", "scale"]
-    rows = list(table[shown].itertuples(index=False, name=None))
-    show_table(f"How far each annotator can be trusted ({run.probabilities})", shown, rows[:15])
-    if len(rows) > 15:
-        note(f"{len(rows) - 15} more in {run.folder / 'expertise.csv'}")
+    columns = ["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict", "scale"]
+    show_frame(f"How far each annotator can be trusted ({run.probabilities})", table[columns].head(ROWS))
+    if len(table) > ROWS:
+        note(f"{len(table) - ROWS} more in {run.folder / 'expertise.csv'}")
     page = run.folder / "report.html"
     note(f"The run is in {run.folder}: model/, expertise.csv, labels.csv. Open {page} in a browser.")

@@ -7,16 +7,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from realm.cli.messages import Flag, with_flags
 from realm.errors import RealmError
-from realm.training.settings import BATCHES, MODEL, Settings, check_values, described, flag_name, setting, settings_of
+from realm.training.settings import BATCHES, MODEL, Settings, check_values, setting
 
 if TYPE_CHECKING:
     from realm.training import RealmConfig
 
 
 @dataclass
-class Training(Settings):
+class TrainingFlags(Settings):
     """The settings with a flag, the model, and the batch that an optimiser step sees."""
 
     model: str = setting("minilm-l6", "A folder, a named model (`realm models`) or a Hugging Face id.", panel=MODEL)
@@ -50,26 +49,3 @@ class Training(Settings):
             "use_cpu": not (torch.cuda.is_available() or torch.backends.mps.is_available()),
         }
         return RealmConfig(str(output), **{**settings, **more})
-
-
-def settings_table(settings: type = Training) -> str:
-    """The settings as Markdown tables for the docs, one per panel: flag, name in Python, default, meaning."""
-    listed = settings_of(settings)
-    flags = {each.name: Flag(f"`--{name}`") for each in listed if (name := flag_name(each)) is not None}
-    lines = []
-    for panel in dict.fromkeys(each.metadata["panel"] for each in listed):
-        lines += [f"**{panel}**", "", "| flag | in Python | default | what it does |", "|---|---|---|---|"]
-        for each in (each for each in listed if each.metadata["panel"] == panel):
-            flag_cell = flags[each.name].name if each.name in flags else ""
-            name_cell = "" if each.name in Training.__annotations__ else f"`{each.name}`"
-            lines.append(
-                f"| {flag_cell} | {name_cell} | {_shown(each.default)} | {with_flags(described(each), flags)} |"
-            )
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _shown(default: Any) -> str:
-    if default is None:
-        return ""
-    return f"`{'on' if default else 'off'}`" if isinstance(default, bool) else f"`{default}`"

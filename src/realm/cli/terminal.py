@@ -25,8 +25,8 @@ def console(stderr: bool = False) -> Any:
     """A rich console; it respects NO_COLOR and non-terminals."""
     from rich.console import Console
 
-    watched = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, width=None if watched else WIDE, soft_wrap=not watched)
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, width=None if terminal else WIDE, soft_wrap=not terminal)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -78,16 +78,16 @@ def progress_bar() -> Iterator[Progress]:
     from rich.progress import Progress as Bars
 
     bars = Bars(console=console(stderr=True), transient=True)
-    shown: dict[str, Any] = {}
+    running: dict[str, Any] = {}
 
     def show(what: str, done: int, total: int) -> None:
-        if what not in shown:
-            shown[what] = bars.add_task(visible(what), total=total)
+        if what not in running:
+            running[what] = bars.add_task(visible(what), total=total)
             bars.start()
-        bars.update(shown[what], completed=done)
+        bars.update(running[what], completed=done)
         if done == total:
-            bars.remove_task(shown.pop(what))
-            if not shown:
+            bars.remove_task(running.pop(what))
+            if not running:
                 bars.stop()
 
     try:

@@ -17,7 +17,7 @@ _flag = partial(setting, None, panel="Reading the table")
 
 
 @dataclass
-class Source:
+class ReadingFlags:
     """Columns and format of the input. What is not named is recognised by its canonical name or the file's format."""
 
     text: str | None = _flag("Column with the text or question.")

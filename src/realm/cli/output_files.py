@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from realm.cli.screen import note
+from realm.cli.terminal import note
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
