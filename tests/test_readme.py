@@ -91,8 +91,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages_with(""))
 def test_blocks_run(page: Path, scene: Path, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "resolve", lambda name: tiny_models.get(name, name))
-    monkeypatch.setattr(store, "fetch", lambda name: Path(tiny_models[name]))
+    monkeypatch.setattr(store, "resolve", lambda name, *_: tiny_models.get(name, name))
+    monkeypatch.setattr(store, "fetch", lambda name, *_: Path(tiny_models[name]))
     play(page, scene, "", monkeypatch)
 
 
