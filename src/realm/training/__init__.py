@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from realm.training.model import RealmModel
     from realm.training.trainer import RealmTrainer
 
-_HOME = {
+_MODULE_OF = {
     "RealmConfig": "realm.training.config",
     "RealmModel": "realm.training.model",
     "RealmTrainer": "realm.training.trainer",
@@ -20,7 +20,7 @@ __all__ = ["RealmConfig", "RealmModel", "RealmTrainer"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for: reading a run folder needs no torch."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+    """Import a name when it is first used: the settings need no torch."""
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
     raise AttributeError(f"module 'realm.training' has no attribute {name!r}")
