@@ -100,9 +100,7 @@ class RealmTrainer(SavingTrainer):
         experts = expert_rows(annotations, config.experts or ())
         earlier = None if prior is None else earlier_estimates(annotations, prior)
         if config.cross_fit:
-            annotations.items.folds(
-                config.cross_fit
-            )  # refuses more folds than there are texts before anything is trained
+            annotations.items.folds(config.cross_fit)  # refuses more folds than texts before anything is trained
         self.annotations = annotations if config.reads_gold else annotations.without_gold()
         self.training_annotations, self.prior = labels.annotations, prior
         channel = make_channel(labels.annotations, config, channel)
@@ -368,7 +366,7 @@ class RealmTrainer(SavingTrainer):
     def cross_fit(self, folds: int) -> Scores:
         """Train again without each fold of items and let each speak of the items it has not seen.
 
-        The probabilities are brought to the temperature that the annotations bear out (`inference/calibration.py`).
+        The probabilities are brought to the temperature that the annotations bear out (`realm.crowd.calibration`).
         """
         from realm.training.cross_fit import cross_fit
 
