@@ -67,34 +67,34 @@ def read_results() -> dict[str, str]:
 
 
 def write_results(sections: dict[str, str]) -> None:
-    said = ["# What the benchmarks printed", ""]
-    said += ["Each section is the output of `python -m benchmarks.NAME`, after the machine it was measured on."]
-    said += ["See [Speed](../docs/speed.md) for what it means."]
+    lines = ["# What the benchmarks printed", ""]
+    lines += ["Each section is the output of `python -m benchmarks.NAME`, after the machine it was measured on."]
+    lines += ["See [Speed](../docs/speed.md) for what it means."]
     for name in sorted(sections):
-        said += ["", f"## {name}", "", sections[name]]
-    RESULTS.write_text("\n".join(said) + "\n", encoding="utf-8")
+        lines += ["", f"## {name}", "", sections[name]]
+    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> int:
     flags = [word for word in sys.argv[1:] if word.startswith("-")]
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    chosen = [name for word in words for name in GROUPS.get(word, (word,))]
+    selected = [name for word in words for name in GROUPS.get(word, (word,))]
     every = [name for names in GROUPS.values() for name in names]
-    unknown = [name for name in chosen if name not in every]
-    if unknown or not chosen:
+    unknown = [name for name in selected if name not in every]
+    if unknown or not selected:
         wrong = f"no such benchmark: {', '.join(unknown)}" if unknown else "which benchmarks?"
         print(f"{wrong}; there are: {', '.join((*GROUPS, *sorted(every)))}", file=sys.stderr)
         return 2
     failed = []
-    for name in chosen:
+    for name in selected:
         print(f"\n## {name}\n", flush=True)
-        printed, met = run(name, flags)
-        if not met:
+        printed, passed = run(name, flags)
+        if not passed:
             failed.append(name)
         if not flags:
-            note = "" if met else "\n\nIt ended with an error: a target was missed, or it broke."
-            shown = printed if "\n|" in printed else f"```text\n{printed}\n```"
-            write_results({**read_results(), name: f"{machine()}\n\n{shown}{note}"})
+            note = "" if passed else "\n\nIt ended with an error: a target was missed, or it broke."
+            body = printed if "\n|" in printed else f"```text\n{printed}\n```"
+            write_results({**read_results(), name: f"{machine()}\n\n{body}{note}"})
     if failed:
         print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)

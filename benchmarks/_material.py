@@ -13,13 +13,26 @@ import pandas as pd
 from realm.data import Annotations
 
 LABELS = ["negative", "positive"]
-TOLD = {
+LABEL_WORDS = {
     "negative": ["dull", "weak", "poor", "flat", "awful"],
     "positive": ["bright", "strong", "rich", "warm", "great"],
 }
 PLAIN = ["the", "a", "film", "story", "of", "two", "people", "who", "never", "meet", "and", "know", "each", "other"]
 PLAIN += ["with", "its", "own", "slow", "honest", "study"]
-SAID = ["Labels", "Text", "Label", "Answer", ":", ",", ")", ".", "option", "text", *string.ascii_lowercase, *LABELS]
+PROMPT_WORDS = [
+    "Labels",
+    "Text",
+    "Label",
+    "Answer",
+    ":",
+    ",",
+    ")",
+    ".",
+    "option",
+    "text",
+    *string.ascii_lowercase,
+    *LABELS,
+]
 NAMES = [
     f"{first}{second}" for first in ("ka", "lo", "mi", "ru", "te", "so") for second in ("ban", "der", "nik", "sul")
 ]
@@ -33,7 +46,7 @@ def sentences(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
     texts = []
     for index, (label, length) in enumerate(zip(truth, lengths, strict=True)):
         words = [*rng.choice(PLAIN, size=length), NAMES[index % len(NAMES)], NAMES[index // 24 % len(NAMES)]]
-        for word in rng.choice(TOLD[LABELS[label]], size=2):
+        for word in rng.choice(LABEL_WORDS[LABELS[label]], size=2):
             words.insert(int(rng.integers(len(words))), str(word))
         texts.append(" ".join(words))
     return texts, truth
@@ -47,12 +60,12 @@ def crowd(n_items: int, per_item: int, n_annotators: int = 50, seed: int = 0) ->
     who = np.stack([rng.choice(n_annotators, size=per_item, replace=False) for _ in range(n_items)]).ravel()
     item = np.repeat(np.arange(n_items), per_item)
     right = rng.random(len(item)) < accuracy[who]
-    said = np.where(right, truth[item], 1 - truth[item])
-    return annotated(texts, truth, item, who, said)
+    labels = np.where(right, truth[item], 1 - truth[item])
+    return annotated(texts, truth, item, who, labels)
 
 
 def annotated(
-    texts: Sequence[str], truth: np.ndarray, item: np.ndarray, who: np.ndarray, said: np.ndarray
+    texts: Sequence[str], truth: np.ndarray, item: np.ndarray, who: np.ndarray, labels: np.ndarray
 ) -> Annotations:
     """A table of annotations by index: the item, the annotator and the label of each, and the truth of each item."""
     frame = pd.DataFrame(
@@ -60,7 +73,7 @@ def annotated(
             "item": [f"i{i}" for i in item],
             "text": [texts[i] for i in item],
             "annotator": [f"w{i}" for i in who],
-            "label": [LABELS[i] for i in said],
+            "label": [LABELS[i] for i in labels],
             "gold": [LABELS[i] for i in truth[item]],
         }
     )
@@ -140,8 +153,8 @@ def _tokenizer(ends: bool):  # type: ignore[no-untyped-def]
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    told = [word for words in TOLD.values() for word in words]
-    words = ["<pad>", "</s>", "<unk>", *dict.fromkeys([*PLAIN, *NAMES, *SAID, *told])]
+    label_words = [word for words in LABEL_WORDS.values() for word in words]
+    words = ["<pad>", "</s>", "<unk>", *dict.fromkeys([*PLAIN, *NAMES, *PROMPT_WORDS, *label_words])]
     tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     if ends:

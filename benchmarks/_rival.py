@@ -86,12 +86,12 @@ class RowTrainer(Trainer):
             logits = backbone(**batch, logits_to_keep=1).logits[:, -1]
         else:
             logits = backbone(**batch).logits[:, -1]
-        said = torch.log_softmax(logits[:, self.answers], dim=1)
-        said = said.gather(1, inputs["label"][:, None])[:, 0]
+        log_probs = torch.log_softmax(logits[:, self.answers], dim=1)
+        log_probs = log_probs.gather(1, inputs["label"][:, None])[:, 0]
         omega = model.omega[inputs["annotator"]]
         guess = -torch.tensor(float(len(self.answers))).log()
-        self.counts.append(len(said))
-        return -torch.logaddexp(logsigmoid(omega) + said, logsigmoid(-omega) + guess).mean()
+        self.counts.append(len(log_probs))
+        return -torch.logaddexp(logsigmoid(omega) + log_probs, logsigmoid(-omega) + guess).mean()
 
 
 def trainer(
@@ -112,56 +112,56 @@ def trainer(
         logging_steps=10**6,
         **settings,
     )
-    made = RowTrainer(table, scorer, args, tuned)
-    made.remove_callback(PrinterCallback)
-    return made
+    row_trainer = RowTrainer(table, scorer, args, tuned)
+    row_trainer.remove_callback(PrinterCallback)
+    return row_trainer
 
 
 # ------------------------------------------------------------------------------------------------ the same gradient
 
 
-def save_gradient(made: RowTrainer, items: int, path: Path) -> None:
+def save_gradient(row_trainer: RowTrainer, items: int, path: Path) -> None:
     """Write the gradient of the mean loss over the annotations of the first items, dropout off."""
-    model: Any = made.model.eval()
-    table = [row for row, item in enumerate(made.items) if item < items]
-    made.compute_loss(model, made.collate([made.train_dataset[row] for row in table])).backward()
-    made.counts.clear()
+    model: Any = row_trainer.model.eval()
+    table = [row for row, item in enumerate(row_trainer.items) if item < items]
+    row_trainer.compute_loss(model, row_trainer.collate([row_trainer.train_dataset[row] for row in table])).backward()
+    row_trainer.counts.clear()
     _save_gradients(model.backbone, model.omega, path)
     model.zero_grad()
 
 
-def save_our_gradient(made: Any, items: int, path: Path) -> None:
+def save_realm_gradient(trainer: Any, items: int, path: Path) -> None:
     """The same of a `RealmTrainer`, through its own collator and, where layers are frozen, its cache."""
     from realm.training.batches import Collator, ItemGroup
 
-    table, model = made.training_annotations, made.model.eval()
-    collate = Collator(made.scorer, made.encoded, table, made._cache("train"))
+    table, model = trainer.training_annotations, trainer.model.eval()
+    collate = Collator(trainer.scorer, trainer.encoded, table, trainer._cache("train"))
     batch = collate([ItemGroup(item, np.flatnonzero(table.item == item)) for item in range(items)])
     (-model(**batch).sum() / len(batch["annotation_labels"])).backward()
-    _save_gradients(made.scorer.backbone, made.channel.omega, path)
+    _save_gradients(trainer.scorer.backbone, trainer.channel.omega, path)
     model.zero_grad()
-    made.channel.clear_touched()
+    trainer.channel.clear_touched()
 
 
 def _save_gradients(backbone: nn.Module, omega: nn.Parameter, path: Path) -> None:
-    found = {name: p.grad.clone() for name, p in backbone.named_parameters() if p.grad is not None}
+    gradients = {name: p.grad.clone() for name, p in backbone.named_parameters() if p.grad is not None}
     assert omega.grad is not None
-    save_file({**found, "omega": omega.grad.flatten().clone()}, path)
+    save_file({**gradients, "omega": omega.grad.flatten().clone()}, path)
 
 
-def gradients_apart(ours: Path, *others: Path) -> float:
+def gradients_apart(reference: Path, *others: Path) -> float:
     """How far the others' gradients lie from ours, relative to its size; at most 1e-4.
 
     The worse of two: the model's and the annotators', which would be lost beside the model's.
     """
-    expected = load_file(ours)
+    expected = load_file(reference)
     worst = 0.0
     for other in others:
-        found = load_file(other)
-        assert found.keys() == expected.keys(), found.keys() ^ expected.keys()
+        gradients = load_file(other)
+        assert gradients.keys() == expected.keys(), gradients.keys() ^ expected.keys()
         for part in (expected.keys() - {"omega"}, {"omega"}):
             size = sum(float(expected[name].square().sum()) for name in part)
-            apart = sum(float((expected[name] - found[name]).square().sum()) for name in part)
+            apart = sum(float((expected[name] - gradients[name]).square().sum()) for name in part)
             worst = max(worst, (apart / size) ** 0.5)
     assert worst < 1e-4, f"gradients lie {worst} apart"
     return worst

@@ -44,20 +44,20 @@ class Setup:
 @contextmanager
 def peak_memory() -> Iterator[list[int]]:
     """The most memory this process held at any time within the block, sampled every 5 ms, in bytes."""
-    held, done = [resident()], threading.Event()
+    peak, stop = [resident()], threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.005):
-            held[0] = max(held[0], resident())
+        while not stop.wait(0.005):
+            peak[0] = max(peak[0], resident())
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield held
+        yield peak
     finally:
-        done.set()
+        stop.set()
         thread.join()
-        held[0] = max(held[0], resident())
+        peak[0] = max(peak[0], resident())
 
 
 def resident() -> int:
@@ -87,13 +87,13 @@ def sides(serve: Callable[[str, Any, Connection], None], names: Sequence[str], s
 def answer(pipe: Connection, jobs: Mapping[str, Callable[..., Any]]) -> None:
     """Do what is asked until None is: (job, arguments) in, a `Result` out. No import is timed: jobs are ready."""
     quiet()
-    while (asked := pipe.recv()) is not None:
-        job, arguments = asked
+    while (request := pipe.recv()) is not None:
+        job, arguments = request
         with peak_memory() as peak:
-            used = time.process_time()
+            seconds = time.process_time()
             value = jobs[job](*arguments)
-            used = time.process_time() - used
-        pipe.send(Result(used, peak[0], value))
+            seconds = time.process_time() - seconds
+        pipe.send(Result(seconds, peak[0], value))
 
 
 def ask(pipe: Connection, job: str, *arguments: Any) -> Result:
@@ -106,11 +106,11 @@ def take_turns(
     pipes: Mapping[str, Connection], job: str, rounds: int, times: Mapping[str, int] | None = None
 ) -> dict[str, list[Result]]:
     """Every side has so many turns, and does the job once in each, or the `times` that are said for it."""
-    taken: dict[str, list[Result]] = {name: [] for name in pipes}
+    results: dict[str, list[Result]] = {name: [] for name in pipes}
     for _ in range(rounds):
         for name, pipe in pipes.items():
-            taken[name] += [ask(pipe, job) for _ in range((times or {}).get(name, 1))]
-    return taken
+            results[name] += [ask(pipe, job) for _ in range((times or {}).get(name, 1))]
+    return results
 
 
 def median(results: Sequence[Result]) -> float:
@@ -140,7 +140,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> N
     print("| " + " | ".join(columns) + " |")
     print("|" + "---|" * len(columns))
     for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+        print("| " + " | ".join(str(value) for value in row) + " |", flush=True)
 
 
 @dataclass
@@ -169,6 +169,6 @@ def start(description: str | None) -> Targets:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="tiny models, few rounds, no targets: a look in seconds")
     parser.add_argument("--threads", type=int, default=1, help="threads of each side")
-    chosen = parser.parse_args()
-    os.environ[THREADS] = str(chosen.threads)
-    return Targets(chosen.quick, [])
+    arguments = parser.parse_args()
+    os.environ[THREADS] = str(arguments.threads)
+    return Targets(arguments.quick, [])

@@ -24,9 +24,9 @@ from benchmarks._sides import Result, Targets, ask, median, peak_of
 SIDES = ("realm", "trainer, tuned", "trainer, defaults")
 ROUNDS, TRIALS = 5, 3
 MICRO = 8
-COMPARED = 8
+GRADIENT_ITEMS = 8
 """Items whose gradient is compared: enough for a decoder to compute what they begin with once."""
-TRIED = (4, 8, 16, 32)
+MICRO_BATCHES = (4, 8, 16, 32)
 """Micro-batches among which REALM and the tuned rival have their choice; the defaults are 8."""
 
 
@@ -67,11 +67,13 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
             at_hand.pop().finish()
         gc.collect()
         tuned = side == "trainer, tuned"
-        at_hand.append(ours(setup, case, micro) if side == "realm" else theirs(setup, case, tuned, micro))
+        at_hand.append(
+            realm_epochs(setup, case, micro) if side == "realm" else trainer_epochs(setup, case, tuned, micro)
+        )
 
     def gradient() -> None:
-        save = _rival.save_our_gradient if side == "realm" else _rival.save_gradient
-        save(at_hand[0].trainer, COMPARED, Path(setup.folder) / side)
+        save = _rival.save_realm_gradient if side == "realm" else _rival.save_gradient
+        save(at_hand[0].trainer, GRADIENT_ITEMS, Path(setup.folder) / side)
 
     _sides.answer(pipe, {"prepare": prepare, "gradient": gradient, "epoch": lambda: at_hand[0].epoch()})
 
@@ -86,16 +88,16 @@ class Epochs:
         self.steps: list[int] = []
         self.turn: Any = None
         self.finished = False
-        seen = self
+        outer = self
 
         class Watch(TrainerCallback):
             def on_step_end(self, *_: Any, **__: Any) -> None:
-                seen.steps.append(sum(counts))
+                outer.steps.append(sum(counts))
                 counts.clear()
 
             def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-                seen.turn.switch()
-                control.should_training_stop = control.should_training_stop or seen.finished
+                outer.turn.switch()
+                control.should_training_stop = control.should_training_stop or outer.finished
 
         trainer.add_callback(Watch())
 
@@ -141,7 +143,7 @@ class Turn:
         self.stopped.acquire()
 
 
-def ours(setup: Setup, case: Case, micro: int) -> Epochs:
+def realm_epochs(setup: Setup, case: Case, micro: int) -> Epochs:
     trainer = _material.realm_trainer(
         setup.model,
         _material.crowd(case.items, case.per_item),
@@ -153,16 +155,16 @@ def ours(setup: Setup, case: Case, micro: int) -> Epochs:
     counts: list[int] = []
     loss = trainer.compute_loss
 
-    def counted(model: Any, inputs: Any, *more: Any, **kept: Any) -> Any:
+    def counting_loss(model: Any, inputs: Any, *more: Any, **keywords: Any) -> Any:
         counts.append(len(inputs["annotation_labels"]))
-        return loss(model, inputs, *more, **kept)
+        return loss(model, inputs, *more, **keywords)
 
-    trainer.compute_loss = counted
+    trainer.compute_loss = counting_loss
 
     return Epochs(trainer, counts)
 
 
-def theirs(setup: Setup, case: Case, tuned: bool, micro: int) -> Epochs:
+def trainer_epochs(setup: Setup, case: Case, tuned: bool, micro: int) -> Epochs:
     from realm.scorers import load_scorer
 
     table = _material.crowd(case.items, case.per_item)
@@ -194,35 +196,35 @@ def compare_all(name: str, model: str, cases: list[Case], targets: Targets) -> l
                 ask(pipe, "prepare", case, micro[side])
                 ask(pipe, "gradient")
             apart = _rival.gradients_apart(*(Path(folder) / side for side in SIDES))
-            taken = _sides.take_turns(pipes, "epoch", rounds, {"realm": case.per_item})
-            rows.append(row(name, case, taken, apart, targets))
+            timings = _sides.take_turns(pipes, "epoch", rounds, {"realm": case.per_item})
+            rows.append(row(name, case, timings, apart, targets))
             print(f"{name}, {case.regime}: over tuned {rows[-1][6]}, over defaults {rows[-1][7]}", file=sys.stderr)
     return rows
 
 
 def fastest_micro(pipe: Connection, case: Case, cases: list[Case]) -> int:
     """The micro-batch, of those that divide the step of all `cases`, in which `case` is fastest once it is warm."""
-    taken = {}
-    for micro in (size for size in TRIED if all(one.items % size == 0 for one in cases)):
+    timings = {}
+    for micro in (size for size in MICRO_BATCHES if all(one.items % size == 0 for one in cases)):
         ask(pipe, "prepare", case, micro)
         ask(pipe, "epoch")
-        taken[micro] = min(ask(pipe, "epoch").seconds for _ in range(TRIALS))
-    return min(taken, key=lambda micro: taken[micro])
+        timings[micro] = min(ask(pipe, "epoch").seconds for _ in range(TRIALS))
+    return min(timings, key=lambda micro: timings[micro])
 
 
-def row(name: str, case: Case, taken: dict[str, list[Result]], apart: float, targets: Targets) -> list[Any]:
+def row(name: str, case: Case, timings: dict[str, list[Result]], apart: float, targets: Targets) -> list[Any]:
     """One row of the table."""
-    for results in taken.values():
+    for results in timings.values():
         for result in results:
             assert result.value == [case.annotations], result.value
-    seconds = {side: median(results) for side, results in taken.items()}
+    seconds = {side: median(results) for side, results in timings.items()}
     tuned, defaults = (seconds[side] / seconds["realm"] for side in SIDES[1:])
     what = f"{name}, {case.regime}"
-    asked = targets.hold(f"{what}, against the tuned trainer", tuned, case.against_tuned)
+    target = targets.hold(f"{what}, against the tuned trainer", tuned, case.against_tuned)
     if case.against_defaults is not None:
-        asked += f" / {targets.hold(f'{what}, against defaults', defaults, case.against_defaults)}"
+        target += f" / {targets.hold(f'{what}, against defaults', defaults, case.against_defaults)}"
     speeds = [f"{case.annotations / seconds[side]:.2f}" for side in SIDES]
-    peaks = " / ".join(peak_of(taken[side]) for side in SIDES)
+    peaks = " / ".join(peak_of(timings[side]) for side in SIDES)
     return [
         name,
         case.regime,
@@ -230,7 +232,7 @@ def row(name: str, case: Case, taken: dict[str, list[Result]], apart: float, tar
         *speeds,
         f"{tuned:.2f}x",
         f"{defaults:.2f}x",
-        asked,
+        target,
         f"{apart:.0e}",
         peaks,
     ]

@@ -80,7 +80,7 @@ def simulated(n_annotations: int, n_annotators: int, n_options: int = 3, per_ite
 # ------------------------------------------------------------------------------------------------ one side
 
 
-def fit_ours(table: Table, method: str, iterations: int | None) -> tuple[int, Any]:
+def fit_realm(table: Table, method: str, iterations: int | None) -> tuple[int, Any]:
     from realm.crowd.aggregation import METHODS
 
     limits = {} if iterations is None else {"max_iter": iterations, "tol": 0.0}
@@ -101,7 +101,7 @@ def serve(side: str, size: tuple[int, int], pipe: Connection) -> None:
     """Build the table, then fit whenever asked: (method, iterations) in, a `Result` out; None ends it."""
     warnings.simplefilter("ignore")
     table: Any = simulated(*size)
-    fit: Callable[..., tuple[int, Any]] = fit_ours
+    fit: Callable[..., tuple[int, Any]] = fit_realm
     if side == "crowd-kit":
         import pandas as pd
 
@@ -109,15 +109,15 @@ def serve(side: str, size: tuple[int, int], pipe: Connection) -> None:
         fit = fit_crowdkit
     # So that no import is timed.
     importlib.import_module("crowdkit.aggregation" if side == "crowd-kit" else "realm.crowd.aggregation")
-    while (asked := pipe.recv()) is not None:
-        method, iterations = asked
+    while (request := pipe.recv()) is not None:
+        method, iterations = request
         with peak_memory() as peak:
-            start, used = time.perf_counter(), time.process_time()
-            done, posterior = fit(table, method, iterations)
-            seconds, used = time.perf_counter() - start, time.process_time() - used
+            start, processor_seconds = time.perf_counter(), time.process_time()
+            n_iterations, posterior = fit(table, method, iterations)
+            seconds, processor_seconds = time.perf_counter() - start, time.process_time() - processor_seconds
         if side == "crowd-kit":
             posterior = posterior.sort_index().sort_index(axis=1).to_numpy(dtype=np.float64)
-        pipe.send(Result(seconds, used, done, peak[0], posterior))
+        pipe.send(Result(seconds, processor_seconds, n_iterations, peak[0], posterior))
 
 
 # ------------------------------------------------------------------------------------------------ both sides
@@ -133,14 +133,14 @@ def compare(case: Case, scale: float) -> list[Any]:
     """One row of the table: both sides in turn, `rounds` times."""
     n_annotations, n_annotators = scaled(case.annotations, scale), max(int(case.annotators * scale), 20)
     truth = simulated(n_annotations, n_annotators).truth
-    taken: dict[str, list[Result]] = {"realm": [], "crowd-kit": []}
+    timings: dict[str, list[Result]] = {"realm": [], "crowd-kit": []}
     with sides(serve, ("realm", "crowd-kit"), (n_annotations, n_annotators)) as pipes:
         for _ in range(case.rounds):
             for side, pipe in pipes.items():
-                taken[side].append(ask(pipe, case.method, case.iterations))
-    ours, theirs = taken["realm"][-1], taken["crowd-kit"][-1]
-    check_same_work(case, ours, theirs, truth)
-    seconds = {side: statistics.median(result.seconds for result in results) for side, results in taken.items()}
+                timings[side].append(ask(pipe, case.method, case.iterations))
+    realm, crowdkit = timings["realm"][-1], timings["crowd-kit"][-1]
+    check_same_work(case, realm, crowdkit, truth)
+    seconds = {side: statistics.median(result.seconds for result in results) for side, results in timings.items()}
     ratio = seconds["crowd-kit"] / seconds["realm"]
     if scale >= 1:
         assert ratio >= case.target, f"{case.method}: {ratio:.1f} times faster; the target is {case.target:.0f}"
@@ -152,23 +152,23 @@ def compare(case: Case, scale: float) -> list[Any]:
         f"{seconds['crowd-kit']:.2f}",
         f"{ratio:.0f}x",
         f"{case.target:.0f}x",
-        f"{accuracy(ours, truth):.4f}",
-        f"{accuracy(theirs, truth):.4f}",
-        f"{max(result.peak for result in taken['realm']) / MEGABYTE:,.0f}",
-        f"{max(result.peak for result in taken['crowd-kit']) / MEGABYTE:,.0f}",
+        f"{accuracy(realm, truth):.4f}",
+        f"{accuracy(crowdkit, truth):.4f}",
+        f"{max(result.peak for result in timings['realm']) / MEGABYTE:,.0f}",
+        f"{max(result.peak for result in timings['crowd-kit']) / MEGABYTE:,.0f}",
     ]
 
 
-def check_same_work(case: Case, ours: Result, theirs: Result, truth: npt.NDArray[np.int64]) -> None:
-    assert ours.iterations == theirs.iterations == case.iterations, (ours.iterations, theirs.iterations)
-    agree = (ours.posterior.argmax(axis=1) == theirs.posterior.argmax(axis=1)).mean()
+def check_same_work(case: Case, realm: Result, crowdkit: Result, truth: npt.NDArray[np.int64]) -> None:
+    assert realm.iterations == crowdkit.iterations == case.iterations, (realm.iterations, crowdkit.iterations)
+    agree = (realm.posterior.argmax(axis=1) == crowdkit.posterior.argmax(axis=1)).mean()
     if case.tolerance is not None:
-        apart = float(np.abs(ours.posterior - theirs.posterior).max())
+        apart = float(np.abs(realm.posterior - crowdkit.posterior).max())
         assert apart < case.tolerance, f"{case.method}: posteriors lie {apart} apart"
         assert agree > 0.9999, f"{case.method}: {agree:.2%} of the labels agree"
     else:
         assert agree > 0.97, f"{case.method}: {agree:.2%} of the labels agree"
-        assert abs(accuracy(ours, truth) - accuracy(theirs, truth)) < 0.005 + 3 / len(truth)
+        assert abs(accuracy(realm, truth) - accuracy(crowdkit, truth)) < 0.005 + 3 / len(truth)
 
 
 def accuracy(result: Result, truth: npt.NDArray[np.int64]) -> float:
@@ -179,12 +179,12 @@ def converge(method: str, n_annotations: int, n_annotators: int) -> list[Any]:
     """One row: each side as it comes, until its own stopping rule is content."""
     truth = simulated(n_annotations, n_annotators).truth
     with sides(serve, ("realm", "crowd-kit"), (n_annotations, n_annotators)) as pipes:
-        ours, theirs = (ask(pipe, method, None) for pipe in pipes.values())
+        realm, crowdkit = (ask(pipe, method, None) for pipe in pipes.values())
     return [
         method,
         f"{n_annotations:,}",
-        *(f"{side.seconds:.2f} ({side.iterations})" for side in (ours, theirs)),
-        *(f"{accuracy(side, truth):.4f}" for side in (ours, theirs)),
+        *(f"{side.seconds:.2f} ({side.iterations})" for side in (realm, crowdkit)),
+        *(f"{accuracy(side, truth):.4f}" for side in (realm, crowdkit)),
     ]
 
 

@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--items", type=int, default=200)
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     if not DATA.is_dir():
         raise SystemExit("this benchmark needs the real data sets beside the checkout (../shared/data)")
     labels = ["negative", "positive"]
@@ -48,12 +48,12 @@ def main() -> None:
     }
     print("| items | answers | chat template | accuracy | AUC | answer mass |\n|---|---|---|---|---|---|")
     for name, table in tables.items():
-        picked = np.random.default_rng(0).permutation(table.n_items)[: chosen.items]
-        part = table.take_items(np.sort(picked))
+        rows = np.random.default_rng(0).permutation(table.n_items)[: arguments.items]
+        part = table.take_items(np.sort(rows))
         ways = ["letters", "names", "cloze"] if name == "sentpolarity" else ["letters", "cloze"]
         for answers in ways:
             for chat in (False, True):
-                scorer = load_scorer(chosen.model, part.items, answers=answers, chat_template=chat)
+                scorer = load_scorer(arguments.model, part.items, answers=answers, chat_template=chat)
                 scores = score(scorer, scorer.encode(part.items), answer_mass=True)
                 figures = evaluate(part, scores)
                 area = (

@@ -37,25 +37,25 @@ def main() -> None:
     parser.add_argument(
         "--above-votes", action="store_true", help="fail unless better than Dawid-Skene and one-coin too"
     )
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     if not DATA.is_file():
         raise SystemExit("this benchmark needs the real data sets beside the checkout (../shared/data)")
     table = Annotations.read(DATA)
     gold = table.gold
     with tempfile.TemporaryDirectory() as folder:
         config = RealmConfig(
-            folder, train_layers=chosen.train_layers, num_train_epochs=chosen.epochs, expertise_learning_rate=0.5,
-            learning_rate=chosen.learning_rate,
+            folder, train_layers=arguments.train_layers, num_train_epochs=arguments.epochs, expertise_learning_rate=0.5,
+            learning_rate=arguments.learning_rate,
             per_device_train_batch_size=16, gradient_accumulation_steps=1, write_run=False, save_strategy="no",
-            disable_tqdm=True, use_cpu=True, logging_steps=1000, cross_fit=chosen.folds,
+            disable_tqdm=True, use_cpu=True, logging_steps=1000, cross_fit=arguments.folds,
         )  # fmt: skip
-        trainer = RealmTrainer(chosen.model, table, config)
+        trainer = RealmTrainer(arguments.model, table, config)
         trainer.train()
     probabilities = np.exp(trainer.scores().log_probs)
     print(
         f"the model alone, out of fold: {np.mean(probabilities.argmax(1) == gold):.4f}; T = {trainer.temperature:.2f}"
     )
-    found = {
+    cleaned = {
         "majority vote (ties at random)": aggregate(table, "majority", seed=0).labels,
         "Dawid-Skene": aggregate(table, "dawid-skene").labels,
         "one-coin": aggregate(table, "one-coin").labels,
@@ -63,14 +63,14 @@ def main() -> None:
         "REALM posterior": trainer.estimate().posterior.argmax(1),
     }
     print("| cleaned labels | accuracy |\n|---|---|")
-    for name, labels in found.items():
+    for name, labels in cleaned.items():
         print(f"| {name} | {np.mean(labels == gold):.4f} |")
-    best = {name: float(np.mean(labels == gold)) for name, labels in found.items()}
-    ours = best["REALM posterior"]
+    best = {name: float(np.mean(labels == gold)) for name, labels in cleaned.items()}
+    realm = best["REALM posterior"]
     print(what_the_model_knows(table, np.log(probabilities), gold))
     rivals = ["majority vote (ties at random)", "CROWDLAB, same probabilities"]
-    rivals += ["Dawid-Skene", "one-coin"] if chosen.above_votes else []
-    assert all(ours > best[rival] for rival in rivals), best
+    rivals += ["Dawid-Skene", "one-coin"] if arguments.above_votes else []
+    assert all(realm > best[rival] for rival in rivals), best
 
 
 def what_the_model_knows(table: Annotations, log_probs: np.ndarray, gold: np.ndarray) -> str:

@@ -34,7 +34,7 @@ POOLS = [(8.0, 2.0), (4.0, 2.0), (16.0, 4.0)]
 PER_ITEM = [1, 3, 5]
 SIZES = [(5, 30), (10, 10), (10, 100), (50, 10), (50, 30), (20, 1000), (200, 10)]
 """(annotators, labels of each): 10 to 1,000 labels, pools of 5 to 200."""
-DRAWN = 2700
+ANNOTATORS_PER_ROW = 2700
 """Annotators drawn for each row of (a)."""
 
 
@@ -81,17 +81,17 @@ class Tally:
     pooled: list[float] = field(default_factory=list)
     raw: list[float] = field(default_factory=list)
 
-    def add(self, found: Estimate, accuracy: Floats, truth: Ints) -> None:
-        seen = found.annotations[:, 0] > 0
-        low, high, mean = found.low[seen, 0], found.high[seen, 0], found.accuracy[seen, 0]
-        self.coverage.append(float(np.mean((low <= accuracy[seen]) & (accuracy[seen] <= high))))
-        self.bias.append(float(np.mean(mean - accuracy[seen])))
+    def add(self, estimates: Estimate, accuracy: Floats, truth: Ints) -> None:
+        active = estimates.annotations[:, 0] > 0
+        low, high, mean = estimates.low[active, 0], estimates.high[active, 0], estimates.accuracy[active, 0]
+        self.coverage.append(float(np.mean((low <= accuracy[active]) & (accuracy[active] <= high))))
+        self.bias.append(float(np.mean(mean - accuracy[active])))
         self.width.append(float(np.mean(high - low)))
-        self.cleaned.append(float(np.mean(found.posterior.argmax(axis=1) == truth)))
+        self.cleaned.append(float(np.mean(estimates.posterior.argmax(axis=1) == truth)))
 
-    def add_errors(self, found: Estimate, plain: Floats, accuracy: Floats) -> None:
-        few = (found.annotations[:, 0] > 0) & (found.annotations[:, 0] < 20)
-        self.pooled.extend((found.accuracy[few, 0] - accuracy[few]) ** 2)
+    def add_errors(self, estimates: Estimate, plain: Floats, accuracy: Floats) -> None:
+        few = (estimates.annotations[:, 0] > 0) & (estimates.annotations[:, 0] < 20)
+        self.pooled.extend((estimates.accuracy[few, 0] - accuracy[few]) ** 2)
         self.raw.extend((plain[few] - accuracy[few]) ** 2)
 
     @property
@@ -103,12 +103,14 @@ class Tally:
 # -------------------------------------------------------------------- (a) P known
 
 
-def known_p(options: int, annotators: int, labels: int, seed: int = 0, drawn: int = DRAWN) -> Tally:
+def known_p(
+    options: int, annotators: int, labels: int, seed: int = 0, annotators_per_row: int = ANNOTATORS_PER_ROW
+) -> Tally:
     """P is the distribution the truth is drawn from; pools, labels per item and seeds in turn."""
     tally = Tally()
     kinds = itertools.cycle(itertools.product(POOLS, PER_ITEM))
     rng = np.random.default_rng([seed, options, annotators, labels])
-    for _ in range(max(drawn // annotators, 27) if labels < 1000 else 18):
+    for _ in range(max(annotators_per_row // annotators, 27) if labels < 1000 else 18):
         pool, per_item = next(kinds)
         per_item = min(per_item, annotators)
         accuracy = rng.beta(*pool, annotators)
@@ -116,11 +118,11 @@ def known_p(options: int, annotators: int, labels: int, seed: int = 0, drawn: in
         truth = draw(rng, probs)
         table, _ = annotate(rng, truth, accuracy, per_item, options)
         log_probs = np.log(np.maximum(probs, 1e-300))
-        found = estimate(table, log_probs)
-        tally.add(found, accuracy, truth)
-        if (found.annotations[:, 0] < 20).any():
+        estimates = estimate(table, log_probs)
+        tally.add(estimates, accuracy, truth)
+        if (estimates.annotations[:, 0] < 20).any():
             joint = JointLikelihood(table, log_probs, Coin.of(table))
-            tally.add_errors(found, joint.fit(np.full(table.n_annotators, 0.7)), accuracy)
+            tally.add_errors(estimates, joint.fit(np.full(table.n_annotators, 0.7)), accuracy)
     return tally
 
 
@@ -141,18 +143,18 @@ def train(features: Floats, table: Annotations, options: int, decay: float) -> F
         beta = 1 / (1 + np.exp(-omega[table.annotator]))
         p = probs[table.item, table.label]
         likelihood = beta * p + (1 - beta) / options
-        known = beta * p / likelihood
+        expertise_share = beta * p / likelihood
         pull = np.zeros_like(probs)
         for k in range(options):
-            step = known * (hot[:, k] - probs[table.item, k])
+            step = expertise_share * (hot[:, k] - probs[table.item, k])
             pull[:, k] = np.bincount(table.item, step, minlength=n)
         slope = np.bincount(table.annotator, beta * (1 - beta) * (p - 1 / options) / likelihood, minlength=people)
         count = table.n_annotations
         value = -np.log(likelihood).sum() / count + decay / 2 * (weights**2).sum()
         return value, np.concatenate([(-(features.T @ pull) / count + decay * weights).ravel(), -slope / count])
 
-    found = minimize(loss, np.zeros(width * options + people), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    weights: Floats = found.x[: width * options].reshape(width, options)
+    solution = minimize(loss, np.zeros(width * options + people), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    weights: Floats = solution.x[: width * options].reshape(width, options)
     return weights
 
 
@@ -216,15 +218,15 @@ def real_annotators(least: int = 100) -> None:
         return
     table = Annotations.read(path)
     assert table.gold is not None
-    found = estimate(table, np.zeros((table.n_items, 2)))
+    estimates = estimate(table, np.zeros((table.n_items, 2)))
     right = np.bincount(table.annotator, table.label == table.gold[table.item], minlength=table.n_annotators)
-    busy = found.annotations[:, 0] >= least
-    agreement = right[busy] / found.annotations[busy, 0]
-    held = (found.low[busy, 0] <= agreement) & (agreement <= found.high[busy, 0])
-    cleaned = found.posterior.argmax(axis=1) == table.gold
+    busy = estimates.annotations[:, 0] >= least
+    agreement = right[busy] / estimates.annotations[busy, 0]
+    covered = (estimates.low[busy, 0] <= agreement) & (agreement <= estimates.high[busy, 0])
+    cleaned = estimates.posterior.argmax(axis=1) == table.gold
     print(f"\n(d) SentPolarity, no model: {busy.sum()} annotators with {least} labels or more: the interval holds the")
-    bias = np.mean(found.accuracy[busy, 0] - agreement)
-    print(f"share of labels that agree with gold for {held.mean():.0%}; bias {bias:+.3f};")
+    bias = np.mean(estimates.accuracy[busy, 0] - agreement)
+    print(f"share of labels that agree with gold for {covered.mean():.0%}; bias {bias:+.3f};")
     print(f"cleaned labels that agree with gold: {cleaned.mean():.4f}")
 
 
@@ -249,13 +251,13 @@ def main() -> None:
                 assert np.mean(tally.pooled) < np.mean(tally.raw), "partial pooling must beat the raw estimate"
     print(f"\nall rows: {np.mean(everything):.1%}\n")
     print("(b), (c) P from a trained model: 30 annotators, K=3, 30 pools, as measured\n")
-    print("| cell | model | P | coverage | bias of accuracy | mean width | cleaned labels right |")
+    print("| data | model | P | coverage | bias of accuracy | mean width | cleaned labels right |")
     print("|---|---|---|---|---|---|---|")
-    for cell, per_item in (("(b) three labels per item", 3), ("(c) one label per item", 1)):
+    for data, per_item in (("(b) three labels per item", 3), ("(c) one label per item", 1)):
         for model in MODELS:
             for source, tally in trained_p(model, per_item).items():
                 print(
-                    f"| {cell} | {model.name} | {source} | {np.mean(tally.coverage):.1%} ± {tally.error:.1%} | "
+                    f"| {data} | {model.name} | {source} | {np.mean(tally.coverage):.1%} ± {tally.error:.1%} | "
                     f"{np.mean(tally.bias):+.3f} | {np.mean(tally.width):.3f} | {np.mean(tally.cleaned):.3f} |",
                     flush=True,
                 )

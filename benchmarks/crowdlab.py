@@ -73,8 +73,8 @@ def consensus(frame: Any, probabilities: npt.NDArray[np.float64]) -> npt.NDArray
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = get_label_quality_multiannotator(frame, probabilities, verbose=False)
-    labels: npt.NDArray[np.int64] = found["label_quality"]["consensus_label"].to_numpy()
+        quality = get_label_quality_multiannotator(frame, probabilities, verbose=False)
+    labels: npt.NDArray[np.int64] = quality["label_quality"]["consensus_label"].to_numpy()
     return labels
 
 
@@ -104,18 +104,18 @@ def main() -> None:
     size = Size(1_000, 50) if targets.quick else Size(40_000, 400)
     truth = simulated(size).truth
     with _sides.sides(serve, SIDES, size) as pipes:
-        taken = _sides.take_turns(pipes, "fit", 2 if targets.quick else ROUNDS)
-    right = {side: float(np.mean(results[-1].value == truth)) for side, results in taken.items()}
+        timings = _sides.take_turns(pipes, "fit", 2 if targets.quick else ROUNDS)
+    right = {side: float(np.mean(results[-1].value == truth)) for side, results in timings.items()}
     assert right["realm"] >= right["CROWDLAB"], right
-    ratio = median(taken["CROWDLAB"]) / median(taken["realm"])
+    ratio = median(timings["CROWDLAB"]) / median(timings["realm"])
     target = targets.hold("beside CROWDLAB", ratio, TARGET)
     rows = [
         [
             side,
-            f"{median(taken[side]):.2f}",
+            f"{median(timings[side]):.2f}",
             f"{ratio:.1f}x" if side == "CROWDLAB" else "",
             target if side == "CROWDLAB" else "",
-            peak_of(taken[side]),
+            peak_of(timings[side]),
             f"{right[side]:.4f}",
         ]
         for side in SIDES

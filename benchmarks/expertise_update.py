@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", choices=["simulated", "sentpolarity"], default="simulated")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     if not DATA.is_dir():
         raise SystemExit("this benchmark needs the real data sets beside the checkout (../shared/data)")
     whole = Annotations.read(DATA / "annotations.csv")
@@ -57,16 +57,16 @@ def main() -> None:
     for name, settings in [(f"gradient {rate:g}", {"expertise_learning_rate": rate}) for rate in RATES] + [
         ("em", {"expertise_update": "em"})
     ]:
-        found = []
-        for seed in range(chosen.seeds):
-            if chosen.data == "simulated":
+        figures = []
+        for seed in range(arguments.seeds):
+            if arguments.data == "simulated":
                 table = simulate(
                     some(whole, ITEMS), [0.95, 0.9, 0.7, 0.55, 0.5], noise="uniform", regime="sparse", seed=seed
                 )
             else:
                 table = some(whole.contrast(20, 10), ITEMS).compact()
-            found.append(run(table, test, seed, **settings))
-        accuracy, ranks = np.array(found).T
+            figures.append(run(table, test, seed, **settings))
+        accuracy, ranks = np.array(figures).T
         means[name] = accuracy.mean()
         print(f"| {name} | {100 * accuracy.mean():.1f} | {100 * accuracy.std():.1f} | {ranks.mean():.2f} |", flush=True)
     best = max(value for name, value in means.items() if name != "em")

@@ -26,7 +26,7 @@ from benchmarks._sides import Setup, Targets, ask, median, peak_of
 
 SIDES = ("realm", "trainer, tuned")
 LAYERS, ITEMS, STEP = 3, 32, 16
-TRIED = (4, 8, 16)
+MICRO_BATCHES = (4, 8, 16)
 ROUNDS, SHORT, LONG = 5, 5, 20
 MEMORY_LIMIT = 2.5e9
 METHODS = ("realm", "noisy", "majority", "dawid-skene", "oracle")
@@ -43,19 +43,19 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
     def prepare(epochs: int, micro: int) -> None:
         at_hand.clear()
         shutil.rmtree(Path(setup.folder) / "home" / "frozen-layers", ignore_errors=True)
-        at_hand.append(ours(setup, epochs, micro) if side == "realm" else theirs(setup, epochs, micro))
+        at_hand.append(realm_side(setup, epochs, micro) if side == "realm" else trainer_side(setup, epochs, micro))
 
     def train() -> float:
         return float(at_hand[0].train().training_loss)
 
     def gradient() -> None:
-        save = _rival.save_our_gradient if side == "realm" else _rival.save_gradient
+        save = _rival.save_realm_gradient if side == "realm" else _rival.save_gradient
         save(at_hand[0], 4, Path(setup.folder) / side)
 
     _sides.answer(pipe, {"prepare": prepare, "gradient": gradient, "train": train})
 
 
-def ours(setup: Setup, epochs: int, micro: int) -> Any:
+def realm_side(setup: Setup, epochs: int, micro: int) -> Any:
     return _material.realm_trainer(
         setup.model,
         _material.crowd(ITEMS, 1),
@@ -67,7 +67,7 @@ def ours(setup: Setup, epochs: int, micro: int) -> Any:
     )
 
 
-def theirs(setup: Setup, epochs: int, micro: int) -> Any:
+def trainer_side(setup: Setup, epochs: int, micro: int) -> Any:
     from realm.scorers import load_scorer
 
     table = _material.crowd(ITEMS, 1)
@@ -93,17 +93,19 @@ def beside_the_trainer(setup: Setup, targets: Targets) -> None:
             (SHORT, 2 if targets.quick else ROUNDS, 2.2),
             (LONG, 1 if targets.quick else ROUNDS, 3.0),
         ):
-            taken: dict[str, list[Any]] = {side: [] for side in SIDES}
+            timings: dict[str, list[Any]] = {side: [] for side in SIDES}
             for _ in range(rounds):
                 for side, pipe in pipes.items():
                     ask(pipe, "prepare", epochs, micro[side])
-                    taken[side].append(ask(pipe, "train"))
-            ratio = median(taken["trainer, tuned"]) / median(taken["realm"])
-            asked = targets.hold(f"frozen layers, {epochs} epochs", ratio, target)
-            peak = max(result.peak for result in taken["realm"])
+                    timings[side].append(ask(pipe, "train"))
+            ratio = median(timings["trainer, tuned"]) / median(timings["realm"])
+            target_text = targets.hold(f"frozen layers, {epochs} epochs", ratio, target)
+            peak = max(result.peak for result in timings["realm"])
             assert peak < MEMORY_LIMIT, f"{peak / 1e9:.2f} GB; the limit is 2.5"
-            seconds = [f"{median(taken[side]):.1f}" for side in SIDES]
-            rows.append([epochs, rounds, *seconds, f"{ratio:.2f}x", asked, *(peak_of(taken[side]) for side in SIDES)])
+            seconds = [f"{median(timings[side]):.1f}" for side in SIDES]
+            rows.append(
+                [epochs, rounds, *seconds, f"{ratio:.2f}x", target_text, *(peak_of(timings[side]) for side in SIDES)]
+            )
     columns = ["epochs", "rounds", "realm, s", "trainer, s", "faster", "target", "peak, realm, MB", "peak, trainer, MB"]
     title = f"Top {LAYERS} layers, {ITEMS} items, {STEP} to a step: processor seconds from an empty cache "
     title += f"(gradients {apart:.0e} apart)"
@@ -112,11 +114,11 @@ def beside_the_trainer(setup: Setup, targets: Targets) -> None:
 
 def fastest_micro(pipe: Connection) -> int:
     """The micro-batch in which two epochs take least time."""
-    taken = {}
-    for micro in TRIED:
+    timings = {}
+    for micro in MICRO_BATCHES:
         ask(pipe, "prepare", 2, micro)
-        taken[micro] = ask(pipe, "train").seconds
-    return min(taken, key=lambda micro: taken[micro])
+        timings[micro] = ask(pipe, "train").seconds
+    return min(timings, key=lambda micro: timings[micro])
 
 
 # ------------------------------------------------------------------------------------------------ a comparison
@@ -132,14 +134,14 @@ def over_a_comparison(setup: Setup) -> None:
     passes: list[int] = []
     states = Scorer.frozen_states
 
-    def counted(scorer: Any, batch: Any) -> Any:
+    def counting_states(scorer: Any, batch: Any) -> Any:
         passes.append(len(batch["input_ids"]))
         return states(scorer, batch)
 
     settings = {"train_layers": LAYERS, "max_steps": 1, "per_device_train_batch_size": 8}
     settings["gradient_accumulation_steps"] = 1
     table, test = _material.crowd(16, 3), _material.crowd(8, 1, seed=5)
-    Scorer.frozen_states = counted  # type: ignore[method-assign]
+    Scorer.frozen_states = counting_states  # type: ignore[method-assign]
     try:
         compare(table, test, setup.model, methods=METHODS, seeds=SEEDS, settings=settings)
     finally:
@@ -155,12 +157,12 @@ def over_a_comparison(setup: Setup) -> None:
 # ------------------------------------------------------------------------------------------------ half precision
 
 
-def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
+def in_half_precision(setup: Setup, targets: Targets, encoder: str) -> None:
     """Test accuracy with states kept in float32 and in bfloat16, the same seeds; MiniLM on real text where there is."""
     from realm.data import Annotations
 
-    if named:
-        model, layers = named, 2
+    if encoder:
+        model, layers = encoder, 2
         table = _some(Annotations.read(DATA / "annotations.csv"), 1000).compact()
         test = _some(Annotations.read_test(DATA / "test.csv", tasks=table.tasks), 500)
     else:
@@ -168,9 +170,9 @@ def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
         table, test = _material.crowd(200, 3), _material.crowd(100, 1, seed=5)
     rows = []
     for dtype in ("float32", "bfloat16"):
-        accuracy, size, said = [], 0, []
+        accuracy, size, labels = [], 0, []
         for seed in range(1 if targets.quick else SEEDS):
-            made = _material.realm_trainer(
+            trainer = _material.realm_trainer(
                 model,
                 table,
                 setup.folder,
@@ -183,13 +185,13 @@ def in_half_precision(setup: Setup, targets: Targets, named: str) -> None:
                 learning_rate=3e-4,
                 seed=seed,
             )
-            made.train()
-            scores = made.test_scores()
+            trainer.train()
+            scores = trainer.test_scores()
             accuracy.append(float((scores.labels == test.gold).mean()))
-            said.append(scores.labels)
-            size = made._cache("train").states.nbytes + made._cache("test").states.nbytes
+            labels.append(scores.labels)
+            size = trainer._cache("train").states.nbytes + trainer._cache("test").states.nbytes
         rows.append(
-            [dtype, f"{size / 1e6:.1f}", f"{100 * np.mean(accuracy):.2f}", f"{100 * np.std(accuracy):.2f}", said]
+            [dtype, f"{size / 1e6:.1f}", f"{100 * np.mean(accuracy):.2f}", f"{100 * np.std(accuracy):.2f}", labels]
         )
     same = float(np.mean([np.mean(a == b) for a, b in zip(rows[0].pop(), rows[1].pop(), strict=True)]))
     apart = abs(float(rows[0][2]) - float(rows[1][2]))
@@ -211,11 +213,11 @@ def main() -> None:
         from realm.models.store import resolve
 
         model = _material.save_causal(Path(folder) / "model") if targets.quick else resolve("smollm2-135m")
-        named = resolve("minilm-l6") if DATA.is_dir() and not targets.quick else ""
+        encoder = resolve("minilm-l6") if DATA.is_dir() and not targets.quick else ""
         setup = Setup(model, folder)
         beside_the_trainer(setup, targets)
         over_a_comparison(setup)
-        in_half_precision(setup, targets, named)
+        in_half_precision(setup, targets, encoder)
     targets.finish()
 
 

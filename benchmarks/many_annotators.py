@@ -32,7 +32,9 @@ def pool(annotators: int, seed: int) -> tuple[Annotations, np.ndarray]:
     rng = np.random.default_rng(seed)
     n_items = annotators * PER_ANNOTATOR // PER_ITEM
     texts, truth = _material.sentences(n_items, seed)
-    texts = [" ".join(text.split()[:8]) + " " + _told(label, rng) for text, label in zip(texts, truth, strict=True)]
+    texts = [
+        " ".join(text.split()[:8]) + " " + _label_word(label, rng) for text, label in zip(texts, truth, strict=True)
+    ]
     accuracy = np.where(
         rng.random(annotators) < 0.5, rng.uniform(0.8, 0.95, annotators), rng.uniform(0.5, 0.6, annotators)
     )
@@ -40,25 +42,25 @@ def pool(annotators: int, seed: int) -> tuple[Annotations, np.ndarray]:
     who = np.concatenate([rng.permutation(annotators) for _ in range(PER_ANNOTATOR)])
     item = np.arange(len(who)) // PER_ITEM
     right = rng.random(len(who)) < accuracy[who]
-    said = np.where(right, truth[item], 1 - truth[item])
-    table = _material.annotated(texts, truth, item, who, said)
+    labels = np.where(right, truth[item], 1 - truth[item])
+    table = _material.annotated(texts, truth, item, who, labels)
     return table, accuracy[[int(name[1:]) for name in table.annotators]]
 
 
-def _told(label: int, rng: np.random.Generator) -> str:
-    return str(rng.choice(_material.TOLD[_material.LABELS[label]]))
+def _label_word(label: int, rng: np.random.Generator) -> str:
+    return str(rng.choice(_material.LABEL_WORDS[_material.LABELS[label]]))
 
 
 def run(model: str, table: Annotations, test: Annotations, seed: int, **settings: Any) -> tuple[Any, float, int]:
     """Train for one epoch: the trainer, its processor seconds and its peak memory."""
     settings |= {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "num_train_epochs": 1}
     with tempfile.TemporaryDirectory() as folder:
-        made = _material.realm_trainer(model, table, folder, test, learning_rate=1e-3, seed=seed, **settings)
+        trainer = _material.realm_trainer(model, table, folder, test, learning_rate=1e-3, seed=seed, **settings)
         with _sides.peak_memory() as peak:
-            used = time.process_time()
-            made.train()
-            used = time.process_time() - used
-        return made, used, peak[0]
+            seconds = time.process_time()
+            trainer.train()
+            seconds = time.process_time() - seconds
+        return trainer, seconds, peak[0]
 
 
 def main() -> None:
@@ -66,7 +68,7 @@ def main() -> None:
     targets = _sides.start(__doc__)
     _sides.quiet()
     annotators, seeds, rates = (200, 1, (0.1,)) if targets.quick else (5000, SEEDS, RATES)
-    found: dict[tuple[str, float], list[tuple[float, ...]]] = {}
+    figures: dict[tuple[str, float], list[tuple[float, ...]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         model = _material.save_encoder(Path(folder) / "model")
         for seed in range(seeds):
@@ -75,20 +77,20 @@ def main() -> None:
             for rate in rates:
                 for kind in ("masked", "adamw"):
                     settings = {"expertise_optimizer": kind, "expertise_learning_rate": rate}
-                    made, used, peak = run(model, table, test, seed, **settings)
-                    trained = spearmanr(made.channel.expertise()[:, 0].numpy(), accuracy).statistic
-                    reported = spearmanr(made.estimate().expertise[:, 0], accuracy).statistic
-                    right = made.evaluate()["eval_accuracy"]
-                    steps = made.state.global_step
-                    found.setdefault((kind, rate), []).append(
-                        (right, trained, reported, 1000 * used / steps, peak / 1e6)
+                    trainer, seconds, peak = run(model, table, test, seed, **settings)
+                    trained = spearmanr(trainer.channel.expertise()[:, 0].numpy(), accuracy).statistic
+                    reported = spearmanr(trainer.estimate().expertise[:, 0], accuracy).statistic
+                    right = trainer.evaluate()["eval_accuracy"]
+                    steps = trainer.state.global_step
+                    figures.setdefault((kind, rate), []).append(
+                        (right, trained, reported, 1000 * seconds / steps, peak / 1e6)
                     )
     rows = []
-    means = {key: np.mean(values, axis=0) for key, values in found.items()}
+    means = {key: np.mean(values, axis=0) for key, values in figures.items()}
     for (kind, rate), mean in means.items():
-        spread = np.std(found[kind, rate], axis=0)
-        learned = [f"{100 * mean[0]:.1f} ± {100 * spread[0]:.1f}", f"{mean[1]:.3f} ± {spread[1]:.3f}", f"{mean[2]:.3f}"]
-        rows.append([kind, f"{rate:g}", *learned, f"{mean[3]:.1f}", f"{mean[4]:,.0f}"])
+        spread = np.std(figures[kind, rate], axis=0)
+        quality = [f"{100 * mean[0]:.1f} ± {100 * spread[0]:.1f}", f"{mean[1]:.3f} ± {spread[1]:.3f}", f"{mean[2]:.3f}"]
+        rows.append([kind, f"{rate:g}", *quality, f"{mean[3]:.1f}", f"{mean[4]:,.0f}"])
     columns = ["update", "expertise rate", "test accuracy %", "Spearman, trained", "Spearman, reported"]
     columns += ["ms of processor a step", "peak, MB"]
     title = f"{annotators:,} annotators x {PER_ANNOTATOR} labels, {PER_ITEM} to an item, one epoch, {seeds} seed(s)"

@@ -39,7 +39,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
     scorer: Any = load_scorer(setup.model, table.items).eval()
     source = Path(setup.folder) / "items.csv"
 
-    def ours() -> list[str]:
+    def realm_answers() -> list[str]:
         from realm.data.readers.streaming import stream_items
         from realm.runs.spreadsheet import csv_in_parts
         from realm.scorers.scoring import predict_chunks
@@ -51,7 +51,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
         return list(pd.read_csv(output)["label"])
 
     jobs = {
-        "realm": ours,
+        "realm": realm_answers,
         "generate, tuned": lambda: generated(scorer, source),
         "pipeline, one token": lambda: piped(scorer, source, ITEMS, max_new_tokens=1),
         "pipeline, defaults": lambda: piped(scorer, source, DEFAULT_ITEMS),
@@ -76,21 +76,21 @@ def generated(scorer: Any, source: Path) -> list[str]:
     rows = tokenizer(prompts(scorer, source))["input_ids"]
     order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
     answers = torch.tensor(scorer.answers[0].tokens)
-    said = [""] * len(rows)
+    labels = [""] * len(rows)
     start = 0
     while start < len(order):
         batch = order[start : start + max(1, BATCH_TOKENS // len(rows[order[start]]))]
         start += len(batch)
         padded = tokenizer.pad({"input_ids": [rows[i] for i in batch]}, padding_side="left", return_tensors="pt")
         with torch.no_grad():
-            made = backbone.generate(
+            output = backbone.generate(
                 **padded, max_new_tokens=1, do_sample=False, output_logits=True, return_dict_in_generate=True,
                 pad_token_id=tokenizer.pad_token_id,
             )  # fmt: skip
-        for index, option in zip(batch, made.logits[0][:, answers].argmax(1).tolist(), strict=True):
-            said[index] = _material.LABELS[option]
-    write(source, said)
-    return said
+        for index, option in zip(batch, output.logits[0][:, answers].argmax(1).tolist(), strict=True):
+            labels[index] = _material.LABELS[option]
+    write(source, labels)
+    return labels
 
 
 def piped(scorer: Any, source: Path, items: int, **settings: Any) -> list[str]:
@@ -100,16 +100,18 @@ def piped(scorer: Any, source: Path, items: int, **settings: Any) -> list[str]:
     generate = pipeline("text-generation", model=scorer.backbone, tokenizer=scorer.tokenizer)
     tokens = list(scorer.answers[0].tokens)
     begins = [scorer.tokenizer.decode([token]) for token in tokens]
-    said = []
+    labels = []
     for text in prompts(scorer, source)[:items]:
         settings["logits_processor"] = [answers_first(tokens)]
-        (made,) = generate(text, do_sample=False, return_full_text=False, **settings)
-        begun = made["generated_text"].strip()
-        said += [
-            label for label, start in zip(_material.LABELS, begins, strict=True) if begun.startswith(start.strip())
+        (output,) = generate(text, do_sample=False, return_full_text=False, **settings)
+        continuation = output["generated_text"].strip()
+        labels += [
+            label
+            for label, start in zip(_material.LABELS, begins, strict=True)
+            if continuation.startswith(start.strip())
         ]
-    write(source, said)
-    return said
+    write(source, labels)
+    return labels
 
 
 def answers_first(tokens: list[int]) -> Any:
@@ -127,8 +129,8 @@ def answers_first(tokens: list[int]) -> Any:
     return process
 
 
-def write(source: Path, said: list[str]) -> None:
-    pd.DataFrame({"label": said}).to_csv(source.with_name("rival.csv"), index=False)
+def write(source: Path, labels: list[str]) -> None:
+    pd.DataFrame({"label": labels}).to_csv(source.with_name("rival.csv"), index=False)
 
 
 def beside_the_rivals(setup: Setup, targets: Targets) -> None:
@@ -137,25 +139,25 @@ def beside_the_rivals(setup: Setup, targets: Targets) -> None:
     frame = pd.DataFrame({"item": [f"i{i}" for i in range(ITEMS)], "text": texts})
     frame.to_csv(Path(setup.folder) / "items.csv", index=False)
     with _sides.sides(serve, SIDES, setup) as pipes:
-        taken = _sides.take_turns(pipes, "answer", rounds)
-    said = taken["realm"][0].value
-    assert len(said) == ITEMS and taken["generate, tuned"][0].value == said, "generate answers otherwise"
-    rows = [row(side, taken, said, targets) for side in SIDES]
+        timings = _sides.take_turns(pipes, "answer", rounds)
+    labels = timings["realm"][0].value
+    assert len(labels) == ITEMS and timings["generate, tuned"][0].value == labels, "generate answers otherwise"
+    rows = [row(side, timings, labels, targets) for side in SIDES]
     columns = ["side", "items a round", "items/s", "realm is faster", "target", "same answers", "peak, MB"]
     _sides.show("Items per second of processor, medians of five rounds taken in turn", columns, rows)
 
 
-def row(side: str, taken: dict[str, list[Result]], said: list[str], targets: Targets) -> list[Any]:
+def row(side: str, timings: dict[str, list[Result]], labels: list[str], targets: Targets) -> list[Any]:
     """One row of the table."""
-    found = taken[side][0].value
-    assert found and found == said[: len(found)], f"{side} answers otherwise"
-    speed = len(found) / median(taken[side])
-    ratio = ITEMS / median(taken["realm"]) / speed
-    wanted = {"generate, tuned": 1.0, "pipeline, defaults": 5.0}.get(side)
-    asked = "" if wanted is None else targets.hold(f"predict, against {side}", ratio, wanted)
+    answers = timings[side][0].value
+    assert answers and answers == labels[: len(answers)], f"{side} answers otherwise"
+    speed = len(answers) / median(timings[side])
+    ratio = ITEMS / median(timings["realm"]) / speed
+    target = {"generate, tuned": 1.0, "pipeline, defaults": 5.0}.get(side)
+    target_text = "" if target is None else targets.hold(f"predict, against {side}", ratio, target)
     faster = "" if side == "realm" else f"{ratio:.2f}x"
-    same = "" if side == "realm" else f"all {len(found)}"
-    return [side, len(found), f"{speed:.2f}", faster, asked, same, peak_of(taken[side])]
+    same = "" if side == "realm" else f"all {len(answers)}"
+    return [side, len(answers), f"{speed:.2f}", faster, target_text, same, peak_of(timings[side])]
 
 
 # ------------------------------------------------------------------------------------------------ a long file
@@ -177,21 +179,21 @@ def a_long_file(folder: Path, rows: int) -> None:
         lines = csv.writer(file)
         lines.writerow(["item", "text"])
         lines.writerows((f"i{index}", " ".join(texts[index % 1000].split()[:6])) for index in range(rows))
-    held, done, used = [], 0, time.process_time()
+    memory, n_rows, seconds = [], 0, time.process_time()
     with csv_in_parts(folder / "long-answers.csv") as write_part:
         for frame in predict_chunks(scorer, stream_items(source, tasks=table.tasks)):
             write_part(frame)
-            done += len(frame)
-            held.append(_sides.resident())
-    used = time.process_time() - used
-    assert done == rows
+            n_rows += len(frame)
+            memory.append(_sides.resident())
+    seconds = time.process_time() - seconds
+    assert n_rows == rows
     # The allocators settle over the first parts.
-    settled, last = max(held[: max(len(held) // 4, 1)]), max(held)
+    settled, last = max(memory[: max(len(memory) // 4, 1)]), max(memory)
     size = source.stat().st_size / 1e6
-    shown = [f"{rows:,}", f"{size:.0f}", len(held), f"{used:.0f}", f"{rows / used:,.0f}"]
-    shown += [f"{settled / _sides.MEGABYTE:,.0f}", f"{last / _sides.MEGABYTE:,.0f}"]
+    figures = [f"{rows:,}", f"{size:.0f}", len(memory), f"{seconds:.0f}", f"{rows / seconds:,.0f}"]
+    figures += [f"{settled / _sides.MEGABYTE:,.0f}", f"{last / _sides.MEGABYTE:,.0f}"]
     columns = ["rows", "file, MB", "parts", "s", "rows/s", "held in the first quarter, MB", "held at most, MB"]
-    _sides.show("A long file through a tiny encoder", columns, [shown])
+    _sides.show("A long file through a tiny encoder", columns, [figures])
     assert last < settled + 50 * _sides.MEGABYTE, "memory grows with the rows"
 
 

@@ -69,7 +69,7 @@ def write_csv(path: Path, annotations: int, rng: random.Random) -> None:
 def write_label_studio(path: Path, annotations: int, rng: random.Random) -> None:
     tasks = []
     for item in range(annotations // 5):
-        given = [
+        records = [
             {
                 "id": item * 5 + k,
                 "result": [
@@ -93,7 +93,7 @@ def write_label_studio(path: Path, annotations: int, rng: random.Random) -> None
             for k in range(5)
         ]
         tasks.append(
-            {"id": item, "data": {"text": sentence(rng)}, "annotations": given, "predictions": [], "project": 1}
+            {"id": item, "data": {"text": sentence(rng)}, "annotations": records, "predictions": [], "project": 1}
         )
     path.write_text(json.dumps(tasks), encoding="utf-8")
 
@@ -101,18 +101,18 @@ def write_label_studio(path: Path, annotations: int, rng: random.Random) -> None
 def measure(setup: str, call: str, count: str, path: Path) -> tuple[list[float], int]:
     """Seconds, processor seconds and MB of a way to read a file, in a process of its own; the annotations it found."""
     script = MEASURE.format(setup=setup, call=call, count=count)
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
-    figures, found = done.stdout.splitlines()
-    return [float(figure) for figure in figures.split()], int(found)
+    process = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    figures, annotations = process.stdout.splitlines()
+    return [float(figure) for figure in figures.split()], int(annotations)
 
 
 def compare(name: str, path: Path, count: int) -> tuple[list[list[str]], float]:
     """The rows of a file, and the worst ratio of REALM's."""
     measured: dict[str, list[list[float]]] = {reader: [] for reader in READINGS[name]}
     for _ in range(TURNS):
-        for reader, (setup, call, counted) in READINGS[name].items():
-            figures, found = measure(setup, call, counted, path)
-            assert found == count, f"{reader} found {found:,} of {count:,} annotations in {path.name}"
+        for reader, (setup, call, counter) in READINGS[name].items():
+            figures, annotations = measure(setup, call, counter, path)
+            assert annotations == count, f"{reader} found {annotations:,} of {count:,} annotations in {path.name}"
             measured[reader].append(figures)
     rows, base, worst = [], [], 0.0
     for reader, turns in measured.items():
@@ -135,13 +135,13 @@ def main() -> int:
         table, tasks = Path(folder, "labels.csv"), Path(folder, "tasks.json")
         write_csv(table, arguments.annotations, rng)
         write_label_studio(tasks, arguments.tasks_annotations, rng)
-        found = [
+        comparisons = [
             compare("csv", table, arguments.annotations),
             compare("label-studio", tasks, arguments.tasks_annotations),
         ]
     columns = ["file", "annotations", "read by", "s", "processor, s", "peak, MB", "processor", "memory"]
-    show(f"Reading, medians of {TURNS} turns", columns, [row for rows, _ in found for row in rows])
-    worst = max(ratio for _, ratio in found)
+    show(f"Reading, medians of {TURNS} turns", columns, [row for rows, _ in comparisons for row in rows])
+    worst = max(ratio for _, ratio in comparisons)
     print(f"\nworst ratio {worst:.2f}, limit {LIMIT}")
     return int(worst > LIMIT)
 

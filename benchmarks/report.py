@@ -33,32 +33,32 @@ def main() -> int:
     parser.add_argument("--annotators", type=int, default=5_000)
     parser.add_argument("--per-item", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200, help="logging steps of expertise during training")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
 
-    table, log_probs, accuracy = large(chosen.items, chosen.annotators, chosen.per_item)
-    found = crowded_estimate(table, log_probs, accuracy)
-    trained = np.clip(found.expertise, 0.02, 0.98)
-    path = 0.5 + np.linspace(0, 1, chosen.steps)[:, None, None] * (trained - 0.5)
+    table, log_probs, accuracy = large(arguments.items, arguments.annotators, arguments.per_item)
+    estimates = crowded_estimate(table, log_probs, accuracy)
+    trained = np.clip(estimates.expertise, 0.02, 0.98)
+    path = 0.5 + np.linspace(0, 1, arguments.steps)[:, None, None] * (trained - 0.5)
     print(f"{table.n_annotators:,} annotators, {table.n_items:,} items, {table.n_annotations:,} annotations")
     with tempfile.TemporaryDirectory() as folder:
-        run = write_run(Path(folder) / "run", table, log_probs, found=found, trained=trained, trajectory=path)
+        run = write_run(Path(folder) / "run", table, log_probs, found=estimates, trained=trained, trajectory=path)
         print(f"{'':>34} {'seconds':>8} {'CPU s':>8} {'MB':>6}")
         sizes = []
         for flags in ([], ["--pseudonymise"]):
-            began, used = time.perf_counter(), os.times()
+            start, times = time.perf_counter(), os.times()
             command = [sys.executable, "-c", "from realm.cli.main import main; main()", "report", str(run), *flags]
             subprocess.run(command, check=True, capture_output=True)
-            seconds, after = time.perf_counter() - began, os.times()
-            busy = after.children_user + after.children_system - used.children_user - used.children_system
+            seconds, after = time.perf_counter() - start, os.times()
+            busy = after.children_user + after.children_system - times.children_user - times.children_system
             sizes.append((run / "report.html").stat().st_size)
             print(f"{' '.join(['realm report RUN', *flags]):>34} {seconds:8.1f} {busy:8.1f} {sizes[-1] / 1e6:6.2f}")
-        began = time.process_time()
+        start = time.process_time()
         data = read_run(run)
-        read = time.process_time()
+        read_at = time.process_time()
         render(data)
-        made = time.process_time()
-        print(f"{'of which reading the folder':>34} {'':>8} {read - began:8.1f}")
-        print(f"{'of which making the page':>34} {'':>8} {made - read:8.1f}")
+        rendered_at = time.process_time()
+        print(f"{'of which reading the folder':>34} {'':>8} {read_at - start:8.1f}")
+        print(f"{'of which making the page':>34} {'':>8} {rendered_at - read_at:8.1f}")
     return int(max(sizes) > LIMIT)
 
 

@@ -23,18 +23,18 @@ class Clock:
     """Processor seconds spent in each part; a part within another counts for the inner one."""
 
     def __init__(self) -> None:
-        self.spent: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
         self.running: list[str] = []
         self.since = time.process_time()
 
     def wrap(self, owner: Any, method: str, part: str) -> None:
         original = getattr(owner, method)
 
-        def timed(*given: Any, **named: Any) -> Any:
+        def timed(*arguments: Any, **keywords: Any) -> Any:
             self._switch()
             self.running.append(part)
             try:
-                return original(*given, **named)
+                return original(*arguments, **keywords)
             finally:
                 self._switch()
                 self.running.pop()
@@ -44,16 +44,16 @@ class Clock:
     def _switch(self) -> None:
         now = time.process_time()
         part = self.running[-1] if self.running else "everything else"
-        self.spent[part] = self.spent.get(part, 0.0) + now - self.since
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self.since
         self.since = now
 
     def start(self) -> None:
-        self.spent.clear()
+        self.seconds.clear()
         self.since = time.process_time()
 
     def stop(self) -> dict[str, float]:
         self._switch()
-        return dict(self.spent)
+        return dict(self.seconds)
 
 
 def profile(model: str, folder: str, **settings: Any) -> dict[str, float]:
@@ -61,24 +61,24 @@ def profile(model: str, folder: str, **settings: Any) -> dict[str, float]:
     from transformers.trainer_callback import TrainerCallback
 
     settings |= {"per_device_train_batch_size": ITEMS, "gradient_accumulation_steps": 1}
-    made = _material.realm_trainer(model, _material.crowd(ITEMS, 5), folder, num_train_epochs=ROUNDS + 1, **settings)
-    clock, found = Clock(), {}
+    trainer = _material.realm_trainer(model, _material.crowd(ITEMS, 5), folder, num_train_epochs=ROUNDS + 1, **settings)
+    clock, seconds_by_part = Clock(), {}
 
     class Watch(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step == 1:
                 clock.start()
             elif state.global_step == ROUNDS + 1:
-                found.update(clock.stop())
+                seconds_by_part.update(clock.stop())
 
-    made.add_callback(Watch())
-    clock.wrap(made, "compute_loss", "forward")
-    clock.wrap(made.accelerator, "backward", "backward")
-    clock.wrap(made, "_clip_grad_norm", "clip")
-    clock.wrap(made, "get_batch_samples", "batches")
-    clock.wrap(made.create_optimizer(), "step", "optimiser")
-    made.train()
-    return {part: 1000 * seconds / ROUNDS for part, seconds in found.items()}
+    trainer.add_callback(Watch())
+    clock.wrap(trainer, "compute_loss", "forward")
+    clock.wrap(trainer.accelerator, "backward", "backward")
+    clock.wrap(trainer, "_clip_grad_norm", "clip")
+    clock.wrap(trainer, "get_batch_samples", "batches")
+    clock.wrap(trainer.create_optimizer(), "step", "optimiser")
+    trainer.train()
+    return {part: 1000 * seconds / ROUNDS for part, seconds in seconds_by_part.items()}
 
 
 def main() -> None:
@@ -95,9 +95,9 @@ def main() -> None:
         }
     parts = ["batches", "forward", "backward", "clip", "optimiser", "everything else"]
     rows = []
-    for name, spent in runs.items():
-        whole = sum(spent.values())
-        rows.append([name, *(f"{spent.get(part, 0):,.0f} ({spent.get(part, 0) / whole:.0%})" for part in parts)])
+    for name, seconds in runs.items():
+        whole = sum(seconds.values())
+        rows.append([name, *(f"{seconds.get(part, 0):,.0f} ({seconds.get(part, 0) / whole:.0%})" for part in parts)])
         rows[-1].append(f"{whole:,.0f}")
     _sides.show(f"Milliseconds of processor in a step of {ITEMS} items", ["trained", *parts, "step"], rows)
     targets.finish()
