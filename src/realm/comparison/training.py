@@ -210,7 +210,6 @@ def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[l
     """One record per annotator and task, and how learned expertise ranks the annotators."""
     table, pool = tables.annotations, tables.accuracies
     assert trainer.channel is not None
-    tasks = len(table.tasks)
     trained = trainer.channel.summary()["expertise_trained"]
     estimates = (
         estimate(_as_one_task(trainer.annotations), trainer.scores().log_probs)
@@ -218,23 +217,21 @@ def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[l
         else trainer.estimate()
     )
     beta, accuracy = (np.broadcast_to(values, trained.shape) for values in (estimates.expertise, estimates.accuracy))
-    pairs = table.annotator.astype(np.int64) * tasks + table.item_tasks[table.item]
-    counts = np.bincount(pairs, minlength=trained.size).reshape(trained.shape)
-    realised = realised_accuracies(table) if table.gold is not None else np.full(trained.shape, np.nan)
+    counts = np.zeros(trained.shape, dtype=np.int64)
+    np.add.at(counts, (table.annotator, table.item_tasks[table.item]), 1)
+    nothing = np.full(trained.shape, np.nan)
+    columns = {
+        "pool_accuracy": nothing if pool is None else pool,
+        "true_accuracy": nothing if table.gold is None else realised_accuracies(table),
+        "expertise_trained": trained,
+        "expertise": beta,
+        "accuracy": accuracy,
+    }
     records = [
-        {
-            "annotator": name,
-            "task": table.tasks[task].name,
-            "annotations": int(counts[annotator, task]),
-            "pool_accuracy": None if pool is None else float(pool[annotator, task]),
-            "true_accuracy": _finite(realised[annotator, task]),
-            "expertise_trained": float(trained[annotator, task]),
-            "expertise": _finite(beta[annotator, task]),
-            "accuracy": _finite(accuracy[annotator, task]),
-        }
-        for annotator, name in enumerate(table.annotators)
-        for task in range(tasks)
-        if counts[annotator, task]
+        {"annotator": table.annotators[annotator], "task": table.tasks[task].name, "annotations": int(count)}
+        | {name: _finite(values[annotator, task].item()) for name, values in columns.items()}
+        for (annotator, task), count in np.ndenumerate(counts)
+        if count
     ]
     # Expertise that was estimated on gold agrees with it, which shows nothing.
     if table.gold is None or trainer.args.use_gold:

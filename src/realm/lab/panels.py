@@ -194,14 +194,14 @@ def lines_panel(
     y_range = (0.0, 1.0) if unit else (max(low - room, 0.0), min(high + room, 1.0))
     first, last = (float(end(end(line.steps) for line in lines)) for end in (min, max))
     description = "; ".join(f"{line.name}: from {line.middle[0]:.3f} to {line.middle[-1]:.3f}" for line in lines)
-    named = len(lines) <= COLOURS
-    panel = Panel(title, description, (first, last or 1.0), y_range, right=96 if named else 16)
+    has_names = len(lines) <= COLOURS
+    panel = Panel(title, description, (first, last or 1.0), y_range, right=96 if has_names else 16)
     panel.axes("training step", y_label, _steps, _one_decimal if unit else "{:.0%}".format, about=6)
     for level in levels:
         panel.line(LEFT, panel.y(level), panel.right, panel.y(level), "guide")
     for line in lines:
         points = list(zip(line.steps, line.middle, strict=True))
-        if not named:
+        if not has_names:
             panel.path(points, "thread", hint=f"{line.name}: {line.middle[-1]:.3f} at the end")
             continue
         upper = zip(line.steps, np.minimum(line.high, y_range[1]), strict=True)
@@ -209,7 +209,7 @@ def lines_panel(
         band = f"band c{line.colour}"
         panel.path([*upper, *lower], band, hint=f"{line.name}, one standard deviation", closed=True)
         panel.path(points, f"curve c{line.colour}", hint=f"{line.name}: {line.middle[-1]:.3f} at the end")
-    if named:
+    if has_names:
         heights = spread([panel.y(line.middle[-1]) for line in lines], LINE_HEIGHT)
         for line, height in zip(lines, heights, strict=True):
             panel.text(panel.right + 6, height + 4, _shortened(line.name, 16), f"c{line.colour}", hint=line.name)
@@ -222,9 +222,9 @@ def spread(places: Sequence[float], apart: float) -> list[float]:
 
     order = np.argsort(places, kind="stable")
     ladder = apart * np.arange(len(places))
-    moved = np.empty(len(places))
-    moved[order] = isotonic_regression(np.asarray(places, dtype=np.float64)[order] - ladder).x + ladder
-    return [float(place) for place in moved]
+    positions = np.empty(len(places))
+    positions[order] = isotonic_regression(np.asarray(places, dtype=np.float64)[order] - ladder).x + ladder
+    return [float(position) for position in positions]
 
 
 # -------------------------------------------------------------------- the panels

@@ -107,7 +107,7 @@ def _compared_settings(spec: Spec, cells: Sequence[Cell]) -> list[str]:
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
         groups.setdefault(tuple(value for name, value in _row(cell).items() if name != "id"), []).append(cell)
-    compared: dict[str, None] = {}
+    names_in_order: dict[str, None] = {}
     for group in groups.values():
         names = [name for cell in group for name in (*cell.settings, *cell.choose, *COUNTS)] if len(group) > 1 else []
         differing = [name for name in dict.fromkeys(names) if len({_value(cell, name) for cell in group}) > 1]
@@ -116,8 +116,8 @@ def _compared_settings(spec: Spec, cells: Sequence[Cell]) -> list[str]:
                 f"{spec.path}: {group[0]} is there {len(group)} times, with different values of `choose`; a table "
                 "cannot tell them apart. Put them in specs of their own."
             )
-        compared |= dict.fromkeys(differing)
-    return list(compared)
+        names_in_order |= dict.fromkeys(differing)
+    return list(names_in_order)
 
 
 def _values(cell: Cell, names: Sequence[str]) -> dict[str, Any]:

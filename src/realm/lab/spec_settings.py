@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from typing import Any
@@ -22,12 +23,19 @@ OWNED = {
 """Settings of `RealmConfig` that a grid has another key for, or none."""
 ALLOWED_TOO = ("cache_gb", "logging_steps")
 """Settings that decide no result but may be given."""
+KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float, str), "a number such as 5.0e-5"),  # YAML reads 5e-5 as text
+    str: ((str,), "text"),
+}
+"""For each type of a setting, the types of YAML that are converted to it, and what an error asks for."""
 EXPERTISE = "expertise"
 """`scalar` learns one expertise per annotator over all tasks, `matrix` one per task."""
 
 
 @lru_cache(maxsize=1)
-def known_settings() -> dict[str, type]:
+def allowed_settings() -> dict[str, type]:
     """The settings a cell may have and the type of each."""
     deciding = set(RealmConfig("unused", use_cpu=True).settings())
     defaults = {f.name: f.default for f in fields(RealmConfig) if f.default is not MISSING}
@@ -47,7 +55,7 @@ def check_settings(where: str, settings: Any) -> dict[str, tuple[Any, ...]]:
         raise RealmError(f"{where}: must be `name: value` pairs, such as {{learning_rate: 5.0e-5}}, not {settings!r}.")
     checked = {}
     for name, value in settings.items():
-        if not isinstance(name, str) or name not in known_settings():
+        if not isinstance(name, str) or name not in allowed_settings():
             raise RealmError(f"{where}: {_unknown(str(name))}")
         values = value if isinstance(value, list) else [value]
         if not values:
@@ -59,27 +67,19 @@ def check_settings(where: str, settings: Any) -> dict[str, tuple[Any, ...]]:
 def _unknown(name: str) -> str:
     if name in OWNED:
         return f"{name} is not a setting of a cell: {OWNED[name]}."
-    close = difflib.get_close_matches(name, known_settings(), n=1)
-    hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(known_settings())}."
+    close = difflib.get_close_matches(name, allowed_settings(), n=1)
+    hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(allowed_settings())}."
     return f"no such setting: {name}. {hint}"
 
 
 def _converted(where: str, name: str, value: Any) -> Any:
-    kind = known_settings()[name]
+    kind = allowed_settings()[name]
     if name == EXPERTISE:
         if value not in ("scalar", "matrix"):
             raise RealmError(f"{where}: must be scalar or matrix, not {value!r}.")
         return value
-    if kind is bool and isinstance(value, bool):
-        return value
-    if kind is str and isinstance(value, str):
-        return value
-    if kind is float and isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            return float(value)  # YAML reads 5e-5 as text
-        except ValueError:
-            pass
-    if kind is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    words = {bool: "true or false", int: "a whole number", float: "a number such as 5.0e-5", str: "text"}
-    raise RealmError(f"{where}: must be {words[kind]}, not {value!r}.")
+    types, description = KINDS[kind]
+    if isinstance(value, types) and (kind is bool or not isinstance(value, bool)):
+        with suppress(ValueError):
+            return kind(value)
+    raise RealmError(f"{where}: must be {description}, not {value!r}.")

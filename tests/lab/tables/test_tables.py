@@ -59,14 +59,14 @@ def entry(spec_text: str, folder: Path, label: tuple[str, ...], head: tuple[str,
 
 def test_means_and_population_deviations_over_seeds(tmp_path: Path) -> None:
     found = entry(SPEC, tmp_path, ("Base", "ARC"), ("uniform", "REALM"))
-    assert found.ours is not None
-    assert found.ours.mean == pytest.approx(63.0) and found.ours.std == pytest.approx(np.std([60, 62, 64, 66]))
+    assert found.summary is not None
+    assert found.summary.mean == pytest.approx(63.0) and found.summary.std == pytest.approx(np.std([60, 62, 64, 66]))
     assert found.best and found.paper is None and not found.partial
 
 
 def test_the_oracle_is_one_column_for_all_noises(tmp_path: Path) -> None:
     found = entry(SPEC, tmp_path, ("Small", "OBQA"), ("", "Oracle"))
-    assert found.ours is not None and found.ours.mean == pytest.approx(80.0) and found.ours.seeds == 4
+    assert found.summary is not None and found.summary.mean == pytest.approx(80.0) and found.summary.seeds == 4
 
 
 def test_the_paper_stands_beside_ours_where_the_spec_names_its_table(tmp_path: Path) -> None:
@@ -76,16 +76,16 @@ def test_the_paper_stands_beside_ours_where_the_spec_names_its_table(tmp_path: P
     assert found.difference == pytest.approx(53.0 - 41.77)
     delta = entry(named, tmp_path, ("Base", "ARC"), ("systematic", "Δ"))
     assert delta.paper is not None and delta.paper[0] == 1.37
-    assert delta.ours is not None and delta.ours.mean == pytest.approx(10.0)
+    assert delta.summary is not None and delta.summary.mean == pytest.approx(10.0)
     assert delta.contrast is not None and delta.contrast.significant and delta.contrast.signs == "+4"
     assert delta.contrast.low is not None and delta.contrast.low > 0
     average = entry(named, tmp_path, ("Small", "Avg"), ("uniform", "REALM"))
-    assert average.paper == (40.2, 1.19) and average.ours is not None and average.ours.mean == pytest.approx(63.0)
+    assert average.paper == (40.2, 1.19) and average.summary is not None and average.summary.mean == pytest.approx(63.0)
 
 
 def test_what_is_missing_is_said_with_the_command_that_runs_it(tmp_path: Path) -> None:
     found = entry(SPEC, tmp_path, ("Base", "OBQA"), ("systematic", "REALM"))
-    assert found.partial and found.ours is not None and found.ours.seeds == 1
+    assert found.partial and found.summary is not None and found.summary.seeds == 1
     spec = load_spec(tmp_path / "made.yaml")
     results = tmp_path / "r.sqlite"
     text = make_tables(spec, fill(results, spec, accuracy), "realm lab run made.yaml").text("md")
@@ -204,8 +204,8 @@ def test_one_against_the_others_is_shown_of_a_large_pool(tmp_path: Path) -> None
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5)).main
     assert [column.name for column in table.columns] == ["0.9", "others, 0.1", "rho", "rho"]
     first, others = table.rows[0].entries[:2]
-    assert isinstance(first, Entry) and first.ours and first.ours.mean == pytest.approx(0.65 / 0.75)
-    assert isinstance(others, Entry) and others.ours and others.ours.mean == pytest.approx(0.01)
+    assert isinstance(first, Entry) and first.summary and first.summary.mean == pytest.approx(0.65 / 0.75)
+    assert isinstance(others, Entry) and others.summary and others.summary.mean == pytest.approx(0.01)
 
 
 def test_real_annotators_are_counted_as_in_the_abstract(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_real_annotators_are_counted_as_in_the_abstract(tmp_path: Path) -> None:
     results = fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5 + gain[cell.data.benchmark] * (cell.method == "realm"))
     counted = make_tables(spec, results).behind[0]
     assert counted.rows[0].labels == ("2",) and counted.rows[0].entries[0] == "2"
-    assert [e.ours.mean for e in counted.entries if e.ours] == pytest.approx([1, 5, 20])
+    assert [e.summary.mean for e in counted.entries if e.summary] == pytest.approx([1, 5, 20])
     assert [e.paper[0] for e in counted.entries if e.paper] == [12, 2.9, 7.7]
 
 
@@ -229,10 +229,10 @@ def test_learned_expertise_has_trained_re_estimated_and_implied(tmp_path: Path) 
     assert [row.labels[-1] for row in table.rows[:3]] == ["trained", "re-estimated", "implied"]
     assert [column.name for column in table.columns[:4]] == ["0.9", "0.1", "0.1", "rho"]
     first = trained.entries[0]
-    assert isinstance(first, Entry) and first.ours is not None and first.ours.mean == pytest.approx(0.65 / 0.75)
+    assert isinstance(first, Entry) and first.summary is not None and first.summary.mean == pytest.approx(0.65 / 0.75)
     assert implied.entries[:4] == ("0.87", "-0.20", "-0.20", "(max 0.90)")
-    assert isinstance(again.entries[3], Entry) and again.entries[3].ours is not None
-    assert again.entries[3].ours.mean == pytest.approx(0.85)
+    assert isinstance(again.entries[3], Entry) and again.entries[3].summary is not None
+    assert again.entries[3].summary.mean == pytest.approx(0.85)
 
 
 def test_real_configurations_take_the_best_baseline(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_real_configurations_take_the_best_baseline(tmp_path: Path) -> None:
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.method])).main
     heads = [(column.group, column.name) for column in table.columns]
     assert heads[:4] == [("", "Oracle"), ("sparse", "REALM"), ("sparse", "Noisy"), ("sparse", "Δ")]
-    deltas = [e.ours.mean for e in table.entries if e.key["quantity"] == "delta" and e.ours is not None]
+    deltas = [e.summary.mean for e in table.entries if e.key["quantity"] == "delta" and e.summary is not None]
     assert deltas == pytest.approx([20.0, 10.0])
 
 
@@ -255,7 +255,7 @@ def test_an_oracle_stands_beside_its_own_pool(tmp_path: Path) -> None:
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.data.pool or ""])).main
     assert table.columns[0].name == "Oracle"
     oracles = {row.labels: row.entries[0] for row in table.rows}
-    assert {label: (e.ours.mean, e.seeds) for label, e in oracles.items() if isinstance(e, Entry) and e.ours} == {
+    assert {label: (e.summary.mean, e.seeds) for label, e in oracles.items() if isinstance(e, Entry) and e.summary} == {
         ("contrast:10",): (pytest.approx(70.0), 2),
         ("contrast:20",): (pytest.approx(90.0), 2),
     }
@@ -284,7 +284,9 @@ def test_a_setting_that_a_spec_compares_makes_rows(tmp_path: Path) -> None:
     table = made.main
     assert table.stub == ("Learning rate", "Dataset")
     assert [row.labels for row in table.rows[:3]] == [("0.0001", "ARC"), ("0.0001", "OBQA"), ("0.0001", "Avg")]
-    means = {row.labels: [e.ours.mean for e in row.entries if isinstance(e, Entry) and e.ours] for row in table.rows}
+    means = {
+        row.labels: [e.summary.mean for e in row.entries if isinstance(e, Entry) and e.summary] for row in table.rows
+    }
     assert means["0.0001", "ARC"] == pytest.approx([50, 60, 50, 10, 60, 50, 10])
     assert means["0.0005", "Avg"] == pytest.approx([70, 80, 70, 10, 80, 70, 10])
     assert {entry.seeds for entry in table.entries} == {2}
@@ -300,7 +302,9 @@ def test_a_method_that_does_not_read_the_setting_stands_beside_each_value(tmp_pa
         return level[cell.settings["expertise_start"]] if cell.method == "realm" else 0.4
 
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, given)).main
-    found = {row.labels: [e.ours.mean for e in row.entries if isinstance(e, Entry) and e.ours] for row in table.rows}
+    found = {
+        row.labels: [e.summary.mean for e in row.entries if isinstance(e, Entry) and e.summary] for row in table.rows
+    }
     assert list(found)[::3] == [("-2", "ARC"), ("0", "ARC"), ("2", "ARC")]
     assert found["2", "OBQA"][:4] == pytest.approx([40, 70, 40, 30]) and len(found) == 9
 
@@ -346,7 +350,7 @@ def test_ranks_are_not_averaged_over_rates(tmp_path: Path) -> None:
         results.add(replace(fake_result(cell, 0.5), metrics=ranked))
     (ranks,) = make_tables(spec, results).behind
     assert ranks.stub == ("Rate",) and [row.labels for row in ranks.rows] == [("0.1",), ("1",)]
-    assert [e.ours.mean for e in ranks.entries[::2] if e.ours] == pytest.approx([0.05, 0.5])
+    assert [e.summary.mean for e in ranks.entries[::2] if e.summary] == pytest.approx([0.05, 0.5])
 
 
 def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:
@@ -358,7 +362,7 @@ def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:
 
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, given)).main
     counts = {
-        row.labels: [e.ours.mean for e in row.entries if isinstance(e, Entry) and e.ours is not None]
+        row.labels: [e.summary.mean for e in row.entries if isinstance(e, Entry) and e.summary is not None]
         for row in table.rows
     }
     assert counts["Dataset", "CEBaB/food"] == [9, 3, 3, 3]

@@ -41,10 +41,10 @@ def load_benchmark(name: str, data: str | Path | None = None, *, offline: bool =
     if name not in LOADERS:
         raise RealmError(f"There is no benchmark '{name}'. There are: {', '.join(NAMES)}.")
     benchmark = LOADERS[name](None if data is None else Path(data), offline)
-    return replace(benchmark, train=_named(benchmark.train, name), test=_named(benchmark.test, name))
+    return replace(benchmark, train=_with_task_name(benchmark.train, name), test=_with_task_name(benchmark.test, name))
 
 
-def _named(table: Annotations, name: str) -> Annotations:
+def _with_task_name(table: Annotations, name: str) -> Annotations:
     """A single task takes the name of the set, so that several sets can be trained jointly."""
     if len(table.tasks) > 1:
         return table

@@ -58,11 +58,11 @@ def make_tables(spec: Spec, results: Results | None, command: str | None = None)
         main = expertise_table(spec_results, EXPERTISE_LAYOUTS[spec.table], paper)
     else:
         main = count_table(spec_results, spec.table, paper)
-    compared = [] if spec.table in COUNT_LAYOUTS else contrasts(spec_results)
-    behind = [contrast_table(compared) if compared else None, rank_table(spec_results)]
+    comparisons = [] if spec.table in COUNT_LAYOUTS else contrasts(spec_results)
+    behind = [contrast_table(comparisons) if comparisons else None, rank_table(spec_results)]
     if spec.table == "real":
         behind.insert(0, real_annotators_table(main, PaperTable("abstract" if spec.paper else None)))
-    remarks = summaries(compared)
+    remarks = summaries(comparisons)
     if spec_results.missing:
         remarks.append(f"{spec_results.missing} of {len(spec_results.frame)} cells are missing.")
         remarks[-1] += f" To run them: {command}" if command else ""

@@ -104,9 +104,9 @@ class _Builder:
 
     def _unnamed_fields(self) -> list[str]:
         """Fields that the layout does not name and that its entries would otherwise average over, like seeds."""
-        named = [*self.layout.rows, *([self.layout.columns] if self.layout.columns else []), "method"]
-        entries = self.frame.groupby(named, dropna=False)
-        return [name for name in self.spec_results.fields if name not in named and (entries[name].nunique() > 1).any()]
+        own = [*self.layout.rows, *([self.layout.columns] if self.layout.columns else []), "method"]
+        entries = self.frame.groupby(own, dropna=False)
+        return [name for name in self.spec_results.fields if name not in own and (entries[name].nunique() > 1).any()]
 
     def _values(self, name: str) -> list[Any]:
         """The values of a field, as the spec lists them."""
@@ -183,9 +183,9 @@ class _Builder:
         if not len(rows):
             return None
         key = self._common_fields(rows)
-        ours = Summary.of(100 * rows["accuracy"].to_numpy(dtype=np.float64))
+        summary = Summary.of(100 * rows["accuracy"].to_numpy(dtype=np.float64))
         paper = self.paper.figure(method, "accuracy", **key)
-        return Entry({**key, "method": method, "quantity": "accuracy"}, ours, len(rows), paper, self.layout.digits)
+        return Entry({**key, "method": method, "quantity": "accuracy"}, summary, len(rows), paper, self.layout.digits)
 
     def _delta(self, rows: pd.DataFrame) -> Entry | None:
         """REALM minus the best of the baselines that apply."""
@@ -197,10 +197,10 @@ class _Builder:
         best = max(baselines, key=lambda name: float(means[name]))
         contrast = compare_methods(self.spec_results, rows, "realm", best)
         key = self._common_fields(realm)
-        ours = None if contrast is None else Summary(100 * contrast.delta, np.nan, contrast.seeds)
+        summary = None if contrast is None else Summary(100 * contrast.delta, np.nan, contrast.seeds)
         paper = self.paper.figure("realm", "delta", **key)
         key |= {"method": "realm", "quantity": "delta", "against": best}
-        return Entry(key, ours, len(realm), paper, self.layout.digits, signed=True, contrast=contrast)
+        return Entry(key, summary, len(realm), paper, self.layout.digits, signed=True, contrast=contrast)
 
     def _common_fields(self, rows: pd.DataFrame) -> dict[str, Any]:
         """The fields in which all of these cells agree; None for the others."""
@@ -216,10 +216,10 @@ class _Builder:
         """With the best method of each group marked."""
         for group in dict.fromkeys(column.group for column, _, _ in self.columns):
             means = {
-                place: entry.ours.mean
+                place: entry.summary.mean
                 for place, (column, _, method) in enumerate(self.columns)
                 if column.group == group and method not in (DELTA, ORACLE)
-                and (entry := entries[place]) is not None and entry.ours is not None
+                and (entry := entries[place]) is not None and entry.summary is not None
             }  # fmt: skip
             if len(means) > 1:
                 best = max(means, key=lambda place: means[place])
@@ -234,15 +234,15 @@ class _Builder:
             if not column:
                 entries.append(None)
                 continue
-            summaries = [entry.ours for entry in column if entry.ours is not None]
-            ours = _mean_of(summaries) if len(summaries) == len(rows) else None
+            summaries = [entry.summary for entry in column if entry.summary is not None]
+            summary = _mean_of(summaries) if len(summaries) == len(rows) else None
             first = column[0]
             fields = {**first.key, "benchmark": "average"}
             configuration = {name: fields.get(name) for name in self.spec_results.fields}
             quantity, method = ("delta", "realm") if method == DELTA else ("accuracy", method)
             paper = self.paper.figure(method, quantity, **configuration)
             seeds = min(entry.seeds for entry in column)
-            entries.append(Entry(fields, ours, seeds, paper, first.digits, first.signed))
+            entries.append(Entry(fields, summary, seeds, paper, first.digits, first.signed))
         labels = tuple("Avg" if name == self.layout.average else display(key[name]) for name in self.row_fields)
         return Row(labels, tuple(self._mark_best(entries)), average=True)
 

@@ -74,11 +74,11 @@ def compare_methods(spec_results: SpecResults, rows: pd.DataFrame, first: str, s
 # -------------------------------------------------------------------- every contrast
 
 
-def contrast_table(compared: Sequence[ConfigurationContrast]) -> Table:
+def contrast_table(comparisons: Sequence[ConfigurationContrast]) -> Table:
     """Every comparison with its tests."""
-    varying = [name for name in compared[0].fields if len({one.fields[name] for one in compared}) > 1]
+    varying = [name for name in comparisons[0].fields if len({one.fields[name] for one in comparisons}) > 1]
     rows = []
-    for one in compared:
+    for one in comparisons:
         test = one.contrast
         interval = "" if test.low is None or test.high is None else f"{100 * test.low:+.1f} to {100 * test.high:+.1f}"
         entries = (
@@ -91,10 +91,10 @@ def contrast_table(compared: Sequence[ConfigurationContrast]) -> Table:
     return Table("REALM against the other methods", stub, plain_columns(*columns), tuple(rows))
 
 
-def summaries(compared: Sequence[ConfigurationContrast]) -> list[str]:
+def summaries(comparisons: Sequence[ConfigurationContrast]) -> list[str]:
     """A sentence of counts for each method that REALM is compared with."""
     by_method: dict[str, list[Contrast]] = {}
-    for one in compared:
+    for one in comparisons:
         by_method.setdefault(one.contrast.second, []).append(one.contrast)
     return [f"REALM against {display(name)}: {describe_wins(count_wins(tests))}" for name, tests in by_method.items()]
 
@@ -116,17 +116,17 @@ def p_value(p: float | None) -> str:
 
 def count_table(spec_results: SpecResults, name: str, paper: PaperTable) -> Table:
     """A table of counts by its name. Only configurations with finished cells of both methods are counted."""
-    compared = contrasts(spec_results, [BASELINE])
+    comparisons = contrasts(spec_results, [BASELINE])
     make = _significance_table if name == "significance" else _wins_table
-    table = make(spec_results.spec.title, compared, paper)
+    table = make(spec_results.spec.title, comparisons, paper)
     total = sum(1 for _ in configurations(spec_results))
-    notes = [*table.notes, describe_wins(count_wins(one.contrast for one in compared))]
-    if len(compared) < total:
-        notes.append(f"{total - len(compared)} of the {total} configurations have no finished pair yet.")
+    notes = [*table.notes, describe_wins(count_wins(one.contrast for one in comparisons))]
+    if len(comparisons) < total:
+        notes.append(f"{total - len(comparisons)} of the {total} configurations have no finished pair yet.")
     return replace(table, notes=notes)
 
 
-def _significance_table(title: str, compared: Sequence[ConfigurationContrast], paper: PaperTable) -> Table:
+def _significance_table(title: str, comparisons: Sequence[ConfigurationContrast], paper: PaperTable) -> Table:
     """Outcomes of the paired t-test over seeds, by benchmark and by model."""
     by_model = PaperTable(COUNTS_BY_MODEL if len(paper) else None)
 
@@ -141,10 +141,10 @@ def _significance_table(title: str, compared: Sequence[ConfigurationContrast], p
 
     rows = []
     for field, label, source in (("benchmark", "Dataset", paper), ("model", "Model", by_model)):
-        for value in dict.fromkeys(one.fields[field] for one in compared):
-            wins = count_wins(one.contrast for one in compared if one.fields[field] == value)
+        for value in dict.fromkeys(one.fields[field] for one in comparisons):
+            wins = count_wins(one.contrast for one in comparisons if one.fields[field] == value)
             rows.append(row((label, display(value)), wins, source, **{field: value}))
-    every = count_wins(one.contrast for one in compared)
+    every = count_wins(one.contrast for one in comparisons)
     rows.append(row(("All", ""), every, paper, average=True, benchmark="all"))
     decided = every.better + every.worse
     note = f"In {every.unanimous} of the {decided} significant configurations the winner is ahead on every seed."
@@ -155,15 +155,15 @@ def _significance_table(title: str, compared: Sequence[ConfigurationContrast], p
     return Table(title, ("", ""), columns, tuple(rows), [note])
 
 
-def _wins_table(title: str, compared: Sequence[ConfigurationContrast], paper: PaperTable) -> Table:
+def _wins_table(title: str, comparisons: Sequence[ConfigurationContrast], paper: PaperTable) -> Table:
     """Outright wins by mean accuracy, over single-task and multi-task configurations."""
     groups = {
-        "single task": [one for one in compared if JOINED not in one.fields["benchmark"]],
-        "several tasks": [one for one in compared if JOINED in one.fields["benchmark"]],
+        "single task": [one for one in comparisons if JOINED not in one.fields["benchmark"]],
+        "several tasks": [one for one in comparisons if JOINED in one.fields["benchmark"]],
     }
-    for one in compared:
+    for one in comparisons:
         groups.setdefault(f"{one.fields['noise']} noise", []).append(one)
-    groups["All"] = list(compared)
+    groups["All"] = list(comparisons)
     deltas = {"single task": "single-task-average-delta", "All": "average-delta"}
     rows = []
     for name, group in groups.items():
@@ -181,7 +181,7 @@ def _wins_table(title: str, compared: Sequence[ConfigurationContrast], paper: Pa
         rows.append(Row((name,), entries, average=name == "All"))
     behind = [
         " ".join(display(one.fields[name]) for name in ("benchmark", "model", "noise", "pool") if one.fields[name])
-        for one in compared
+        for one in comparisons
         if one.contrast.delta < 0
     ]
     notes = [f"Behind in: {', '.join(behind)}."] if behind else []
@@ -194,7 +194,7 @@ def real_annotators_table(main: Table, paper: PaperTable) -> Table | None:
     deltas = [e for e in main.entries if e.key["quantity"] == "delta" and e.key["benchmark"] not in EVEN]
     if not deltas:
         return None
-    gains = [entry.ours.mean for entry in deltas if entry.ours is not None]
+    gains = [entry.summary.mean for entry in deltas if entry.summary is not None]
     figures = {
         "real-average-delta": sum(gains) / len(gains) if gains else None,
         "real-best-delta": max(gains, default=None),
@@ -217,5 +217,5 @@ def _count(n: int, quantity: str, paper: PaperTable, **fields: Any) -> Entry:
 
 def _figure(key: dict[str, Any], value: float | None, printed: tuple[float, float | None] | None) -> Entry:
     """A difference in points, to one decimal as the paper prints it."""
-    ours = None if value is None else Summary(value, np.nan, 1)
-    return Entry(key, ours, 1, printed, digits=1, signed=True)
+    summary = None if value is None else Summary(value, np.nan, 1)
+    return Entry(key, summary, 1, printed, digits=1, signed=True)

@@ -118,25 +118,25 @@ def _entry(
     if quantity == "accuracy":
         if kind != "trained":
             return None
-        ours = Summary.of(100 * rows["accuracy"].to_numpy(dtype=np.float64))
+        summary = Summary.of(100 * rows["accuracy"].to_numpy(dtype=np.float64))
         printed = paper.figure("realm", "accuracy", **key)
-        return Entry({**key, "method": "realm", "quantity": "accuracy"}, ours, len(rows), printed, digits=1)
+        return Entry({**key, "method": "realm", "quantity": "accuracy"}, summary, len(rows), printed, digits=1)
     if quantity == "rho":
         if kind not in RANKS:
             most = _greatest(rows, f"{RANKS['trained']}_max")
             return f"(max {most})" if most else ""
-        ours = Summary.of(_column(rows, RANKS[kind]))
+        summary = Summary.of(_column(rows, RANKS[kind]))
         printed = paper.figure("realm", "spearman", **key) if kind == "trained" else None
-        return Entry({**key, "method": "realm", "quantity": f"spearman {kind}"}, ours, len(rows), printed)
+        return Entry({**key, "method": "realm", "quantity": f"spearman {kind}"}, summary, len(rows), printed)
     is_annotator = expertise["annotator"] != "a1" if quantity == OTHERS else expertise["annotator"] == quantity
     annotator = expertise[expertise["id"].isin(rows["id"]) & is_annotator]
     if kind == "implied":
         implied = implied_expertise(annotator["pool_accuracy"].astype(float), 1 / annotator["chance"].astype(float))
         return "" if not len(implied) else f"{np.nanmean(implied):.2f}"
-    ours = Summary.of(annotator.groupby("id")[KINDS[kind]].mean().to_numpy(dtype=np.float64))
+    summary = Summary.of(annotator.groupby("id")[KINDS[kind]].mean().to_numpy(dtype=np.float64))
     printed = paper.figure("realm", "expertise", annotator=quantity, **key) if kind == "trained" else None
     key |= {"method": "realm", "quantity": f"expertise {kind}", "annotator": quantity}
-    return Entry(key, ours, len(rows), printed)
+    return Entry(key, summary, len(rows), printed)
 
 
 def _column(rows: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:

@@ -54,10 +54,12 @@ def _markdown_entry(entry: Entry | str | None) -> str:
     if entry is None or isinstance(entry, str):
         return entry or ""
     text = "missing"
-    if entry.ours is not None:
-        text = _number(entry.ours.mean, entry) + (f" ±{entry.ours.std:.{entry.digits}f}" if _has_spread(entry) else "")
+    if entry.summary is not None:
+        text = _number(entry.summary.mean, entry) + (
+            f" ±{entry.summary.std:.{entry.digits}f}" if _has_spread(entry) else ""
+        )
         text += "*" if entry.contrast is not None and entry.contrast.significant else ""
-        text += f" ({entry.ours.seeds} of {entry.seeds} seeds)" if entry.partial else ""
+        text += f" ({entry.summary.seeds} of {entry.seeds} seeds)" if entry.partial else ""
     text = f"**{text}**" if entry.best else text
     if entry.paper is not None:
         difference = "" if entry.difference is None else f", {entry.difference:+.{entry.digits}f}"
@@ -70,7 +72,7 @@ def _number(value: float, entry: Entry) -> str:
 
 
 def _has_spread(entry: Entry) -> bool:
-    return entry.ours is not None and not math.isnan(entry.ours.std) and entry.ours.seeds > 1
+    return entry.summary is not None and not math.isnan(entry.summary.std) and entry.summary.seeds > 1
 
 
 # -------------------------------------------------------------------- LaTeX
@@ -114,11 +116,11 @@ def _latex_entry(entry: Entry | str | None) -> str:
     if entry is None or isinstance(entry, str):
         return escape_latex(entry or "")
     text = "--"
-    if entry.ours is not None:
-        mean = _number(entry.ours.mean, entry)
+    if entry.summary is not None:
+        mean = _number(entry.summary.mean, entry)
         mean = rf"\mathbf{{{mean}}}" if entry.best else mean
         star = "^{*}" if entry.contrast is not None and entry.contrast.significant else ""
-        spread = rf"_{{\pm {entry.ours.std:.{entry.digits}f}}}" if _has_spread(entry) else ""
+        spread = rf"_{{\pm {entry.summary.std:.{entry.digits}f}}}" if _has_spread(entry) else ""
         text = f"${mean}{star}{spread}$"
     return text + (rf" {{\scriptsize [${_number(entry.paper[0], entry)}$]}}" if entry.paper is not None else "")
 
@@ -140,9 +142,9 @@ def comma_separated(table: Table) -> str:
     for entry in table.entries:
         row = {**entry.key, "seeds": 0, "of_seeds": entry.seeds, "difference": entry.difference}
         row["paper_mean"], row["paper_std"] = entry.paper or (None, None)
-        if entry.ours is not None:
-            std = None if math.isnan(entry.ours.std) else entry.ours.std
-            row |= {"mean": entry.ours.mean, "std": std, "seeds": entry.ours.seeds}
+        if entry.summary is not None:
+            std = None if math.isnan(entry.summary.std) else entry.summary.std
+            row |= {"mean": entry.summary.mean, "std": std, "seeds": entry.summary.seeds}
         if (test := entry.contrast) is not None:
             row |= {"p_seeds": test.p_seeds, "ahead": test.ahead, "behind": test.behind, "p_items": test.p_items}
             bounds = {"low_items": test.low, "high_items": test.high}

@@ -55,7 +55,7 @@ class Entry:
     | field | meaning |
     |---|---|
     | key | what it is: fields of the configuration, method and quantity |
-    | ours | mean and spread over the finished seeds, in the unit of the table; None while no cell is finished |
+    | summary | mean and spread over the finished seeds, in the unit of the table; None while no cell is finished |
     | seeds | how many seeds there should be |
     | paper | mean and standard deviation of the paper, in the same unit; None where nothing corresponds |
     | digits | decimals to print; 2 where the paper prints two |
@@ -65,7 +65,7 @@ class Entry:
     """
 
     key: Mapping[str, Any]
-    ours: Summary | None
+    summary: Summary | None
     seeds: int
     paper: tuple[float, float | None] | None = None
     digits: int = 2
@@ -76,11 +76,11 @@ class Entry:
     @property
     def difference(self) -> float | None:
         """Ours minus the paper's."""
-        return None if self.ours is None or self.paper is None else self.ours.mean - self.paper[0]
+        return None if self.summary is None or self.paper is None else self.summary.mean - self.paper[0]
 
     @property
     def partial(self) -> bool:
-        return self.ours is not None and self.ours.seeds < self.seeds
+        return self.summary is not None and self.summary.seeds < self.seeds
 
 
 @dataclass(frozen=True)
