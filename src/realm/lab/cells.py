@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,7 @@ class BenchmarkData:
         return self.benchmark.split(JOINED)
 
     def describe(self) -> dict[str, Any]:
-        names = ("benchmark", "noise", "pool", "regime", "items", "test_items")
-        return {name: getattr(self, name) for name in names}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     def fingerprint(self) -> str:
         return data_fingerprint(self.benchmark, self.folder, self.offline)
@@ -102,31 +101,18 @@ class BenchmarkData:
         return table.sparse(seed) if self.regime == "sparse" else table
 
 
-def benchmark_cell(
-    model: str,
-    benchmark: str,
-    noise: str | None,
-    pool: str | None,
-    regime: str | None,
-    method: str,
-    seed: int,
-    steps: int,
-    *,
-    items: int | None = None,
-    test_items: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    choose: Mapping[str, tuple[Any, ...]] | None = None,
-    curve: int | None = None,
-    trial: bool = False,
-    shared_tasks: bool = False,
-    folder: Path | None = None,
-    offline: bool = False,
-) -> Cell:
-    """A cell of the lab. What training on gold does not read of the data is left out: see `BenchmarkData`."""
+DATA_FIELDS = tuple(each.name for each in fields(BenchmarkData))
+
+
+def benchmark_cell(model: str, method: str, seed: int, steps: int, **more: Any) -> Cell:
+    """A cell of the lab. `more` are those of `BenchmarkData` and the other ones of `Cell`.
+
+    What training on gold does not read of the data is left out: see `BenchmarkData`.
+    """
+    data = BenchmarkData(**{name: more.pop(name) for name in DATA_FIELDS if name in more})
     if METHODS[method].needs_gold:
-        noise, pool, regime = None, pool if noise is None else None, None
-    data = BenchmarkData(benchmark, noise, pool, regime, items, test_items, folder, offline)
-    return Cell(model, data, method, seed, steps, settings or {}, choose or {}, curve, trial, shared_tasks)
+        data = replace(data, noise=None, pool=data.pool if data.noise is None else None, regime=None)
+    return Cell(model, data, method, seed, steps, **more)
 
 
 def _with_gold(table: Annotations, name: str) -> Annotations:

@@ -21,7 +21,7 @@ from realm.lab.spec import Spec, expand, load_spec, packaged_specs
 from realm.lab.spec_results import load_spec_results
 from realm.lab.tables import make_tables
 from realm.lab.tables.render import escape_latex
-from realm.lab.tables.table import Entry
+from realm.lab.tables.table import Entry, Table
 from tests.lab.tables.fake_results import fake_result, fill, write_spec
 
 SPEC = """
@@ -274,6 +274,12 @@ def compared(tmp_path: Path, settings: str, methods: str = "[realm, noisy, oracl
     return write_spec(tmp_path, text)
 
 
+def means_by_row(table: Table) -> dict[tuple[str, ...], list[float]]:
+    return {
+        row.labels: [e.summary.mean for e in row.entries if isinstance(e, Entry) and e.summary] for row in table.rows
+    }
+
+
 def by_rate(cell: Cell) -> float:
     return {1e-4: 0.5, 5e-4: 0.7}[cell.settings["learning_rate"]] + {"realm": 0.1}.get(cell.method, 0.0)
 
@@ -284,9 +290,7 @@ def test_a_setting_that_a_spec_compares_makes_rows(tmp_path: Path) -> None:
     table = made.main
     assert table.stub == ("Learning rate", "Dataset")
     assert [row.labels for row in table.rows[:3]] == [("0.0001", "ARC"), ("0.0001", "OBQA"), ("0.0001", "Avg")]
-    means = {
-        row.labels: [e.summary.mean for e in row.entries if isinstance(e, Entry) and e.summary] for row in table.rows
-    }
+    means = means_by_row(table)
     assert means["0.0001", "ARC"] == pytest.approx([50, 60, 50, 10, 60, 50, 10])
     assert means["0.0005", "Avg"] == pytest.approx([70, 80, 70, 10, 80, 70, 10])
     assert {entry.seeds for entry in table.entries} == {2}
@@ -302,9 +306,7 @@ def test_a_method_that_does_not_read_the_setting_stands_beside_each_value(tmp_pa
         return level[cell.settings["expertise_start"]] if cell.method == "realm" else 0.4
 
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, given)).main
-    found = {
-        row.labels: [e.summary.mean for e in row.entries if isinstance(e, Entry) and e.summary] for row in table.rows
-    }
+    found = means_by_row(table)
     assert list(found)[::3] == [("-2", "ARC"), ("0", "ARC"), ("2", "ARC")]
     assert found["2", "OBQA"][:4] == pytest.approx([40, 70, 40, 30]) and len(found) == 9
 

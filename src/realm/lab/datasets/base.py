@@ -17,6 +17,12 @@ from realm import Annotations, RealmError
 MIN_ANNOTATIONS = 100
 """Of a real annotator, to be ranked for the contrast pool. The paper gives no such number; with this one its pool of
 SentPolarity has the sizes that its epochs imply (see the page on benchmarks)."""
+TITLES = {
+    "arc": "ARC", "obqa": "OBQA", "piqa": "PIQA", "riddlesense": "Riddle", "pubmedqa": "PubMedQA",
+    "wikiattack": "WikiAttack", "wikitoxicity": "WikiToxicity", "sentpolarity": "SentPolarity",
+    "goemotions": "GoEmotions", "cebab": "CEBaB",
+}  # fmt: skip
+"""What the paper calls the data sets."""
 PARQUET_BRANCH = "refs/convert/parquet"
 """Where the hub keeps the Parquet files that it makes of a set published as a loading script."""
 
@@ -27,7 +33,7 @@ class Benchmark:
 
     | field | meaning |
     |---|---|
-    | name, title | what the lab calls it, and what the paper does |
+    | name | what the lab calls it |
     | train | items, with gold as far as there is any; annotated, or bare where annotators are simulated |
     | test | items with gold, of the same tasks |
     | simulated | whether annotators are to be simulated over the gold of `train` |
@@ -37,13 +43,17 @@ class Benchmark:
     """
 
     name: str
-    title: str
     train: Annotations
     test: Annotations
     simulated: bool
     contrast: int = 0
     min_annotations: int = 1
     instruction: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What the paper calls it."""
+        return TITLES[self.name.partition("/")[0]]
 
 
 def build_pair(

@@ -16,9 +16,10 @@ import pandas as pd
 import pyarrow as pa
 
 from realm import Annotations, RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, SetFolder, build_pair, read_records
+from realm.lab.datasets.base import MIN_ANNOTATIONS, TITLES, Benchmark, Hub, SetFolder, build_pair, read_records
 
-NAME, TITLE = "cebab", "CEBaB"
+NAME = "cebab"
+TITLE = TITLES[NAME]
 HUB = Hub("CEBaB/CEBaB")
 ASPECTS = ("food", "service", "ambiance", "noise")
 LABELS = ("negative", "positive", "unknown")
@@ -46,7 +47,7 @@ def load_cebab(folder: Path | None, offline: bool) -> Benchmark:
 
 def _benchmark(train: Annotations, test: Annotations) -> Benchmark:
     train, test = _with_questions(train), _with_questions(test)
-    return Benchmark(NAME, TITLE, train, test, simulated=False, min_annotations=MIN_ANNOTATIONS)
+    return Benchmark(NAME, train, test, simulated=False, min_annotations=MIN_ANNOTATIONS)
 
 
 def _rows(review: dict[str, Any]) -> list[dict[str, Any]]:

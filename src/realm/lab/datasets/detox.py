@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from realm import Annotations, RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, SetFolder, build_pair, not_on_hub, read_table
+from realm.lab.datasets.base import MIN_ANNOTATIONS, TITLES, Benchmark, SetFolder, build_pair, not_on_hub, read_table
 
 BLANK = "comment without a text"
 
@@ -23,7 +23,6 @@ BLANK = "comment without a text"
 class CommentSet:
     """One of the two sets: the prefix of its files, the column of the label, and the labels that its values mean."""
 
-    title: str
     prefix: str
     column: str
     labels: tuple[str, ...]
@@ -34,11 +33,11 @@ class CommentSet:
 
 SETS = {
     "wikiattack": CommentSet(
-        "WikiAttack", "attack", "attack", ("personal attack", "not a personal attack"),
+        "attack", "attack", ("personal attack", "not a personal attack"),
         "Is this comment from a Wikipedia talk page a personal attack?",
     ),
     "wikitoxicity": CommentSet(
-        "WikiToxicity", "toxicity", "toxicity_score", ("toxic", "neutral", "healthy"),
+        "toxicity", "toxicity_score", ("toxic", "neutral", "healthy"),
         "Is this comment from a Wikipedia talk page toxic, neutral or healthy?",
     ),
 }  # fmt: skip
@@ -49,14 +48,14 @@ def load_detox(name: str, folder: Path | None, offline: bool) -> Benchmark:
     of = SETS[name]
     annotations, comments = f"{of.prefix}_annotations.tsv", f"{of.prefix}_annotated_comments.tsv"
     if folder is None:
-        raise not_on_hub(of.title, f"{annotations} and {comments}")
-    files = SetFolder.of(of.title, folder, name, of.prefix)
+        raise not_on_hub(TITLES[name], f"{annotations} and {comments}")
+    files = SetFolder.of(TITLES[name], folder, name, of.prefix)
     if files.find(annotations, comments) is None:
         train, test = files.read_plain(of.labels, annotations)
     else:
         train, test = _read(of, files.get(annotations), files.get(comments))
     return Benchmark(
-        name, of.title, train, test, simulated=False, contrast=of.contrast, min_annotations=MIN_ANNOTATIONS,
+        name, train, test, simulated=False, contrast=of.contrast, min_annotations=MIN_ANNOTATIONS,
         instruction=of.instruction,
     )  # fmt: skip
 

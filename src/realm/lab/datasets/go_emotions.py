@@ -14,9 +14,19 @@ import numpy as np
 import pandas as pd
 
 from realm import Annotations, RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, SetFolder, build_pair, read_table, take_columns
+from realm.lab.datasets.base import (
+    MIN_ANNOTATIONS,
+    TITLES,
+    Benchmark,
+    Hub,
+    SetFolder,
+    build_pair,
+    read_table,
+    take_columns,
+)
 
-NAME, TITLE = "goemotions", "GoEmotions"
+NAME = "goemotions"
+TITLE = TITLES[NAME]
 HUB_ID = "google-research-datasets/go_emotions"
 INSTRUCTION = "Which emotion does this comment express?"
 CONTRAST = 10
@@ -70,7 +80,7 @@ def load_go_emotions(folder: Path | None, offline: bool) -> Benchmark:
 
 def _benchmark(train: Annotations, test: Annotations) -> Benchmark:
     return Benchmark(
-        NAME, TITLE, train, test, simulated=False, contrast=CONTRAST, min_annotations=MIN_ANNOTATIONS,
+        NAME, train, test, simulated=False, contrast=CONTRAST, min_annotations=MIN_ANNOTATIONS,
         instruction=INSTRUCTION,
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ import pandas as pd
 from realm import RealmError
 from realm.lab.datasets.base import (
     PARQUET_BRANCH,
+    TITLES,
     Benchmark,
     Hub,
     SetFolder,
@@ -43,8 +44,6 @@ class QuestionSet:
     """One set: its number of options, its files and its hub id, and how many test
     questions are taken, where it is not all of them: the paper's figures are shares of 510 of RiddleSense."""
 
-    name: str
-    title: str
     k: int
     hub: Hub
     train: tuple[str, ...]
@@ -56,23 +55,23 @@ class QuestionSet:
 
 SETS = {
     "arc": QuestionSet(
-        "arc", "ARC", 4, Hub("allenai/ai2_arc", "ARC-Challenge"),
+        4, Hub("allenai/ai2_arc", "ARC-Challenge"),
         train=("ARC-Challenge-Train.jsonl", "train.jsonl"),
         test=("ARC-Challenge-Test.jsonl", "test.jsonl"),
         folders=("arc", "arc_challenge", "ARC-Challenge", "ARC-V1-Feb2018-2/ARC-Challenge"),
     ),
     "obqa": QuestionSet(
-        "obqa", "OBQA", 4, Hub("allenai/openbookqa", "main"),
+        4, Hub("allenai/openbookqa", "main"),
         train=("train.jsonl",), test=("test.jsonl",),
         folders=("obqa", "OpenBookQA-V1-Sep2018/Data/Main", "Data/Main"),
     ),
     "piqa": QuestionSet(
-        "piqa", "PIQA", 2, Hub("ybisk/piqa", revision=PARQUET_BRANCH),
+        2, Hub("ybisk/piqa", revision=PARQUET_BRANCH),
         train=("train.jsonl",), test=("valid.jsonl", "dev.jsonl", "test.jsonl"),
         folders=("piqa", "physicaliqa-train-dev"), hub_test="validation",
     ),
     "riddlesense": QuestionSet(
-        "riddlesense", "Riddle", 5, Hub("INK-USC/riddle_sense", revision=PARQUET_BRANCH),
+        5, Hub("INK-USC/riddle_sense", revision=PARQUET_BRANCH),
         train=("rs_train.jsonl", "train.jsonl"), test=("rs_dev.jsonl", "test.jsonl"),
         folders=("riddlesense", "riddle_sense"), hub_test="validation", test_items=510,
     ),
@@ -86,7 +85,7 @@ def load_questions(name: str, folder: Path | None, offline: bool) -> Benchmark:
         source = of.hub.id
         halves = [of.hub.rows(split, offline).to_list() for split in ("train", of.hub_test)]
     else:
-        files = SetFolder.of(of.title, folder, *of.folders).pair(of.train, of.test)
+        files = SetFolder.of(TITLES[name], folder, *of.folders).pair(of.train, of.test)
         source = str(files[0].parent)
         halves = [_with_labels(read_records(file), file) for file in files]
     train, dropped = read_questions(halves[0], name, "train", source, of.k)
@@ -94,7 +93,7 @@ def load_questions(name: str, folder: Path | None, offline: bool) -> Benchmark:
     if of.test_items is not None:
         test = test[test["item"].isin(in_hash_order(test["item"], name)[: of.test_items])]
     tables = build_pair(train, test, source=source, label_form="index", dropped=dropped)
-    return Benchmark(name, of.title, *tables, simulated=True)
+    return Benchmark(name, *tables, simulated=True)
 
 
 def read_questions(
@@ -162,7 +161,8 @@ def _with_labels(records: list[dict[str, Any]], file: Path) -> list[dict[str, An
 
 # -------------------------------------------------------------------- PubMedQA
 
-PUBMEDQA, PUBMEDQA_TITLE = "pubmedqa", "PubMedQA"
+PUBMEDQA = "pubmedqa"
+PUBMEDQA_TITLE = TITLES[PUBMEDQA]
 PUBMEDQA_HUB = Hub("qiaojin/PubMedQA", "pqa_labeled")
 PUBMEDQA_LABELS = ("yes", "no", "maybe")
 PUBMEDQA_TRAIN_ITEMS = 450
@@ -192,7 +192,7 @@ def load_pubmedqa(folder: Path | None, offline: bool) -> Benchmark:
             )
     train = train[train["item"].isin(in_hash_order(train["item"], PUBMEDQA)[:PUBMEDQA_TRAIN_ITEMS])]
     tables = build_pair(train, test, source=source, labels=PUBMEDQA_LABELS)
-    return Benchmark(PUBMEDQA, PUBMEDQA_TITLE, *tables, simulated=True)
+    return Benchmark(PUBMEDQA, *tables, simulated=True)
 
 
 def _split(questions: list[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:

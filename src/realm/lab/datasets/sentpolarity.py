@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 
 from realm import RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, SetFolder, build_pair, not_on_hub, read_table
+from realm.lab.datasets.base import MIN_ANNOTATIONS, TITLES, Benchmark, SetFolder, build_pair, not_on_hub, read_table
 
-NAME, TITLE = "sentpolarity", "SentPolarity"
+NAME = "sentpolarity"
+TITLE = TITLES[NAME]
 LABELS = {"neg": "negative", "pos": "positive"}
 """The label that each word of the files means."""
 INSTRUCTION = "Is this sentence of a movie review negative or positive?"
@@ -36,7 +37,7 @@ def load_sentpolarity(folder: Path | None, offline: bool) -> Benchmark:
         test_rows = test_rows[~test_rows["text"].isin(set(train_rows["text"]))]
         train, test = build_pair(train_rows, test_rows, source=str(answers), labels=labels)
     return Benchmark(
-        NAME, TITLE, train, test, simulated=False, contrast=CONTRAST, min_annotations=MIN_ANNOTATIONS,
+        NAME, train, test, simulated=False, contrast=CONTRAST, min_annotations=MIN_ANNOTATIONS,
         instruction=INSTRUCTION,
     )  # fmt: skip
 

@@ -55,9 +55,8 @@ def _markdown_entry(entry: Entry | str | None) -> str:
         return entry or ""
     text = "missing"
     if entry.summary is not None:
-        text = _number(entry.summary.mean, entry) + (
-            f" ±{entry.summary.std:.{entry.digits}f}" if _has_spread(entry) else ""
-        )
+        text = _number(entry.summary.mean, entry)
+        text += f" ±{entry.summary.std:.{entry.digits}f}" if _has_spread(entry) else ""
         text += "*" if entry.contrast is not None and entry.contrast.significant else ""
         text += f" ({entry.summary.seeds} of {entry.seeds} seeds)" if entry.partial else ""
     text = f"**{text}**" if entry.best else text

@@ -7,18 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from realm.comparison.significance import Contrast, Summary
+from realm.lab.datasets import base as datasets
 
 TITLES = {
-    "arc": "ARC",
-    "obqa": "OBQA",
-    "piqa": "PIQA",
-    "riddlesense": "Riddle",
-    "pubmedqa": "PubMedQA",
-    "wikiattack": "WikiAttack",
-    "wikitoxicity": "WikiToxicity",
-    "sentpolarity": "SentPolarity",
-    "goemotions": "GoEmotions",
-    "cebab": "CEBaB",
+    **datasets.TITLES,
     "realm": "REALM",
     "realm-scalar": "REALM, one number each",
     "noisy": "Noisy",
