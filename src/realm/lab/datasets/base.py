@@ -95,10 +95,11 @@ class SetFolder:
     places: tuple[Path, ...]
 
     @classmethod
-    def of(cls, title: str, folder: Path, *names: str) -> SetFolder:
+    def of(cls, name: str, folder: Path, *more: str) -> SetFolder:
+        """Of a set: sub-folders by its name and by `more` names."""
         if not folder.is_dir():
             raise RealmError(f"`data={folder}`: there is no such folder.")
-        return cls(title, (*(folder / name for name in names if (folder / name).is_dir()), folder))
+        return cls(TITLES[name], (*(folder / each for each in (name, *more) if (folder / each).is_dir()), folder))
 
     def find(self, *patterns: str) -> Path | None:
         """The first file that matches, by place and then by pattern."""
@@ -133,10 +134,10 @@ class SetFolder:
         )
 
 
-def not_on_hub(title: str, files: str) -> RealmError:
+def not_on_hub(name: str, files: str) -> RealmError:
     return RealmError(
-        f"{title} is not on the hub with its annotators. Give a folder with {files} as `data`; the page on benchmarks "
-        "says where they are published."
+        f"{TITLES[name]} is not on the hub with its annotators. Give a folder with {files} as `data`; the page on "
+        "benchmarks says where they are published."
     )
 
 

@@ -16,10 +16,9 @@ import pandas as pd
 import pyarrow as pa
 
 from realm import Annotations, RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, TITLES, Benchmark, Hub, SetFolder, build_pair, read_records
+from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, SetFolder, build_pair, read_records
 
 NAME = "cebab"
-TITLE = TITLES[NAME]
 HUB = Hub("CEBaB/CEBaB")
 ASPECTS = ("food", "service", "ambiance", "noise")
 LABELS = ("negative", "positive", "unknown")
@@ -32,7 +31,7 @@ def load_cebab(folder: Path | None, offline: bool) -> Benchmark:
     if folder is None:
         source, splits = HUB.id, [list(HUB.rows(split, offline)) for split in SPLITS]
     else:
-        files = SetFolder.of(TITLE, folder, NAME, "cebab_aspects", "CEBaB-v1.1")
+        files = SetFolder.of(NAME, folder, "cebab_aspects", "CEBaB-v1.1")
         if files.find(SPLITS["train_exclusive"]) is None:
             return _benchmark(*files.read_plain(LABELS, SPLITS["train_exclusive"]))
         paths = [files.get(name) for name in SPLITS.values()]
@@ -68,7 +67,7 @@ def _answers(review: dict[str, Any], aspect: str) -> dict[str, str]:
         answers = literal_eval(answers) if isinstance(answers, str) else answers
         return {name: label.lower() for name, label in answers.items() if label}
     except (ValueError, SyntaxError, AttributeError):
-        raise RealmError(f"{TITLE}, review {review['id']}: the workers of {aspect} are not an object.") from None
+        raise RealmError(f"CEBaB, review {review['id']}: the workers of {aspect} are not an object.") from None
 
 
 def _with_questions(table: Annotations) -> Annotations:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from realm import Annotations, RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, TITLES, Benchmark, SetFolder, build_pair, not_on_hub, read_table
+from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, SetFolder, build_pair, not_on_hub, read_table
 
 BLANK = "comment without a text"
 
@@ -48,8 +48,8 @@ def load_detox(name: str, folder: Path | None, offline: bool) -> Benchmark:
     of = SETS[name]
     annotations, comments = f"{of.prefix}_annotations.tsv", f"{of.prefix}_annotated_comments.tsv"
     if folder is None:
-        raise not_on_hub(TITLES[name], f"{annotations} and {comments}")
-    files = SetFolder.of(TITLES[name], folder, name, of.prefix)
+        raise not_on_hub(name, f"{annotations} and {comments}")
+    files = SetFolder.of(name, folder, of.prefix)
     if files.find(annotations, comments) is None:
         train, test = files.read_plain(of.labels, annotations)
     else:

@@ -14,19 +14,9 @@ import numpy as np
 import pandas as pd
 
 from realm import Annotations, RealmError
-from realm.lab.datasets.base import (
-    MIN_ANNOTATIONS,
-    TITLES,
-    Benchmark,
-    Hub,
-    SetFolder,
-    build_pair,
-    read_table,
-    take_columns,
-)
+from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, Hub, SetFolder, build_pair, read_table, take_columns
 
 NAME = "goemotions"
-TITLE = TITLES[NAME]
 HUB_ID = "google-research-datasets/go_emotions"
 INSTRUCTION = "Which emotion does this comment express?"
 CONTRAST = 10
@@ -63,7 +53,7 @@ def load_go_emotions(folder: Path | None, offline: bool) -> Benchmark:
         simplified = Hub(HUB_ID, "simplified")
         train, test = (_from_hub(simplified.rows(split, offline).to_pandas()) for split in ("train", "test"))
     else:
-        files = SetFolder.of(TITLE, folder, NAME, "data")
+        files = SetFolder.of(NAME, folder, "data")
         first = files.find("goemotions_1.csv", "full_dataset/goemotions_1.csv")
         if first is None:
             return _benchmark(*files.read_plain(LABELS, "goemotions_1.csv"))

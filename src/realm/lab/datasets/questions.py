@@ -24,7 +24,6 @@ import pandas as pd
 from realm import RealmError
 from realm.lab.datasets.base import (
     PARQUET_BRANCH,
-    TITLES,
     Benchmark,
     Hub,
     SetFolder,
@@ -58,22 +57,22 @@ SETS = {
         4, Hub("allenai/ai2_arc", "ARC-Challenge"),
         train=("ARC-Challenge-Train.jsonl", "train.jsonl"),
         test=("ARC-Challenge-Test.jsonl", "test.jsonl"),
-        folders=("arc", "arc_challenge", "ARC-Challenge", "ARC-V1-Feb2018-2/ARC-Challenge"),
+        folders=("arc_challenge", "ARC-Challenge", "ARC-V1-Feb2018-2/ARC-Challenge"),
     ),
     "obqa": QuestionSet(
         4, Hub("allenai/openbookqa", "main"),
         train=("train.jsonl",), test=("test.jsonl",),
-        folders=("obqa", "OpenBookQA-V1-Sep2018/Data/Main", "Data/Main"),
+        folders=("OpenBookQA-V1-Sep2018/Data/Main", "Data/Main"),
     ),
     "piqa": QuestionSet(
         2, Hub("ybisk/piqa", revision=PARQUET_BRANCH),
         train=("train.jsonl",), test=("valid.jsonl", "dev.jsonl", "test.jsonl"),
-        folders=("piqa", "physicaliqa-train-dev"), hub_test="validation",
+        folders=("physicaliqa-train-dev",), hub_test="validation",
     ),
     "riddlesense": QuestionSet(
         5, Hub("INK-USC/riddle_sense", revision=PARQUET_BRANCH),
         train=("rs_train.jsonl", "train.jsonl"), test=("rs_dev.jsonl", "test.jsonl"),
-        folders=("riddlesense", "riddle_sense"), hub_test="validation", test_items=510,
+        folders=("riddle_sense",), hub_test="validation", test_items=510,
     ),
 }  # fmt: skip
 
@@ -85,7 +84,7 @@ def load_questions(name: str, folder: Path | None, offline: bool) -> Benchmark:
         source = of.hub.id
         halves = [of.hub.rows(split, offline).to_list() for split in ("train", of.hub_test)]
     else:
-        files = SetFolder.of(TITLES[name], folder, *of.folders).pair(of.train, of.test)
+        files = SetFolder.of(name, folder, *of.folders).pair(of.train, of.test)
         source = str(files[0].parent)
         halves = [_with_labels(read_records(file), file) for file in files]
     train, dropped = read_questions(halves[0], name, "train", source, of.k)
@@ -162,7 +161,6 @@ def _with_labels(records: list[dict[str, Any]], file: Path) -> list[dict[str, An
 # -------------------------------------------------------------------- PubMedQA
 
 PUBMEDQA = "pubmedqa"
-PUBMEDQA_TITLE = TITLES[PUBMEDQA]
 PUBMEDQA_HUB = Hub("qiaojin/PubMedQA", "pqa_labeled")
 PUBMEDQA_LABELS = ("yes", "no", "maybe")
 PUBMEDQA_TRAIN_ITEMS = 450
@@ -178,13 +176,13 @@ def load_pubmedqa(folder: Path | None, offline: bool) -> Benchmark:
         rows = [_from_hub(row) for row in PUBMEDQA_HUB.rows("train", offline)]
         train, test = _split(rows)
     else:
-        files = SetFolder.of(PUBMEDQA_TITLE, folder, PUBMEDQA, "data")
+        files = SetFolder.of(PUBMEDQA, folder, "data")
         if whole := files.find("ori_pqal.json", "data/ori_pqal.json"):
             source = str(whole)
             content = parse_object(whole.read_text(encoding="utf-8"), source)
             train, test = _split([_from_published(name, record, whole) for name, record in content.items()])
         else:
-            plain = SetFolder(f"{PUBMEDQA_TITLE}: no ori_pqal.json, and", files.places)
+            plain = SetFolder(f"{files.title}: no ori_pqal.json, and", files.places)
             halves = plain.pair(["train.jsonl"], ["test.jsonl"])
             source = str(halves[0].parent)
             train, test = (
@@ -200,7 +198,7 @@ def _split(questions: list[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]
     is_test = frame["item"].isin(set(PUBMEDQA_TEST_IDS.read_text("utf-8").split()))
     if is_test.all() or not is_test.any():
         raise RealmError(
-            f"{PUBMEDQA_TITLE}: {int(is_test.sum())} of {len(frame)} questions are in its test split. Is it PQA-L?"
+            f"PubMedQA: {int(is_test.sum())} of {len(frame)} questions are in its test split. Is it PQA-L?"
         )
     return frame[~is_test], frame[is_test]
 

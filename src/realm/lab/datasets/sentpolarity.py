@@ -12,10 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 from realm import RealmError
-from realm.lab.datasets.base import MIN_ANNOTATIONS, TITLES, Benchmark, SetFolder, build_pair, not_on_hub, read_table
+from realm.lab.datasets.base import MIN_ANNOTATIONS, Benchmark, SetFolder, build_pair, not_on_hub, read_table
 
 NAME = "sentpolarity"
-TITLE = TITLES[NAME]
 LABELS = {"neg": "negative", "pos": "positive"}
 """The label that each word of the files means."""
 INSTRUCTION = "Is this sentence of a movie review negative or positive?"
@@ -27,8 +26,8 @@ CONTRAST = 20
 def load_sentpolarity(folder: Path | None, offline: bool) -> Benchmark:
     """Load it from a folder: the hub holds no copy with the annotators."""
     if folder is None:
-        raise not_on_hub(TITLE, "mturk_answers.csv and rt-polarity.pos, rt-polarity.neg")
-    files, labels = SetFolder.of(TITLE, folder, NAME, "sentiment_polarity"), tuple(LABELS.values())
+        raise not_on_hub(NAME, "mturk_answers.csv and rt-polarity.pos, rt-polarity.neg")
+    files, labels = SetFolder.of(NAME, folder, "sentiment_polarity"), tuple(LABELS.values())
     if (answers := files.find("mturk_answers.csv")) is None:
         train, test = files.read_plain(labels, "mturk_answers.csv")
     else:
