@@ -89,7 +89,7 @@ def test_a_sharded_run_is_written_and_resumed(models, tmp_path) -> None:
     run_together(write_sharded, model, tmp_path)
     writing_trainer(model, tmp_path / "alone", train_layers=0, eval_strategy="steps", eval_steps=3).train()
     alone = Run.open(tmp_path / "alone")
-    with pytest.raises(RealmError, match="made with FSDP"):
+    with pytest.raises(RealmError, match="written with FSDP"):
         writing_trainer(model, tmp_path / "whole", train_layers=0).train(resume_from_checkpoint=True)
     for name in ("whole", "stopped"):
         run = Run.open(tmp_path / name)

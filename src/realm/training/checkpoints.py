@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import pickle
+import random
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -54,6 +58,20 @@ def load_trained(module: nn.Module, path: Path) -> None:
             if parameter.shape != saved[name].shape:
                 raise RealmError(f"{path} belongs to another table or model: {name} has another shape.")
             parameter.copy_(like(saved[name], parameter))
+
+
+def random_state(distributed: bool) -> bytes:
+    """The state of this process's random number generators, in the form that `Trainer` reads back."""
+    state: dict[str, Any] = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "cpu": torch.random.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all() if distributed else torch.cuda.get_rng_state()
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +66,10 @@ class SavingTrainer(Trainer):
     def _states(self) -> dict[str, Any]:
         """Everything a checkpoint holds that the processes must gather."""
         optimizer = sharding.optimizer_state(self.model, self.optimizer) if self.is_fsdp_enabled else None
-        with tempfile.TemporaryDirectory() as folder:
-            self._save_rng_state(folder)
-            random_states = gather(self.args, {path.name: path.read_bytes() for path in Path(folder).iterdir()})
         return {
             "trained": checkpoints.trained_state(self.model.scorer),
             "optimizer": self.optimizer.state_dict() if optimizer is None else optimizer,
-            "random": {name: content for files in random_states for name, content in files.items()},
+            "random": gather(self.args, checkpoints.random_state(distributed=self.args.world_size > 1)),
             "losses": self._running_loss.state(),
         }
 
@@ -100,8 +96,9 @@ class SavingTrainer(Trainer):
         torch.save(self.lr_scheduler.state_dict(), folder / checkpoints.SCHEDULER)
         if (scaler := getattr(self.accelerator, "scaler", None)) is not None:
             torch.save(scaler.state_dict(), folder / checkpoints.SCALER)
-        for name, content in states["random"].items():
-            (folder / name).write_bytes(content)
+        for rank, state in enumerate(states["random"]):
+            name = "rng_state.pth" if self.args.world_size == 1 else f"rng_state_{rank}.pth"
+            (folder / name).write_bytes(state)
         self._running_loss.save(folder, states["losses"])
         if channel := channel_state(self.model.channel):
             write_tensors(folder / checkpoints.CHANNEL, **channel)
