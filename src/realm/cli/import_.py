@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from realm.cli.flags import Overwrite, takes
-from realm.cli.output_files import note_inventory, refuse_existing
+from realm.cli.output_files import note_labels, refuse_existing
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note
 from realm.errors import RealmError
@@ -47,5 +47,5 @@ def import_(
         note(f"warning: {warning}")
     if not pseudonymise and any("@" in name for name in names):
         note("Annotators are named by e-mail addresses: --pseudonymise leaves the names behind.")
-    note_inventory(annotations)
+    note_labels(annotations)
     note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")

@@ -39,12 +39,19 @@ def refuse_run_file(output: Path | None, run: Path) -> None:
         raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
 
 
-def note_inventory(annotations: Annotations) -> None:
-    """Say which --labels a table that was written needs, where their order does not follow from it."""
-    from realm.data.write import labels_hint
+def note_labels(annotations: Annotations) -> None:
+    """Say which --labels a table that was written needs, where they do not follow from it."""
+    from realm.data.label_sets import join_list
+    from realm.data.write import labels_follow
 
-    if hint := labels_hint(annotations):
-        note(f"When reading it, give --labels {shlex.quote(hint)}: their order does not follow from the table alone.")
+    if labels_follow(annotations):
+        return
+    label_sets = {task.labels for task in annotations.tasks if task.labels is not None}
+    if len(label_sets) == 1:
+        labels = shlex.quote(join_list(label_sets.pop()))
+        note(f"When reading it, give --labels {labels}: their order does not follow from the table alone.")
+    else:
+        note("Some labels of its tasks do not occur in it: read back, each task has the labels that do.")
 
 
 def _same(one: Path, other: Path) -> bool:

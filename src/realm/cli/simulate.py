@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.flags import Overwrite, takes
-from realm.cli.output_files import note_inventory, refuse_existing
+from realm.cli.output_files import note_labels, refuse_existing
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note, records, show_frame
 
@@ -61,7 +61,7 @@ def simulate(
         typer.echo(json.dumps({"annotators": records(table), **sizes}))
     else:
         show_frame("Simulated annotators", table)
-    note_inventory(annotations)
+    note_labels(annotations)
     note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.columns import list_lengths
 from realm.data.items import Items
-from realm.data.label_sets import join_list, sorted_labels
+from realm.data.label_sets import sorted_labels
 from realm.data.options import LABEL_FORMS, LabelForm, read_labels
 from realm.errors import RealmError
 from realm.files import replacing
@@ -135,15 +135,15 @@ def _reads_back(items: Items, item: Index, codes: Index, form: LabelForm) -> boo
     return bool((labels[mask] == codes[mask]).all())
 
 
-def labels_hint(annotations: Annotations) -> str | None:
-    """The `labels` that must be given when the table is read back, where they do not follow from its annotations."""
+def labels_follow(annotations: Annotations) -> bool:
+    """Whether every task's labels follow from the annotations alone, so that a table read back has them again."""
     task_of = annotations.item_tasks[annotations.item]
     for index, task in enumerate(annotations.tasks):
         if task.labels is not None:
             labels = np.unique(annotations.label[task_of == index])
             if sorted_labels([task.labels[label] for label in labels]) != task.labels:
-                return join_list(task.labels)
-    return None
+                return False
+    return True
 
 
 def label_studio_tasks(
