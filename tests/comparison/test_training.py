@@ -92,6 +92,8 @@ def test_one_number_per_annotator_over_all_tasks(make, folder) -> None:
     assert [r["pool_accuracy"] for r in scalar.expertise] == [0.9, 0.1, 0.1, 0.9]
     ways = np.array([point for _, point in scalar.trajectory["points"]])
     assert (ways[..., 0] == ways[..., 1]).all() and np.ptp(ways[:, 0, 0]) > 0
+    habits = train_cell(Job(make(**joint, shared_tasks=True, settings={"channel": "habit"}), {}))
+    assert habits.trajectory["points"] != scalar.trajectory["points"], "the channel of the settings is trained"
 
 
 def test_a_setting_of_the_cell_wins_over_the_benchmark(make, tmp_path) -> None:

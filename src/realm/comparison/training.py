@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.channels import Channel, ItemScores, Observed, UniformChannel
+from realm.channels import Channel, ItemScores, Observed, channel_class
 from realm.comparison.cells import Cell, CellTables, cell_config
 from realm.comparison.significance import rank_correlation
 from realm.comparison.simulation import Floats, ranked_pairs, realised_accuracies
@@ -109,7 +109,8 @@ def quiet_trainer(
 def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotations | None = None) -> RealmTrainer:
     channel = None
     if cell.shared_tasks:
-        channel = UniformChannel.from_annotations(table, start=config.expertise_start, shared_tasks=True)
+        kind = channel_class(config.channel)
+        channel = kind.from_annotations(table, start=config.expertise_start, shared_tasks=True)
     return quiet_trainer(cell.model, table, config, test, channel)
 
 
