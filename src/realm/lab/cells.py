@@ -105,7 +105,7 @@ DATA_FIELDS = tuple(each.name for each in fields(BenchmarkData))
 
 
 def benchmark_cell(model: str, method: str, seed: int, steps: int, **more: Any) -> Cell:
-    """A cell of the lab. `more` are those of `BenchmarkData` and the other ones of `Cell`.
+    """A cell of the lab. `more` are fields of `BenchmarkData`, which becomes its data, and of `Cell`.
 
     What training on gold does not read of the data is left out: see `BenchmarkData`.
     """
@@ -173,35 +173,24 @@ def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
         item_tasks.append(table.item_tasks + len(tasks))
         several = len(table.tasks) > 1
         tasks += [replace(task, name=f"{name}: {task.name}" if several else name) for task in table.tasks]
-    empty = np.zeros(0, dtype=np.int32)
-    options = next((table.items.options.type for table in tables if table.items.options is not None), None)
+    joined = pa.concat_tables([_item_columns(table.items) for table in tables], promote_options="default")
+    columns = {name: joined[name].combine_chunks() for name in joined.column_names}
     items = Items(
-        ids=_concatenated([table.item_ids for table in tables]),
-        texts=_concatenated([table.texts for table in tables]),
-        contexts=_column(tables, "contexts", pa.large_string()),
-        options=None if options is None else _column(tables, "options", options),
+        ids=columns["ids"],
+        texts=columns["texts"],
+        contexts=columns.get("contexts"),
+        options=columns.get("options"),
         item_tasks=np.concatenate(item_tasks).astype(np.int32),
         tasks=tuple(tasks),
     )
     gold = np.concatenate([table.gold for table in tables if table.gold is not None])
+    empty = np.zeros(0, dtype=np.int32)
     return Annotations(items=items, annotators=(), item=empty, annotator=empty, label=empty, gold=gold)
 
 
-def _column(tables: Sequence[Annotations], name: str, kind: pa.DataType) -> pa.Array | None:
-    """A column that some tables have, null for the items of the others; None where none has it."""
-    columns = [getattr(table.items, name) for table in tables]
-    if all(column is None for column in columns):
-        return None
-    return _concatenated(
-        [
-            pa.nulls(table.n_items, kind) if column is None else column
-            for table, column in zip(tables, columns, strict=True)
-        ]
-    )
-
-
-def _concatenated(columns: Sequence[pa.Array]) -> pa.Array:
-    return pa.concat_arrays([column.cast(columns[0].type) for column in columns])
+def _item_columns(items: Items) -> pa.Table:
+    columns = {name: getattr(items, name) for name in ("ids", "texts", "contexts", "options")}
+    return pa.table({name: column for name, column in columns.items() if column is not None})
 
 
 # -------------------------------------------------------------------- benchmarks
@@ -211,10 +200,11 @@ def _concatenated(columns: Sequence[pa.Array]) -> pa.Array:
 def _load(name: str, folder: Path | None, offline: bool = False) -> Benchmark:
     """A benchmark, or one task of it: `cebab/food`."""
     whole, _, task = name.partition("/")
-    loaded = load_benchmark(whole, folder, offline=offline)
+    benchmark = load_benchmark(whole, folder, offline=offline)
     if not task:
-        return loaded
-    return replace(loaded, name=name, train=_one_task(loaded.train, task), test=_one_task(loaded.test, task))
+        return benchmark
+    train, test = _one_task(benchmark.train, task), _one_task(benchmark.test, task)
+    return replace(benchmark, name=name, train=train, test=test)
 
 
 def _one_task(table: Annotations, name: str) -> Annotations:
@@ -229,8 +219,8 @@ def data_fingerprint(benchmark: str, folder: Path | None, offline: bool = False)
     """A hash of everything a benchmark (or several joined by +) holds: tables, gold, instruction and pool size."""
     digest = hashlib.blake2b(digest_size=8)
     for name in benchmark.split(JOINED):
-        loaded = _load(name, folder, offline)
-        for table in (loaded.train, loaded.test):
+        part = _load(name, folder, offline)
+        for table in (part.train, part.test):
             digest.update(table.fingerprint(gold=True).encode())
-        digest.update(repr((loaded.min_annotations, loaded.instruction)).encode())
+        digest.update(repr((part.min_annotations, part.instruction)).encode())
     return digest.hexdigest()
