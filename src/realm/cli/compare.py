@@ -51,6 +51,7 @@ def compare(
     from realm.report.compare_methods import comparison_page
 
     names = [method.strip() for method in methods.split(",")]
+    values_to_try = _values_to_try(names, expertise_rates, learning_rates)
     note(repr(annotations))
     fetch_named_model(training.model)
     comparison = compare_methods(
@@ -61,7 +62,7 @@ def compare(
         seeds=seeds,
         regime=regime,
         settings=_settings(training, output),
-        choose=_values_to_try(names, expertise_rates, learning_rates),
+        choose=values_to_try,
         output=output,
         overwrite=overwrite,
         progress=lambda message, done, total: note(f"[{done}/{total}] {message}" if done else message),
