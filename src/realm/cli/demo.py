@@ -40,7 +40,7 @@ def demo(
     record: dict[str, Any] = {"model": size.model, "seed": seed}
     write_json(output / RECORD, record)
     with progress_bar() as progress:
-        demo = experiments.Demo(size, output, Screen(), seed=seed, progress=progress)
+        demo = experiments.Demo(size, output, TrainingProgress(), seed=seed, progress=progress)
         _introduce(demo)
         start = time.monotonic()
         results = demo.run()
@@ -54,7 +54,7 @@ def demo(
     _close(demo, record["seconds"])
 
 
-class Screen:
+class TrainingProgress:
     """Progress bars in a terminal, now and then a line elsewhere."""
 
     def __init__(self) -> None:

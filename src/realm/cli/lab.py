@@ -84,14 +84,14 @@ def run(
     store = Results.open(results, create=True)
     before = len(cells) - len(store.missing(cells))
     note(f"{len(cells)} cells, {before} of them finished, in {results}")
-    screen = Screen()
+    progress = GridProgress()
     try:
-        failed = run_cells(cells, store, engine=engine, jobs=jobs, limit=limit, on_finished=screen.finished)
+        failed = run_cells(cells, store, engine=engine, jobs=jobs, limit=limit, on_finished=progress.finished)
     except KeyboardInterrupt:
         note("stopped. Finished cells are kept: the same command goes on.")
         raise typer.Exit(130) from None
     finally:
-        screen.close()
+        progress.close()
     note(f"{len(cells) - len(store.missing(cells))} of {len(cells)} cells are finished")
     if failed:
         errors = "\n".join(f"  {cell}: {error}" for cell, error in list(failed.items())[:ERRORS])
@@ -154,7 +154,7 @@ def selected(cells: list[Cell], only: list[str]) -> list[Cell]:
     return agreeing
 
 
-class Screen:
+class GridProgress:
     """A bar with the time left in a terminal, a line for each finished cell elsewhere."""
 
     def __init__(self) -> None:

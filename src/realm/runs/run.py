@@ -115,8 +115,8 @@ class Run:
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks with their labels; None where every item lists its own options."""
-        listed = self.scorer_settings["tasks"]
-        return tuple(Task(task["name"], None if task["labels"] is None else tuple(task["labels"])) for task in listed)
+        entries = self.scorer_settings["tasks"]
+        return tuple(Task(each["name"], None if each["labels"] is None else tuple(each["labels"])) for each in entries)
 
     @cached_property
     def annotations(self) -> Annotations:
