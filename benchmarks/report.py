@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from tests.report.folders import crowded_estimate, large, write_run
 
-from realm.report.page import render
 from realm.report.run_data import read_run
+from realm.report.run_page import render
 
 LIMIT = 3_000_000
 

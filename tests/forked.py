@@ -12,7 +12,7 @@ from typing import Any
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
-        *("realm.cli.main", "realm.training.trainer", "realm.runs.writer", "realm.report.page", "peft"),
+        *("realm.cli.main", "realm.training.trainer", "realm.runs.writer", "realm.report.run_page", "peft"),
         *("realm.data.readers", "realm.crowd.estimate", "tests.trainers", "tests.tiny"),
     ]
 )

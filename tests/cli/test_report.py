@@ -10,7 +10,7 @@ import pytest
 
 from realm.cli.main import main
 from tests.report.folders import crowd, write_run
-from tests.report.test_compare_methods import write as write_comparison
+from tests.report.test_comparison_page import write as write_comparison
 
 Run = Callable[..., tuple[int, str]]
 

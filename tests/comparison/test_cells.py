@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm.comparison.cells import Cell
-from realm.lab.cells import benchmark_cell
+from realm.lab.benchmark_cells import benchmark_cell
 
 BASE = {
     "model": "m",

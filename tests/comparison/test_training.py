@@ -10,7 +10,7 @@ import pytest
 from realm.comparison.cells import Cell, cell_config
 from realm.comparison.significance import rank_correlation
 from realm.comparison.training import LIKELIHOOD, Job, train_cell
-from realm.lab.cells import benchmark_cell
+from realm.lab.benchmark_cells import benchmark_cell
 from tests.lab.small_benchmark import write_questions
 
 SETTINGS = {"learning_rate": 1e-3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}

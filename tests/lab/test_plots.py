@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from realm.comparison.results import Results
 from realm.comparison.simulation import read_pool
 from realm.errors import RealmError
-from realm.lab.panels import over_seeds, recovery_panel, spread
+from realm.lab.plot_panels import over_seeds, recovery_panel, spread
 from realm.lab.plots import write_plots
 from realm.lab.spec import expand, load_spec
 from tests.lab.tables.fake_results import fill, write_spec

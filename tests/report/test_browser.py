@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from realm.report.compare_methods import comparison_page
-from realm.report.compare_runs import write_side_by_side
+from realm.report.comparison_page import comparison_page
 from realm.report.escaping import visible
-from realm.report.page import write_report
+from realm.report.run_page import write_report
+from realm.report.runs_page import write_side_by_side
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, write_run
-from tests.report.test_compare_methods import write as write_comparison
+from tests.report.test_comparison_page import write as write_comparison
 
 pytestmark = pytest.mark.slow
 

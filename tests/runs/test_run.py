@@ -266,7 +266,7 @@ def test_only_the_model_may_go_unverified(run: Run, tmp_path: Path) -> None:
 
 def test_reading_a_run_imports_no_torch(written: Path) -> None:
     code = (
-        "import sys; from realm import Run; from realm.report.page import write_report; "
+        "import sys; from realm import Run; from realm.report.run_page import write_report; "
         f"run = Run.open({str(written)!r}); run.expertise, run.labels, run.relabel(3), run.contradictions(); "
         "write_report(run); assert 'torch' not in sys.modules, 'torch was imported'"
     )

@@ -48,7 +48,7 @@ def compare(
 
     from realm.comparison.compare import compare as compare_methods
     from realm.files import write_json
-    from realm.report.compare_methods import comparison_page
+    from realm.report.comparison_page import comparison_page
 
     names = [method.strip() for method in methods.split(",")]
     values_to_try = _values_to_try(names, expertise_rates, learning_rates)

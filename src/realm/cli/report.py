@@ -25,7 +25,7 @@ def report(
     ] = False,
 ) -> None:
     """Write a report that a manager can open: whom to trust, cleaned labels, what to label again, and its limits."""
-    from realm.report.compare_methods import comparison_page, holds_comparison
+    from realm.report.comparison_page import comparison_page, holds_comparison
 
     compared = [folder for folder in folders if holds_comparison(folder)]
     if compared and len(folders) > 1:
@@ -33,11 +33,11 @@ def report(
     if compared:
         path = comparison_page(folders[0], output=output)
     elif len(folders) > 1:
-        from realm.report.compare_runs import write_side_by_side
+        from realm.report.runs_page import write_side_by_side
 
         path = write_side_by_side(folders, output=output, pseudonymise=pseudonymise)
     else:
-        from realm.report.page import write_report
+        from realm.report.run_page import write_report
 
         path = write_report(folders[0], output=output, pseudonymise=pseudonymise)
     note(f"The report is in {path} ({path.stat().st_size / 1000:,.0f} kB): open it in a browser.")

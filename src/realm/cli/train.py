@@ -74,7 +74,7 @@ def train(
             note(f"stopped. Go on with the same command and --resume (checkpoints are in {output / 'checkpoints'}).")
             raise typer.Exit(130) from None
     if trainer.is_world_process_zero():
-        from realm.report.page import write_report
+        from realm.report.run_page import write_report
         from realm.runs import Run
 
         run = Run.open(output, verify_model=False)

@@ -19,7 +19,7 @@ from realm.comparison.simulation import realised_accuracies
 from realm.data.write import write_table
 from realm.demo.grammar import messages
 from realm.progress import Progress, ignore_progress
-from realm.report.page import write_report
+from realm.report.run_page import write_report
 
 if TYPE_CHECKING:
     import pandas as pd

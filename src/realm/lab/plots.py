@@ -12,7 +12,7 @@ import pandas as pd
 from realm import RealmError
 from realm.comparison.results import Results
 from realm.comparison.simulation import implied_expertise
-from realm.lab.panels import HEIGHT, WIDTH, Panel, Picture, curves_panel, recovery_panel, trajectory_panel
+from realm.lab.plot_panels import HEIGHT, WIDTH, Panel, Picture, curves_panel, recovery_panel, trajectory_panel
 from realm.lab.spec import Spec
 from realm.lab.spec_results import SpecResults, is_absent, load_spec_results, most_specific, select
 from realm.lab.tables.expertise import expertise_by_annotator

@@ -24,7 +24,7 @@ import yaml
 from realm import METHODS, RealmError
 from realm.comparison.cells import Cell, combinations
 from realm.comparison.simulation import Noise, Regime
-from realm.lab.cells import JOINED, benchmark_cell, own_pool, simulated_pool
+from realm.lab.benchmark_cells import JOINED, benchmark_cell, own_pool, simulated_pool
 from realm.lab.datasets import NAMES
 from realm.lab.spec_settings import EXPERTISE, check_settings
 

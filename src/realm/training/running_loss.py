@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from realm.files import read_json, write_json
-from realm.training.processes import gather
+from realm.training.distributed import gather
 
 LOSSES = "losses.json"
 

@@ -19,7 +19,7 @@ from realm.errors import RealmError
 from realm.files import write_manifest, write_tensors, writing
 from realm.training import checkpoints, sharding
 from realm.training.channel import ClosedFormUpdate
-from realm.training.processes import gather, on_first
+from realm.training.distributed import gather, on_first
 from realm.training.running_loss import RunningLoss
 
 Trajectory = list[tuple[int, dict[str, npt.NDArray[np.float64]]]]

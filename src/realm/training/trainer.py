@@ -36,10 +36,10 @@ from realm.training import sharding
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
 from realm.training.channel import closed_form_update, make_channel, memorisation_warning, start_channel
 from realm.training.config import RealmConfig
+from realm.training.distributed import on_first
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import MaskedAdamW, parameter_groups
-from realm.training.processes import on_first
 from realm.training.running_loss import RunningLoss
 from realm.training.saving import SavingTrainer
 

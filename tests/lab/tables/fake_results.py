@@ -10,7 +10,7 @@ import numpy as np
 from realm.comparison.cells import Cell
 from realm.comparison.results import Results
 from realm.comparison.training import CellResult
-from realm.lab.cells import simulated_pool
+from realm.lab.benchmark_cells import simulated_pool
 from realm.lab.spec import Spec, expand, load_spec
 
 ITEMS = 100

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from realm.comparison.significance import Summary
-from realm.lab.cells import JOINED
+from realm.lab.benchmark_cells import JOINED
 from realm.lab.paper import PaperTable
 from realm.lab.spec_results import SpecResults, most_specific, select
 from realm.lab.tables.contrasts import compare_methods

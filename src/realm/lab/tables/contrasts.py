@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from realm.comparison.significance import LEVEL, Contrast, Summary, Wins, contrast, count_wins
-from realm.lab.cells import JOINED
+from realm.lab.benchmark_cells import JOINED
 from realm.lab.paper import PaperTable
 from realm.lab.spec_results import SpecResults, is_absent
 from realm.lab.tables.table import Entry, Row, Table, display, heading, plain_columns

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from realm.errors import RealmError
-from realm.report.compare_methods import comparison_page, holds_comparison
+from realm.report.comparison_page import comparison_page, holds_comparison
 from tests.report.reader import Page, check_closed_in
 
 METHODS: list[dict[str, Any]] = [

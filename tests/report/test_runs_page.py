@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from realm.errors import RealmError
-from realm.report.compare_runs import render, write_side_by_side
 from realm.report.run_data import read_run
+from realm.report.runs_page import render, write_side_by_side
 from tests.report.folders import crowd, write_run
 from tests.report.reader import Page, check_closed_in
 

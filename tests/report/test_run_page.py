@@ -17,8 +17,8 @@ from realm.data import Annotations
 from realm.errors import RealmError
 from realm.report import annotator_table
 from realm.report.escaping import visible
-from realm.report.page import render, write_report
 from realm.report.run_data import RunData, read_run
+from realm.report.run_page import render, write_report
 from realm.runs import Run
 from realm.runs.run import Trajectory
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
