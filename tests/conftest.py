@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The same examples in every CI run, so that a landing does not hang on luck; elsewhere new ones are drawn.
+# The same examples in every CI run, so that a landing does not hang on luck; elsewhere new ones are drawn. On a busy
+# machine any example may take longer than Hypothesis' deadline of 200 ms.
 settings.register_profile("ci", derandomize=True, deadline=None)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("local", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+# One thread, as in `make test`, unless told otherwise: how sums are split among threads changes their last digits, and
+# some tests compare bytes with those of a process that runs on one. Set before anything imports torch.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import socket
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from typing import Any
@@ -36,10 +35,13 @@ def _run(act: Callable[..., Any], args: tuple[Any, ...], environment: dict[str, 
 
 def run_together(act: Callable[..., Any], *args: Any, world: int = 2, timeout: float = 300) -> None:
     """Run `act(*args)` in `world` processes that find each other as those of `torchrun` do; fail if one fails."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    from torch.distributed import TCPStore
+
+    # Hosted here, on a port the system picks, as by `torchrun`'s agent: a port that is looked up, given back and taken
+    # again by one of the processes may be somebody else's by then.
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    shared["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     ranks = [start(act, *args, **shared, RANK=str(r), LOCAL_RANK=str(r)) for r in range(world)]
     try:
         for process in ranks:

@@ -20,6 +20,7 @@ from realm.data.write import write_table
 from tests.tiny import crowd, save_tiny
 
 REALM = [sys.executable, "-c", "import sys; from realm.cli.main import main; sys.argv[0] = 'realm'; main()"]
+PATIENCE = 300  # seconds after which a command counts as hung: many times what it needs on a busy machine
 ESCAPE = "\x1b["
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d)(?:;\d+)*m")
 
@@ -61,14 +62,18 @@ print(json.dumps(found))
 
 def realm(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*REALM, *map(str, arguments)], capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
+        [*REALM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, **environment},
     )
 
 
 @pytest.fixture(scope="module")
 def every_help() -> dict[str, tuple[int, str, list[str]]]:
     """Every command's --help, asked in one process: exit code, what was shown, which heavy modules it had loaded."""
-    done = subprocess.run([sys.executable, "-c", EVERY_HELP], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", EVERY_HELP], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return {name: tuple(entry) for name, entry in json.loads(done.stdout).items()}
 
@@ -84,7 +89,7 @@ def test_help_says_what_every_command_and_flag_does(every_help: dict[str, tuple[
         assert f" Usage: {' '.join(['realm', *name.split()])} [OPTIONS] " in shown, name
         parent = every_help[" ".join(name.split()[:-1])][1]
         assert not name or re.search(rf"^│ {name.split()[-1]} +\w", parent, re.MULTILINE), f"{name} is listed"
-    done = subprocess.run([sys.executable, "-c", WITHOUT_HELP], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_HELP], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []
 
@@ -137,7 +142,7 @@ def in_terminal(command: list[str], folder: Path, **environment: str) -> str:
     os.close(child)
     shown = b""
     while True:
-        ready, _, _ = select.select([parent], [], [], 60)
+        ready, _, _ = select.select([parent], [], [], PATIENCE)
         try:
             chunk = os.read(parent, 65536) if ready else b""
         except OSError:  # the terminal is gone, as it should be when the command has ended
@@ -145,7 +150,7 @@ def in_terminal(command: list[str], folder: Path, **environment: str) -> str:
         if not chunk:
             break
         shown += chunk
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE)
     os.close(parent)
     return shown.decode()
 
@@ -170,7 +175,7 @@ def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: P
     output = tmp_path / "run"
     command = ["train", tmp_path / "labels.csv", "--model", model, "--output", output]
     # one checkpoint half-way: a run that began again instead of going on would write it again
-    command += ["--steps", 300, "--save-steps", 150, "--batch-size", 8, "--micro-batch-size", 8]
+    command += ["--steps", 1000, "--save-steps", 500, "--batch-size", 8, "--micro-batch-size", 8]
     process = subprocess.Popen(
         [*REALM, *map(str, command)],
         stdout=subprocess.PIPE,
@@ -178,13 +183,13 @@ def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: P
         text=True,
         preexec_fn=heed_interrupts,
     )
-    deadline = time.monotonic() + 90
-    checkpoint = output / "checkpoints" / "checkpoint-150"
+    deadline = time.monotonic() + PATIENCE
+    checkpoint = output / "checkpoints" / "checkpoint-500"
     while not checkpoint.is_dir():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "--resume" in said and str(output / "checkpoints") in said.replace("\n", "")
     assert "Traceback" not in said
@@ -196,7 +201,7 @@ def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert times(checkpoint) == before, "went on from the checkpoint"
     run = Run.open(output)
-    assert run.metrics["steps"] == 300
+    assert run.metrics["steps"] == 1000
     assert f"{run.expertise['accuracy'].max():.3f}" in done.stdout
 
 
@@ -214,9 +219,15 @@ def test_ctrl_c_elsewhere_ends_cleanly(tmp_path: Path) -> None:
         text=True,
         preexec_fn=heed_interrupts,
     )
-    writer = os.open(tmp_path / "labels.csv", os.O_WRONLY)  # returns when the command has opened it for reading
+    writer = None
+    while writer is None:
+        try:  # refused until the command has opened it for reading
+            writer = os.open(tmp_path / "labels.csv", os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     os.close(writer)
     assert process.returncode == 130
     assert "Traceback" not in said

@@ -94,10 +94,10 @@ def test_a_sharded_run_is_written_and_resumed(models, tmp_path) -> None:
     for name in ("whole", "stopped"):
         run = Run.open(tmp_path / name)
         trained = [opened.channel_summary["expertise_trained"] for opened in (run, alone)]
-        np.testing.assert_allclose(*trained, atol=1e-5)
-        np.testing.assert_allclose(run.log_probs, alone.log_probs, atol=1e-4)
+        np.testing.assert_allclose(*trained, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(run.log_probs, alone.log_probs, rtol=1e-4, atol=1e-4)
         for here, there in zip(run.metrics["history"], alone.metrics["history"], strict=True):
-            assert here == pytest.approx(there, abs=1e-4)
+            assert here == pytest.approx(there, rel=1e-4, abs=1e-4)
         _ = run.scorer
 
 
@@ -124,9 +124,9 @@ def test_only_the_first_process_writes(models, tmp_path) -> None:
     for name in ("alone", "left"):
         other = Run.open(tmp_path / name)
         trained = [opened.channel_summary["expertise_trained"] for opened in (other, whole)]
-        np.testing.assert_allclose(*trained, atol=1e-5)
+        np.testing.assert_allclose(*trained, rtol=1e-5, atol=1e-5)
         for here, there in zip(other.metrics["history"], whole.metrics["history"], strict=True):
-            assert here == pytest.approx(there, abs=1e-5)
+            assert here == pytest.approx(there, rel=1e-5, abs=1e-5)
 
 
 def test_all_end_with_the_error_of_the_one_that_cannot_write(models, tmp_path) -> None:
@@ -172,6 +172,6 @@ def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli
     assert code == 0, error
     one, two = (load_file(tmp_path / run / "trajectory.safetensors")["expertise_trained"] for run in ("one", "two"))
     assert len(one) == 5
-    np.testing.assert_allclose(two, one, atol=1e-5)
+    np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-5)
     tables = [pd.read_csv(tmp_path / run / "expertise.csv") for run in ("one", "two")]
     pd.testing.assert_frame_equal(*tables, atol=1e-4)

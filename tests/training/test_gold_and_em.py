@@ -99,7 +99,7 @@ def test_gold_is_learnt_by_the_model_and_stands_for_p_in_the_channel(tiny_model,
         p = log_probs[item, label].exp() if known < 0 else torch.tensor(float(known == label))
         expected.append(beta[who] * p + (1 - beta[who]) / 4)
     expected += [log_probs[i, g].exp() for i, g in enumerate(batch["gold"]) if g >= 0]
-    torch.testing.assert_close(found, torch.stack(expected), atol=1e-6, rtol=0, check_dtype=False)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-9, atol=1e-9, check_dtype=False)
 
 
 def test_expertise_starts_at_its_estimate_on_gold_items(tiny_model, tmp_path) -> None:
