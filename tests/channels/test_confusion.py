@@ -53,6 +53,17 @@ def test_the_closed_form_update_finds_who_mistakes_what_for_what() -> None:
     np.testing.assert_allclose(accuracy, empirical.diagonal(axis1=1, axis2=2).mean(axis=1), atol=0.05)
 
 
+def test_the_accuracy_of_a_task_is_over_its_own_options() -> None:
+    """A task of two options beside one of five: at beta and even habits the accuracy is beta + (1 - beta) / K."""
+    shares = [[0.5, 0.5, 0.0, 0.0, 0.0], [0.2] * 5]
+    channel = ConfusionChannel(1, 2, options=5, shares=shares, counts=[[10, 10]])
+    with torch.no_grad():
+        channel.omega.fill_(1.0)
+    beta = torch.sigmoid(torch.tensor(1.0)).item()
+    expected = [beta + (1 - beta) / k for k in (2, 5)]
+    np.testing.assert_allclose(channel.summary()["accuracy_trained"][0], expected, rtol=1e-3)
+
+
 def test_few_labels_leave_the_matrix_near_the_habit_mixture() -> None:
     observed = Observed(*(torch.tensor([0]) for _ in range(4)), torch.ones(1))
     scores = ItemScores(torch.tensor([[0.5, 0.5]]).double().log(), torch.tensor([2]))

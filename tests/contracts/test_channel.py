@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import load_file
 from torch import Tensor, nn
 
-from realm import Channel, IdentityChannel, ItemScores, Observed, RealmError, Run
+from realm import Channel, ConfusionChannel, HabitChannel, IdentityChannel, ItemScores, Observed, RealmError, Run
 from realm.channels import CHANNELS, channel_class
 from realm.training import optimizer
 from tests.contracts.modules import modules
@@ -98,6 +98,30 @@ def test_a_run_is_not_resumed_with_another_channel(tmp_path, tiny_model) -> None
         trainer(tiny_model("bert"), crowd(20), tmp_path, **settings).train(resume_from_checkpoint=True)
 
 
+def test_a_run_is_not_resumed_with_the_same_channel_of_other_settings(tmp_path, tiny_model) -> None:
+    settings = {**SETTINGS, "max_steps": 2}
+    table = crowd(20)
+    trainer(tiny_model("bert"), table, tmp_path, channel=ConfusionChannel.from_annotations(table), **settings).train()
+    other = ConfusionChannel.from_annotations(table, shrinkage=0.0)
+    with pytest.raises(RealmError, match="channel_settings"):
+        trainer(tiny_model("bert"), table, tmp_path, channel=other, **settings).train(resume_from_checkpoint=True)
+
+
+class BareChannel(SlipChannel):
+    """Groups with nothing but their parameters: no decay, the expertise's rate, no mask."""
+
+    def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
+        return [{"params": [self.own, self.shared]}]
+
+
+def test_groups_of_a_channel_have_its_rate_and_no_decay_unless_they_say_so(tmp_path, tiny_model) -> None:
+    made = trainer(tiny_model("bert"), crowd(20), tmp_path, channel=BareChannel(3), max_steps=2, weight_decay=0.5)
+    made.train()
+    (group,) = [group for group in made.optimizer.param_groups if group["params"][0] is made.model.channel.own]
+    assert group["weight_decay"] == 0.0 and group["initial_lr"] == made.args.expertise_learning_rate
+    assert made.model.channel.own.any()
+
+
 class ForgetfulChannel(SlipChannel):
     """Leaves one of its parameters out of its groups."""
 
@@ -144,7 +168,9 @@ def test_a_channel_that_does_not_fit_is_refused(tmp_path, tiny_model) -> None:
         (SlipChannel(3), {"method": "noisy"}, "`method=noisy` trains by cross-entropy"),
         (SlipChannel(3), {"expertise_update": "em"}, "SlipChannel has no closed-form update"),
         (SlipChannel(3), {"experts": ["w0"]}, "cannot start from known expertise"),
-        (IdentityChannel(), {"objective": "joint"}, "impossible together"),
+        (IdentityChannel(), {}, "Use `method=noisy`"),
+        (SlipChannel(3, tasks=2), {}, "made for 2 tasks, and the table has 1"),
+        (HabitChannel(3, options=2), {}, "made for 2 options, and the table has 4"),
     ):
         with pytest.raises(RealmError, match=message):
             trainer(tiny_model("bert"), crowd(20), tmp_path, channel=channel, **settings)

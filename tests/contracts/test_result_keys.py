@@ -76,6 +76,12 @@ def test_a_key_that_ignores_defaults_would_fail(data, default, monkeypatch) -> N
     assert keys(data) == before
 
 
+def test_a_setting_of_transformers_alone_is_in_the_key(data) -> None:
+    before = keys(data)
+    after = keys(data, settings={"lr_scheduler_kwargs": {"num_cycles": 2}})
+    assert all(before[method] != after[method] for method in METHODS)
+
+
 def test_a_given_value_shields_a_cell_from_its_default(data, default) -> None:
     before = keys(data, settings={"learning_rate": 5e-5})
     default("learning_rate", 1e-4)

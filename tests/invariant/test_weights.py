@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from realm.channels import HabitChannel, UniformChannel
+from realm.training.labels import training_labels
 from tests.tiny import crowd
 from tests.trainers import trainer, trajectory
 
@@ -43,6 +44,21 @@ def test_weights_of_one_change_nothing(tiny_model, tmp_path) -> None:
     ]
     np.testing.assert_array_equal(runs[1][0], runs[0][0])
     np.testing.assert_array_equal(runs[1][1], runs[0][1])
+
+
+@pytest.mark.parametrize("method", ["majority", "dawid-skene", "oracle"])
+def test_aggregated_labels_and_gold_have_no_weights_of_annotations(method) -> None:
+    table = crowd(20)
+    weighted = replace(table, weight=np.random.default_rng(0).random(table.n_annotations) + 0.1)
+    assert training_labels(weighted, method).annotations.weight is None
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    table = crowd(5)
+    with pytest.raises(ValueError, match="equally long"):
+        replace(table, weight=np.ones(3))
+    with pytest.raises(ValueError, match="equally long"):
+        replace(table, label=table.label[:2])
 
 
 def test_soft_labels_are_weighted_annotations_under_the_identity(tiny_model, tmp_path) -> None:

@@ -72,7 +72,8 @@ class Channel(nn.Module, ABC):
     | `start_from(expertise)` | begin at known expertise | refused |
     | `update(scores, observed, prior)` | the closed-form update of `expertise_update="em"` | refused |
     | `summary()` | columns (annotators, tasks) for the expertise table | none |
-    | `parameter_groups(rate)` | groups for the optimiser | every parameter, without weight decay |
+    | `parameter_groups(rate)` | groups for the optimiser; `masked` ones are per annotator | every parameter, no decay |
+    | `settings()` | what a run records beside the class, so that it is not resumed with another | `shared_tasks` |
 
     | argument | meaning |
     |---|---|
@@ -81,6 +82,8 @@ class Channel(nn.Module, ABC):
     """
 
     needs_hidden = False
+    options: int | None = None
+    """The most options of an item that the channel was made for; None for any number."""
 
     def __init__(self, annotators: int = 0, tasks: int = 1, shared_tasks: bool = False) -> None:
         super().__init__()
@@ -147,8 +150,12 @@ class Channel(nn.Module, ABC):
         values[list(rows)] = expertise
         self.start_from(values)
         self.pinned[list(rows)] = True
+        self.hold_pinned()
+
+    def hold_pinned(self) -> None:
+        """Keep gradients from pinned annotators. A copy of a channel needs it anew: hooks are not copied."""
         for parameter in self._of_annotators():
-            if parameter.requires_grad:
+            if parameter.requires_grad and self.pinned.any():
                 parameter.register_hook(self._without_pinned)  # type: ignore[no-untyped-call]
 
     def _without_pinned(self, gradient: Tensor) -> Tensor:
@@ -170,6 +177,10 @@ class Channel(nn.Module, ABC):
         raise RealmError(
             f"`expertise_update=em`: {type(self).__name__} has no closed-form update. Use `expertise_update=gradient`."
         )
+
+    def settings(self) -> dict[str, Any]:
+        """What distinguishes this channel from others of its class, as plain values."""
+        return {"shared_tasks": self.shared_tasks}
 
     @classmethod
     def can(cls, ability: str) -> bool:

@@ -77,10 +77,15 @@ class ConfusionChannel(HabitChannel):
         """What every matrix is drawn to, over all options. (annotators, tasks, K, K)"""
         return log_mixture(self.omega.detach(), self.habit_logits.detach().log_softmax(dim=2))
 
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "shrinkage": self.shrinkage, "learn_deviations": self.learn_deviations}
+
     def summary(self) -> dict[str, Any]:
-        """Beside the mixture's columns `accuracy_trained`: the mean of the matrix's diagonal."""
-        matrices = (self._log_mixtures() + self.deviations.detach()).softmax(dim=3)
-        return {**super().summary(), "accuracy_trained": self._per_task(matrices.diagonal(dim1=2, dim2=3).mean(dim=2))}
+        """Beside the mixture's columns `accuracy_trained`: the mean of the diagonal over the options of the task."""
+        diagonal = (self._log_mixtures() + self.deviations.detach()).softmax(dim=3).diagonal(dim1=2, dim2=3)
+        present = (self.pool > 0).to(diagonal.dtype)
+        accuracy = (diagonal * present).sum(dim=2) / present.sum(dim=1)
+        return {**super().summary(), "accuracy_trained": self._per_task(accuracy)}
 
 
 def log_mixture(omega: Tensor, log_habits: Tensor) -> Tensor:

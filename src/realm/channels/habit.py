@@ -52,7 +52,7 @@ class HabitChannel(UniformChannel):
         learn_habits: bool = True,
     ) -> None:
         super().__init__(annotators, tasks, start, shared_tasks)
-        self.learn_habits = learn_habits
+        self.learn_habits, self.options = learn_habits, options
         columns = self.touched.shape[1]
         pool = np.full((tasks, options), 1 / options) if shares is None else np.asarray(shares, dtype=np.float64)
         own = None if counts is None else np.asarray(counts, dtype=np.float64).reshape(annotators, tasks)
@@ -115,6 +115,9 @@ class HabitChannel(UniformChannel):
         moved = (~self.pinned).view(-1, 1, 1)
         logits = totals.clamp(min=NEVER).log().to(self.habit_logits.dtype)
         self.habit_logits.copy_(torch.where(moved, logits, self.habit_logits))
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "learn_habits": self.learn_habits}
 
     def summary(self) -> dict[str, Any]:
         habits = self.habit_logits.detach().softmax(dim=2)

@@ -173,7 +173,8 @@ def effective_settings(method: str, seed: int, steps: int, settings: Mapping[str
     Settings that the method does not read are left out.
     """
     resolved = _resolved(method, steps, json.dumps(dict(settings), sort_keys=True))
-    return {**resolved, "seed": seed, "method": asdict(METHODS[method])}
+    # `RealmConfig` also takes what `TrainingArguments` has and no setting of ours names.
+    return {**settings, **resolved, "seed": seed, "method": asdict(METHODS[method])}
 
 
 @lru_cache(maxsize=1024)  # a grid has thousands of cells and a few dozen distinct settings

@@ -28,6 +28,8 @@ from realm.training.labels import training_labels
 if TYPE_CHECKING:
     import pandas as pd
 
+RESERVED = {"method", "seed", "output_dir", "use_cpu", "write_run", "save_strategy"}
+"""Settings that differ from cell to cell, or that leave a cell's training without output."""
 RESULTS = "results.sqlite"
 """The results file in the folder of a comparison."""
 COLUMN_NAMES = {
@@ -156,6 +158,8 @@ def _cells(
         raise RealmError(f"`regime={regime}`: must be one of {', '.join(get_args(Regime))}.")
     if seeds < 1:
         raise RealmError(f"`seeds={seeds}`: must be 1 or more.")
+    if reserved := sorted(RESERVED & {*settings, *(name for lists in choose.values() for name in lists)}):
+        raise RealmError(f"`settings`: a comparison sets {', '.join(reserved)} itself.")
     if len({len(values) for lists in choose.values() for values in lists.values()}) > 1:
         raise RealmError("every method must get the same number of trials: give lists of equal length.")
     check_test(annotations, test)

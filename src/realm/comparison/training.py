@@ -143,7 +143,7 @@ def _train_trial(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[st
 
 
 def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: Annotations) -> float:
-    """Mean log-likelihood of the labels of items that were not trained on, under model and channel."""
+    """Mean log-likelihood of the labels of items that were not trained on, under model, channel and objective."""
     import torch
 
     if not labels.n_annotations:
@@ -155,8 +155,9 @@ def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: An
         log_probs = torch.from_numpy(scores.log_probs).float()
         counts = torch.from_numpy(held_out.option_counts.astype(np.int64))
         evidence = channel(ItemScores(log_probs, counts), observed)
-        likelihood = (log_probs[observed.item] + evidence).logsumexp(dim=1)
-    return float(likelihood.mean())
+        objective = trainer.model.objective
+        likelihood = objective.log_likelihood(log_probs, evidence, observed).double().sum()
+    return float(likelihood / objective.count(observed.item, observed.weight))
 
 
 def _item_rows(table: Annotations, part: Annotations) -> npt.NDArray[np.int64]:

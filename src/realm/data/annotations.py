@@ -51,6 +51,12 @@ class Annotations:
     ledger: Ledger = field(default_factory=Ledger)
     source_rows: Ints | None = None
 
+    def __post_init__(self) -> None:
+        columns = (self.annotator, self.label, self.weight, self.source_rows)
+        lengths = {len(column) for column in columns if column is not None}
+        if lengths - {len(self.item)} or (self.gold is not None and len(self.gold) != len(self.items)):
+            raise ValueError("Annotations: item, annotator, label, weight and source_rows must be equally long.")
+
     # ---------------------------------------------------------------- building
 
     @classmethod

@@ -43,24 +43,35 @@ def make_channel(annotations: Annotations, config: RealmConfig, channel: Channel
         return channel_class(fixed).from_annotations(annotations)
     if channel is None:
         return channel_class(config.channel).from_annotations(annotations, start=config.expertise_start)
-    annotators = len(channel.touched)
-    if annotators and annotators != annotations.n_annotators:
-        raise RealmError(
-            f"`channel` was made for {annotators:,} annotators, and the table has {annotations.n_annotators:,}. "
-            f"Use {type(channel).__name__}.from_annotations(annotations)."
-        )
-    if isinstance(channel, IdentityChannel) and config.objective == "joint":
-        raise RealmError(
-            "`objective=joint` with IdentityChannel: labels of an item that differ are impossible together. "
-            "Use `objective=paper`."
-        )
+    check_fits(channel, annotations)
+    channel.hold_pinned()
     return channel
+
+
+def check_fits(channel: Channel, annotations: Annotations) -> None:
+    """Refuse a channel that was made for another table, or that has nothing to learn."""
+    if isinstance(channel, IdentityChannel):
+        raise RealmError("`channel`: IdentityChannel learns nothing of annotators. Use `method=noisy`.")
+    most = int(annotations.option_counts.max(initial=0))
+    sizes = {
+        "annotators": (len(channel.touched), annotations.n_annotators),
+        "tasks": (channel.tasks, len(annotations.tasks)),
+        "options": (most if channel.options is None else channel.options, most),
+    }
+    for what, (size, needed) in sizes.items():
+        if len(channel.touched) and size != needed:
+            raise RealmError(
+                f"`channel` was made for {size:,} {what}, and the table has {needed:,}. "
+                f"Use {type(channel).__name__}.from_annotations(annotations)."
+            )
 
 
 def start_channel(
     channel: Channel, annotations: Annotations, config: RealmConfig, experts: Sequence[int], earlier: Earlier | None
 ) -> None:
-    """Place the annotators that something is known of: by gold in use, by an earlier estimate, as experts."""
+    """Place the annotators that something is known of: as experts, who stay, by gold in use, by an earlier estimate."""
+    if experts:
+        channel.pin(experts, EXPERT)
     if config.use_gold and channel.can("update"):
         ClosedFormUpdate(channel, annotations).update()
     if earlier:
@@ -68,8 +79,6 @@ def start_channel(
         for pair, (beta, *_) in earlier.items():
             expertise[pair] = min(max(beta, EARLIER_RANGE[0]), EARLIER_RANGE[1])
         channel.start_from(expertise)
-    if experts:
-        channel.pin(experts, EXPERT)
 
 
 def closed_form_update(channel: Channel, annotations: Annotations, earlier: Earlier | None) -> ClosedFormUpdate:

@@ -58,6 +58,8 @@ def one_label_each(table: Annotations, labels: np.ndarray) -> Annotations:
         item=labelled,
         annotator=np.zeros(len(labelled), dtype=np.int32),
         label=labels[labelled].astype(np.int32),
+        weight=None,
+        source_rows=None,
         gold=None,
     )
 

@@ -22,8 +22,10 @@ def parameter_groups(model: RealmModel, config: RealmConfig, decayed: set[str]) 
         {"params": [p for name, p in trained if name in decayed], "weight_decay": config.weight_decay},
         {"params": [p for name, p in trained if name not in decayed], "weight_decay": 0.0},
     ]
+    masking = config.expertise_optimizer == "masked"
     for group in model.channel.parameter_groups(config.expertise_learning_rate):
-        groups.append({**group, "masked": group["masked"] and config.expertise_optimizer == "masked"})
+        defaults = {"lr": config.expertise_learning_rate, "weight_decay": 0.0}
+        groups.append({**defaults, **group, "masked": group.get("masked", False) and masking})
     groups.append(
         {"params": list(model.scorer.scale_parameters()), "weight_decay": 0.0, "lr": config.cloze_learning_rate}
     )

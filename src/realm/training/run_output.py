@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,12 +29,13 @@ def describe(trainer: RealmTrainer) -> writer.RunDescription:
     )
 
 
-def _channel_setting(trainer: RealmTrainer) -> dict[str, str]:
+def _channel_setting(trainer: RealmTrainer) -> dict[str, Any]:
     """The channel that is trained, in place of the setting: the caller may have given another."""
     if trainer.channel is None:
         return {}
     names = {channel_class(name): name for name in CHANNELS}
-    return {"channel": names.get(type(trainer.channel), type(trainer.channel).__name__)}
+    name = names.get(type(trainer.channel), type(trainer.channel).__name__)
+    return {"channel": name, "channel_settings": trainer.channel.settings()}
 
 
 def begin(trainer: RealmTrainer, resume: bool) -> Path | None:

@@ -15,13 +15,18 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from realm.errors import RealmError
+from realm.methods import METHODS
 
 
 def check_deepspeed(config: Any, stage: int) -> None:
     """Refuse what DeepSpeed's partitions of the parameters would break."""
     if stage == 3:
         raise RealmError("DeepSpeed ZeRO-3 is not supported: use stage 1 or 2, or FSDP.")
-    if config.method == "realm" and config.expertise_optimizer == "masked" and config.expertise_update == "gradient":
+    if (
+        METHODS[config.method].learns_expertise
+        and config.expertise_optimizer == "masked"
+        and config.expertise_update == "gradient"
+    ):
         raise RealmError(
             "DeepSpeed lays parameters end to end, so absent annotators cannot be left alone. Use "
             "`expertise_optimizer=adamw` or `expertise_update=em`, or FSDP."
