@@ -54,6 +54,12 @@ def test_cebab(typed: Typed, shared_data: Path) -> None:
     )
 
 
+def test_an_error_in_json_names_flags(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,annotator,label\na,x,p\nb,x,\nc,y,q\n")
+    code, out, _ = typed(tmp_path / "t.csv", "--json")
+    assert code == 2 and "--missing drop" in json.loads(out)["error"]
+
+
 def test_a_pipe_gets_one_fact_per_line_and_no_colour(typed: Typed) -> None:
     code, out, _ = typed(EXPORTS / "label_studio.json", "--multi", "drop")
     assert code == 0

@@ -101,6 +101,32 @@ def trained_log_probs(run: Run, texts: list[str]) -> np.ndarray:
     return score(scorer, scorer.encode(Items.from_texts(texts, run.tasks))).log_probs
 
 
+def test_every_row_is_answered_in_order_whatever_holds_the_texts(run: Run) -> None:
+    texts = ["a green tree", "a green tree", "the old boat"]
+    answers = run.predict(texts)
+    for same in (pd.Series(texts), np.array(texts), iter(texts), tuple(texts), pd.DataFrame({"text": texts})):
+        pd.testing.assert_frame_equal(run.predict(same), answers)
+
+
+@pytest.mark.parametrize(
+    ("items", "arguments", "message"),
+    [
+        (Path("new.csv"), {}, "`Items.read`"),
+        (3, {}, "`items` is int"),
+        (["a", " "], {}, "position 1 is blank"),
+        (pd.DataFrame({"text": ["a"]}), {"task": "nope"}, "`task` is for texts alone"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(run: Run, items, arguments, message) -> None:
+    with pytest.raises(RealmError, match=message):
+        run.predict(items, **arguments)
+
+
+def test_a_frame_with_gold_is_evaluated_as_the_file_is(trained: RealmTrainer, run: Run) -> None:
+    frame = trained.test.to_pandas()[["item", "text", "gold"]].drop_duplicates()
+    assert run.evaluate(frame)["accuracy"] == run.evaluate(trained.test)["accuracy"]
+
+
 def test_one_string_and_a_missing_column_are_refused(run: Run) -> None:
     with pytest.raises(RealmError, match="list of texts"):
         run.predict("the small red bird")

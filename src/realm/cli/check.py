@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from realm.cli.flags import AsJson, takes
+from realm.cli.messages import with_flags
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import console
 from realm.errors import RealmError
@@ -39,7 +40,8 @@ def check(
     except RealmError as error:
         if not as_json:
             raise
-        typer.echo(json.dumps({"usable": False, "error": visible(str(error))}, ensure_ascii=False, indent=2))
+        failure = {"usable": False, "error": visible(with_flags(str(error)))}
+        typer.echo(json.dumps(failure, ensure_ascii=False, indent=2))
         raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps(examination.as_dict(), ensure_ascii=False, indent=2))

@@ -34,9 +34,11 @@ class TrainingFlags(Settings):
 
         from realm.training import RealmConfig
 
+        if self.batch_size < 1:
+            raise RealmError(f"--batch-size {self.batch_size} must be 1 or more.")
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         micro = min(self.per_device_train_batch_size, max(self.batch_size // processes, 1))
-        if self.batch_size < 1 or self.batch_size % (micro * processes):
+        if self.batch_size % (micro * processes):
             raise RealmError(
                 f"--batch-size {self.batch_size} must be a multiple of --micro-batch-size {micro} times the "
                 f"{processes} process(es)."

@@ -93,6 +93,8 @@ class Items:
             raise RealmError("`texts` is one string: give a list of texts.")
         if not all(isinstance(text, str) for text in texts):
             raise RealmError("`texts`: every text must be a string.")
+        if blank := [position for position, text in enumerate(texts) if not text.strip()]:
+            raise RealmError(f"`texts`: the text at position {blank[0]} is blank; take it out.")
         names = [each.name for each in tasks]
         if task is None and len(names) != 1:
             raise RealmError(f"`task`: name the task of the texts; there are {len(names)}: {', '.join(names)}.")

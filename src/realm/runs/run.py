@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -201,7 +201,7 @@ class Run:
 
     def predict(
         self,
-        items: Sequence[str] | Items | pd.DataFrame,
+        items: Iterable[str] | Items | pd.DataFrame,
         *,
         task: str | None = None,
         progress: Progress = ignore_progress,
@@ -209,20 +209,33 @@ class Run:
         """The most probable option of each item.
 
         Args:
-            items: texts, or `Items` built with `tasks=run.tasks`, or a DataFrame with the columns that
-                `Items.from_pandas` reads: text, task where the run has several, options where items list their own.
+            items: texts (a list, a Series, an array), or `Items` built with `tasks=run.tasks`, or a DataFrame with the
+                columns that `Items.from_pandas` reads: text, task where the run has several, options where items
+                list their own. Every text and every row of a frame without a column `item` is answered, in order.
             task: the task of the texts, where the run has several.
             progress: called with how many items are answered.
 
         Returns:
             One row per item: item, task, label, confidence, probabilities (JSON: option to probability).
         """
-        if isinstance(items, Sequence):
-            items = Items.from_texts(items, self.tasks, task=task)
-        elif not isinstance(items, Items):
-            items = Items.from_pandas(items, tasks=self.tasks)
-        [table] = self.predict_chunks([items], progress=progress)
+        [table] = self.predict_chunks([self._items(items, task)], progress=progress)
         return table
+
+    def _items(self, items: Iterable[str] | Items | pd.DataFrame, task: str | None) -> Items:
+        if isinstance(items, str | Path):
+            raise RealmError("`items` is one string: give a list of texts or, for a file, `Items.read`.")
+        if isinstance(items, Items) or hasattr(items, "columns"):
+            if task is not None:
+                raise RealmError("`task` is for texts alone: `Items` and the rows of a DataFrame name their own.")
+            if isinstance(items, Items):
+                return items
+            frame: pd.DataFrame = items  # type: ignore[assignment]
+            if "item" not in frame.columns:
+                frame = frame.assign(item=[str(position) for position in range(len(frame))])
+            return Items.from_pandas(frame, tasks=self.tasks)
+        if isinstance(items, Annotations) or not isinstance(items, Iterable):
+            raise RealmError(f"`items` is {type(items).__name__}: give texts, `Items` or a DataFrame.")
+        return Items.from_texts(list(items), self.tasks, task=task)
 
     def predict_chunks(self, chunks: Iterable[Items], progress: Progress = ignore_progress) -> Iterator[pd.DataFrame]:
         """`predict` of each chunk in turn, so that only one chunk is in memory at a time."""
@@ -231,19 +244,29 @@ class Run:
         return predict_chunks(self.scorer, map(self._with_same_tasks, chunks), progress)
 
     def evaluate(
-        self, test: Annotations | str | Path, *, generation: bool = False, progress: Progress = ignore_progress
+        self,
+        test: Annotations | pd.DataFrame | str | Path,
+        *,
+        generation: bool = False,
+        progress: Progress = ignore_progress,
     ) -> dict[str, Any]:
         """Metrics over the items with gold and, where the run has several tasks, of each under `tasks`.
 
         Args:
-            test: a table that was read with `tasks=run.tasks`, or a file that `Annotations.read_test` reads.
+            test: a table that was read with `tasks=run.tasks`, a DataFrame of items with gold, or a file that
+                `Annotations.read_test` reads.
             generation: also let the model answer freely, and score that.
             progress: called with how many items are answered.
         """
         from realm.metrics import evaluate, gold_items
         from realm.scorers.scoring import generated_labels, score
 
-        table = test if isinstance(test, Annotations) else Annotations.read_test(test, tasks=self.tasks)
+        if isinstance(test, Annotations):
+            table = test
+        elif isinstance(test, str | Path):
+            table = Annotations.read_test(test, tasks=self.tasks)
+        else:
+            table = Annotations.test_from_pandas(test, tasks=self.tasks)
         items = self._with_same_tasks(table.items)
         gold_items(table)  # refuses a table without gold before the model is asked
         encoded = self.scorer.encode(items)

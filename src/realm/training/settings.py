@@ -82,9 +82,9 @@ def check_values(settings: Any) -> None:
         if (choices := allowed["choices"]) is not None and value not in choices:
             raise RealmError(f"`{each.name}={value}`: must be one of {', '.join(choices)}.")
         if (least := allowed["minimum"]) is not None and not value >= least:  # `not`: NaN is below nothing
-            raise RealmError(f"`{each.name}` must be {least:g} or more, but is {value}.")
+            raise RealmError(f"`{each.name}` must be {least} or more, but is {value}.")
         if (most := allowed["maximum"]) is not None and not value <= most:
-            raise RealmError(f"`{each.name}` must be {most:g} or less, but is {value}.")
+            raise RealmError(f"`{each.name}` must be {most} or less, but is {value}.")
 
 
 def recorded_values(settings: Any) -> dict[str, Any]:
