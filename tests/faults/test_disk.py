@@ -149,7 +149,7 @@ def test_a_full_disk_under_the_cache_of_frozen_layers(tmp_path, monkeypatch) -> 
     """Writing through memory to a full disk would end the process with a signal, so the space is taken first."""
     monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
     two_layers = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    with room_again(), pytest.raises(RealmError, match=r"no room for .* `cache_gb`"):
+    with room_again(), pytest.raises(RealmError, match=r"cannot be stored there: .* `cache_gb`"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
         made(two_layers, tmp_path / "run", train_layers=1).train()
     assert not list((tmp_path / "home" / "frozen-layers").iterdir())

@@ -11,8 +11,7 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -75,11 +74,17 @@ class FrozenLayersCache:
         tokens = int(self.offsets[self.cached_rows])
         self._shape = (tokens, self.width)
         self.size: int = token_bytes * tokens
-        with _usable(folder):
+        try:
             if not self._is_whole():
                 _make_room(folder, limit - self.size, {self.entry, *([beside.entry] if beside else [])})
                 self._build(progress)
             os.utime(self.entry)
+        except OSError as error:
+            raise RealmError(
+                f"{folder}: {self.size / 1e9:.2g} GB of the frozen layers' output cannot be stored there: "
+                f"{error.strerror or error}. Free some space, set REALM_HOME to a folder on another disk, or use a "
+                "smaller `cache_gb` (0 for none)."
+            ) from None
         self.states = self._open(self.entry, "r") if tokens else None
 
     def _open(self, entry: Path, mode: Any) -> npt.NDArray[Any]:
@@ -90,9 +95,7 @@ class FrozenLayersCache:
         states = self.entry / "states"
         try:
             rows, checksum = (int(word) for word in (self.entry / "done").read_text().split())
-            if rows < self.cached_rows or (self.size and states.stat().st_size < self.size):
-                return False
-            return checksum == _checksum(states)
+            return rows >= self.cached_rows and states.stat().st_size >= self.size and checksum == _checksum(states)
         except (OSError, ValueError):
             return False
 
@@ -100,6 +103,7 @@ class FrozenLayersCache:
         _remove_abandoned(self.entry.parent)
         try:
             with replacing_folder(self.entry) as partial:
+                (partial / "states").touch()
                 if self.size:
                     _reserve(partial / "states", self.size)
                     states: Any = self._open(partial, "r+")
@@ -153,16 +157,13 @@ def fingerprint(scorer: Scorer, encoded: EncodedItems, dtype: str = "float32") -
 
 
 def _checksum(states: Path) -> int:
-    """CRC-32 of a file, 0 where there is none; without it a flipped bit would go unnoticed."""
-    if not states.exists():
-        return 0
+    """CRC-32 of a file, read once per process while it is not modified; without it a flipped bit goes unnoticed."""
     about = states.stat()
     return _crc32(states, about.st_size, about.st_mtime_ns)
 
 
-@lru_cache(maxsize=64)  # the two tables of a run, for every training of a comparison in the same process
+@lru_cache(maxsize=64)  # both tables of a run, over the models of a comparison in one process
 def _crc32(states: Path, size: int, modified: int) -> int:
-    """Read once per process as long as size and time of modification stay the same."""
     checksum = 0
     with states.open("rb") as file:
         while chunk := file.read(READ_SIZE):
@@ -170,32 +171,13 @@ def _crc32(states: Path, size: int, modified: int) -> int:
     return checksum
 
 
-@contextmanager
-def _usable(folder: Path) -> Iterator[None]:
-    """Turn a cache folder that cannot be used into an error that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise RealmError(
-            f"{folder}: the frozen layers' output cannot be stored there: {error.strerror or error}. Set REALM_HOME "
-            "to a folder that can be written to, or store nothing with `cache_gb=0`."
-        ) from None
-
-
 def _reserve(path: Path, size: int) -> None:
     """Take the space at once: a disk that fills up under a memory-mapped file would kill the process without a word."""
-    try:
-        with path.open("wb") as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)
-            else:
-                file.truncate(size)
-    except OSError as error:
-        raise RealmError(
-            f"{path.parent.parent}: no room for {size / 1e9:.2g} GB of the frozen layers' output: "
-            f"{error.strerror or error}. Free some space, set REALM_HOME to another disk, or use a smaller `cache_gb` "
-            "(0 for none)."
-        ) from None
+    with path.open("wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            file.truncate(size)
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -16,6 +16,7 @@ from realm.data import Items, Task
 from realm.errors import RealmError
 from realm.scorers.answers import AnswerTokens, VocabularyHead, mask_options, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
+from realm.scorers.encoding import length_mask
 from realm.scorers.prompts import LETTERS, PromptStyle, answer_strings
 
 logger = logging.getLogger(__name__)
@@ -136,10 +137,8 @@ class LanguageScorer(Scorer):
         total = likelihood.new_zeros(n_options).index_add(0, option, likelihood)
         lengths = likelihood.new_zeros(n_options).index_add(0, option, torch.ones_like(likelihood))
         scores = self.log_scale.exp() * total / lengths.clamp(min=1)
-        item = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-        column = torch.arange(n_options, device=counts.device) - (counts.cumsum(0) - counts)[item]
-        logits = scores.new_zeros(len(counts), int(counts.max())).index_put((item, column), scores)
-        return masked_log_softmax(logits, counts)
+        mask = length_mask(counts, int(counts.max()))
+        return masked_log_softmax(scores.new_zeros(mask.shape).masked_scatter(mask, scores), counts)
 
     @torch.no_grad()
     def answer_mass(self, batch: Batch) -> Tensor | None:
