@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all lint bench studies clean
+.PHONY: setup demo test test-all test-lowest lint bench studies clean
 
 setup: $(READY)
 
@@ -31,6 +31,20 @@ test-all: setup
 		|| (apt-get update -qq && apt-get install -y -qq chromium >/dev/null) || true
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# The default suite with the lowest version of every dependency, in an environment of its own.
+LOWEST := .venv-lowest
+LOWEST_PIP := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt
+
+test-lowest: $(LOWEST)/.ready
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 -m "not slow"
+
+$(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST_PIP) torch
+	$(LOWEST_PIP) hatchling editables
+	$(LOWEST_PIP) --no-build-isolation -e ".[ray,test]"
+	touch $@
+
 lint: setup
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
@@ -43,4 +57,4 @@ studies: setup
 	$(BIN)/python -m benchmarks quality
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) .pytest_cache .mypy_cache .ruff_cache
