@@ -29,11 +29,3 @@ def imports_of(source: str, package: str = "realm") -> set[str]:
         elif isinstance(node, ast.Constant) and all(part.isidentifier() for part in str(node.value).split(".")):
             names.add(str(node.value))
     return {name for name in names if name == package or name.startswith(f"{package}.")}
-
-
-def check_known(violations: dict[str, list[str]], known: dict[str, str]) -> None:
-    """Fail for violations in files that are not known to have any, and for known files that have none any more."""
-    unknown = {path: found for path, found in violations.items() if path not in known}
-    assert not unknown, "\n".join(f"{path}: {'; '.join(found)}" for path, found in unknown.items())
-    mended = sorted(set(known) - set(violations))
-    assert not mended, f"take these from KNOWN, they are mended: {', '.join(mended)}"
