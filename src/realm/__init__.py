@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from realm.methods import METHODS
     from realm.runs import Run
     from realm.training import RealmConfig, RealmModel, RealmTrainer
+    from realm.training.settings import PAPER
 
 _MODULES = {
     "realm.data": ("Annotations", "Items", "Task"),
@@ -41,6 +42,7 @@ _MODULES = {
         "ConfusionChannel",
     ),
     "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
+    "realm.training.settings": ("PAPER",),
     "realm.runs": ("Run",),
     "realm.crowd.aggregation": (
         "aggregate",
@@ -58,6 +60,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "METHODS",
+    "PAPER",
     "Annotations",
     "Channel",
     "ConfusionChannel",

@@ -19,7 +19,7 @@ from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.objectives import OBJECTIVES
 from realm.training import RealmConfig
-from realm.training.settings import NO_FLAG, Settings, check_values, flag_name, recorded_values, setting
+from realm.training.settings import NO_FLAG, PAPER, Settings, check_values, flag_name, recorded_values, setting
 from tests.contracts.settings_table import settings_table
 
 ROOT = Path(__file__).parents[2]
@@ -135,6 +135,30 @@ def test_a_default_stands_once() -> None:
     }
     overwriting = {f"{name}.py: overwrite" for name in ("compare", "import_", "simulate")}
     assert set(again) - ours - overwriting == set()
+
+
+def settings_given(*words: str) -> dict[str, object]:
+    """The settings of `realm train` with these flags."""
+    values = run(*words)
+    return {name: values[name] for name in PAPER}
+
+
+def test_the_paper_is_one_flag_whatever_the_defaults_are(tmp_path: Path) -> None:
+    assert settings_given("--paper") == PAPER
+    assert settings_given("--paper", "--batch-unit", "annotation") == PAPER
+    assert settings_given() == {name: getattr(Settings, name) for name in PAPER}
+    config = RealmConfig(str(tmp_path), use_cpu=True, **PAPER)
+    assert {name: config.settings()[name] for name in PAPER} == PAPER
+    (tmp_path / "flags.yaml").write_text("paper: true\n")
+    assert settings_given("--config", str(tmp_path / "flags.yaml")) == PAPER
+
+
+@pytest.mark.parametrize("config", ["", "batch-unit: item\n"], ids=["typed", "configuration file"])
+def test_a_flag_that_contradicts_the_paper_is_refused_even_if_it_is_the_default(config: str, tmp_path: Path) -> None:
+    (tmp_path / "flags.yaml").write_text(config)
+    words = [] if config else ["--batch-unit", "item"]
+    with pytest.raises(RealmError, match="`paper` sets `batch_unit=annotation`, but `batch_unit=item` is given too"):
+        run("--paper", "--config", str(tmp_path / "flags.yaml"), *words)
 
 
 def defaults_in(source: str) -> list[str]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from realm.comparison.cells import Cell
+from realm import PAPER
+from realm.comparison.cells import Cell, is_read
 from realm.lab.spec import expand, load_spec, packaged_specs
 
 NAMES = packaged_specs()
@@ -35,6 +36,16 @@ def test_every_spec_expands(name: str) -> None:
     if spec.small_of is not None:
         assert spec.small_of in NAMES
         assert {cell.model for cell in made} <= {"minilm-l6", "smollm2-135m"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_spec_states_the_papers_setting_so_that_no_default_changes_it(name: str) -> None:
+    """A small spec may deviate, but every setting of `PAPER` that its method reads is in each of its cells."""
+    for cell in cells(name):
+        stated = {key: value for key, value in PAPER.items() if is_read(key, cell.method)}
+        assert set(stated) <= set(cell.settings), cell
+        deviations = {key for key, value in stated.items() if cell.settings[key] != value}
+        assert deviations <= ({"batch_unit", "expertise_optimizer", "expertise_start"} if "-small" in name else set())
 
 
 def test_every_full_spec_has_a_small_variant() -> None:

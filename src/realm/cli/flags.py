@@ -37,6 +37,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output
 def takes(*groups: type, without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Replace each parameter annotated with one of these dataclasses by the flags of its fields, and add --config.
 
+    A dataclass with a method `resolve` is told which flags were typed, before the command runs.
     Fields named in `without` get no flag and keep their default: those that the command has a parameter of its own for.
     """
 
@@ -52,12 +53,15 @@ def takes(*groups: type, without: Collection[str] = ()) -> Callable[[Callable[..
             else:
                 parameters.append(parameter.replace(annotation=hints[name]))
         parameters.append(_parameter("config", None, Annotated[Path | None, CONFIG]))
+        parameters.append(_parameter("ctx", None, typer.Context))
 
         @functools.wraps(command)
-        def run(**values: Any) -> Any:
+        def run(ctx: typer.Context, **values: Any) -> Any:
             values.pop("config")
             for name, names in fields_of.items():
                 values[name] = hints[name](**{field: values.pop(field) for field in names})
+                if hasattr(values[name], "resolve"):
+                    values[name].resolve(_typed_flags(ctx))
             return command(**values)
 
         keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
@@ -66,6 +70,12 @@ def takes(*groups: type, without: Collection[str] = ()) -> Callable[[Callable[..
         return run
 
     return decorate
+
+
+def _typed_flags(ctx: typer.Context) -> set[str]:
+    """The parameters of a command whose flag was typed, or stands in the `--config` file."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
 
 
 def _parameters_of(group: type) -> list[inspect.Parameter]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from realm.errors import RealmError
-from realm.training.settings import BATCHES, MODEL, Settings, check_values, setting
+from realm.training.settings import BATCHES, LEARNING, MODEL, PAPER, Settings, check_values, setting
 
 if TYPE_CHECKING:
     from realm.training import RealmConfig
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 class TrainingFlags(Settings):
     """The settings with a flag, the model, and the batch that an optimiser step sees."""
 
+    paper: bool = setting(
+        False,
+        "The paper's setting: " + " ".join(f"--{key.replace('_', '-')} {value}" for key, value in PAPER.items()) + ".",
+        panel=LEARNING,
+    )
     model: str = setting("minilm-l6", "A folder, a named model (`realm models`) or a Hugging Face id.", panel=MODEL)
     batch_size: int = setting(
         Settings.per_device_train_batch_size * Settings.gradient_accumulation_steps,
@@ -27,6 +33,15 @@ class TrainingFlags(Settings):
 
     def __post_init__(self) -> None:
         check_values(self)
+
+    def resolve(self, typed: Collection[str]) -> None:
+        """Put the paper's setting in place where `--paper` asks for it; no flag that was typed may contradict it."""
+        for name, value in PAPER.items() if self.paper else ():
+            if name in typed and getattr(self, name) != value:
+                raise RealmError(
+                    f"`paper` sets `{name}={value}`, but `{name}={getattr(self, name)}` is given too: leave out one."
+                )
+            setattr(self, name, value)
 
     def config(self, output: Path, **more: Any) -> RealmConfig:
         """The settings as a `RealmConfig` for this run folder; `more` are further ones, which win."""

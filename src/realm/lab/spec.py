@@ -21,12 +21,12 @@ from typing import Any, get_args
 
 import yaml
 
-from realm import METHODS, RealmError
+from realm import METHODS, PAPER, RealmError
 from realm.comparison.cells import Cell, combinations
 from realm.comparison.simulation import Noise, Regime
 from realm.lab.benchmark_cells import JOINED, benchmark_cell, own_pool, simulated_pool
 from realm.lab.datasets import NAMES
-from realm.lab.spec_settings import EXPERTISE, check_settings
+from realm.lab.spec_settings import EXPERTISE, PAPER_SETTING, check_settings
 
 SPECS = Path(__file__).parent / "specs"
 """The specs that come with the package."""
@@ -197,6 +197,8 @@ class _Grid:
         self, axes: dict[str, Any], settings: dict[str, Any], choose: dict[str, tuple[Any, ...]]
     ) -> dict[str, Any]:
         """Arguments of `benchmark_cell`, but for the seed and the place of the data."""
+        if settings.pop(PAPER_SETTING, False):
+            settings = {**{name: value for name, value in PAPER.items() if name not in choose}, **settings}
         shared_tasks = settings.pop(EXPERTISE, None) == "scalar"
         for name, value in (("expertise_update", "gradient"), ("channel", "uniform")):
             if shared_tasks and (other := settings.get(name, value)) != value:
@@ -254,7 +256,9 @@ class _Grid:
             )
         _check_keys(where, content or {}, VALUES["method"])
         choose = {name: check_settings(f"{where}: {name}", lists) for name, lists in (content or {}).items()}
-        if refused := [name for lists in choose.values() for name in lists if name in ("max_steps", EXPERTISE)]:
+        if refused := [
+            name for lists in choose.values() for name in lists if name in ("max_steps", EXPERTISE, PAPER_SETTING)
+        ]:
             raise RealmError(f"{where}: {refused[0]} cannot be chosen by trials; write it in the grid.")
         return choose
 

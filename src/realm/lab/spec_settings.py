@@ -32,6 +32,8 @@ KINDS: dict[type, tuple[tuple[type, ...], str]] = {
 """For each type of a setting, the types of YAML that are converted to it, and what an error asks for."""
 EXPERTISE = "expertise"
 """`scalar` learns one expertise per annotator over all tasks, `matrix` one per task."""
+PAPER_SETTING = "paper"
+"""`true` gives the settings of `realm.PAPER`, but for those that the spec writes itself."""
 
 
 @lru_cache(maxsize=1)
@@ -44,7 +46,7 @@ def allowed_settings() -> dict[str, type]:
     for name in ("learning_rate", "weight_decay", "max_grad_norm", "warmup_steps"):
         if name in kinds:
             kinds[name] = float
-    return {**kinds, EXPERTISE: str}
+    return {**kinds, EXPERTISE: str, PAPER_SETTING: bool}
 
 
 def check_settings(where: str, settings: Any) -> dict[str, tuple[Any, ...]]:

@@ -201,3 +201,18 @@ class Settings:
     )
     bf16: bool = setting(False, "Compute in bfloat16.", panel=MODEL)
     gradient_checkpointing: bool = setting(False, "Trade time for memory.", panel=MODEL)
+
+
+PAPER: dict[str, Any] = {
+    "channel": "uniform",
+    "objective": "paper",
+    "expertise_update": "gradient",
+    "expertise_start": 0.0,
+    "expertise_optimizer": "adamw",
+    "batch_unit": "annotation",
+}
+"""The paper's setting, whatever the defaults are: `RealmConfig(folder, **PAPER)`, `--paper`, and the lab's specs.
+
+Every setting in which the paper's method could differ from the default is here, so that a change of defaults changes
+neither.
+"""
