@@ -30,7 +30,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory):
-    """`tiny_model(kind)` gives the path of a tiny checkpoint: seq2seq, causal, gpt2 or bert."""
+    """`tiny_model(kind)` gives the path of a tiny checkpoint: seq2seq, causal, gpt2, bert, mpnet or deberta."""
     from tests.tiny import save_tiny
 
     made: dict[str, str] = {}

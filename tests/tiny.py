@@ -92,15 +92,23 @@ def backbone_for(kind: str, vocabulary: int, dropout: float = 0.0, layers: int =
             eos_token_id=2,
         )
         return t.LlamaForCausalLM(config)
+    shape = {
+        "vocab_size": vocabulary,
+        "hidden_size": width,
+        "intermediate_size": 64,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 256,
+        "hidden_dropout_prob": dropout,
+        "attention_probs_dropout_prob": dropout,
+    }
+    if kind == "mpnet":  # layers return tuples and share a position bias
+        return t.MPNetModel(t.MPNetConfig(**shape, pad_token_id=0))
+    if kind == "deberta":  # layers return pairs and share a norm
+        relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm"}
+        return t.DebertaV2Model(t.DebertaV2Config(**shape, **relative, position_buckets=16, max_relative_positions=32))
     config = t.BertConfig(
-        vocab_size=vocabulary,
-        hidden_size=width,
-        intermediate_size=64,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        max_position_embeddings=256,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
+        **shape,
         classifier_dropout=dropout,
     )
     return t.BertModel(config)

@@ -101,6 +101,11 @@ class Scorer(nn.Module, ABC):
     def run_backbone(self, batch: Batch) -> Tensor:
         """The hidden states that scores are read from. (rows, tokens, width)"""
 
+    def probe(self) -> Batch:
+        """A batch of one short row, to see what the backbone does with it."""
+        ids = torch.tensor([[self.tokenizer.pad_token_id, 1, 2]]).clamp(max=self.backbone.config.vocab_size - 1)
+        return {"input_ids": ids.to(self.device), "attention_mask": torch.ones_like(ids).to(self.device)}
+
     def answer_mass(self, batch: Batch) -> Tensor | None:
         """Full-softmax probability that the next token is one of the answer tokens (items,); None where undefined."""
         return None
@@ -111,6 +116,7 @@ class Scorer(nn.Module, ABC):
         """Train only the top layers; the rest is frozen, runs in eval mode and can be cached."""
         self.frozen_layers, self._frozen_modules = freeze_below(self.backbone, train_layers)
         self.train(self.training)
+        self.frozen_layers.freeze_what_is_read(lambda: self.run_backbone(self.probe()), self.backbone.parameters())
 
     def frozen_states(self, batch: Batch) -> Tensor:
         """The output of the frozen layers, to be put back as `batch["frozen_states"]`. (rows, tokens, width)"""

@@ -8,7 +8,7 @@ a list, because the model's own forward still does everything else (masks, posit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ class FrozenLayers:
 
     def __init__(self, layers: nn.ModuleList, depth: int, shares_bias: bool = False) -> None:
         self.layers, self.depth, self.shares_bias = layers, depth, shares_bias
-        self._returns_tuple = False
+        self._further_outputs: int | None = None  # what a layer returns beside its states; -1 for a bare tensor
         self._states: Tensor | None = None
         self._captured: Tensor | None = None
         self._capturing = False
@@ -45,9 +45,8 @@ class FrozenLayers:
         def forward(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
             if self._states is None:
                 output = original(hidden_states, *args, **kwargs)
-                self._returns_tuple = not isinstance(output, Tensor)
                 if last and self._capturing:
-                    self._captured = output[0] if self._returns_tuple else output
+                    self._captured = output if isinstance(output, Tensor) else output[0]
                     raise _LastFrozenLayerError
                 return output
             states = self._states if last else hidden_states
@@ -56,16 +55,37 @@ class FrozenLayers:
                     with torch.no_grad():
                         return (states, *original(hidden_states, *args, **kwargs)[1:])
                 return states, args[1] if len(args) > 1 else kwargs.get("position_bias"), None
-            return (states,) if self._returns_tuple else states
+            if self._further_outputs is None:  # one run of one layer tells how the model wants its output
+                with torch.no_grad():
+                    output = original(hidden_states, *args, **kwargs)
+                self._further_outputs = -1 if isinstance(output, Tensor) else len(output) - 1
+            return states if self._further_outputs < 0 else (states, *[None] * self._further_outputs)
 
         return forward
 
+    def freeze_what_is_read(self, run: Callable[[], Any], parameters: Iterable[nn.Parameter]) -> None:
+        """Freeze those of the parameters that the frozen layers read during `run()`.
+
+        A position bias or norm that all layers share (MPNet, DeBERTa) lies in none of them: were it trained, what the
+        frozen layers compute would change.
+        """
+        with torch.enable_grad():
+            states = self._capture(run)
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        if states.requires_grad:
+            gradients = torch.autograd.grad(states.sum(), trained, allow_unused=True)
+            for parameter, gradient in zip(trained, gradients, strict=True):
+                parameter.requires_grad_(gradient is None)
+
     def capture(self, run: Callable[[], Any]) -> Tensor:
         """The output of the last frozen layer during `run()`, which is left at that point. (rows, tokens, width)"""
+        with torch.no_grad():
+            return self._capture(run)
+
+    def _capture(self, run: Callable[[], Any]) -> Tensor:
         self._states, self._capturing = None, True
         try:
-            with torch.no_grad():
-                run()
+            run()
         except _LastFrozenLayerError:
             pass
         finally:

@@ -167,14 +167,12 @@ def _label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:
 @torch.no_grad()
 def _check_rows(scorer: LanguageScorer) -> None:
     """The rows we project must give the logits the model itself gives; a backbone that does more is refused."""
-    ids = torch.tensor([[scorer.tokenizer.pad_token_id, 1, 2]]).clamp(max=scorer.backbone.config.vocab_size - 1)
     training = scorer.training
     scorer.eval()
-    inputs: dict[str, torch.Tensor] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if scorer.kind == "seq2seq":
-        inputs["decoder_input_ids"] = ids[:, :1]
+    batch = scorer.probe()
+    inputs = {name: value for name, value in batch.items() if name != "decoder_lengths"}
     expected = scorer.backbone(**inputs).logits[:, -1, :3].float()
-    states = scorer.answer_states({**inputs, "decoder_lengths": torch.tensor([1])})
+    states = scorer.answer_states(batch)
     logits = scorer.head.rows(states, torch.tensor([[0, 1, 2]]))
     scorer.train(training)
     # far above the rounding of fp32, far below any scale, cap or bias that a model would apply

@@ -68,6 +68,11 @@ class Seq2SeqScorer(LanguageScorer):
         batch["decoder_input_ids"], batch["decoder_lengths"] = ids, lengths
         return batch
 
+    def probe(self) -> Batch:
+        batch = super().probe()
+        one = torch.ones(1, dtype=torch.long, device=self.device)
+        return {**batch, "decoder_input_ids": batch["input_ids"][:, :1], "decoder_lengths": one}
+
     def run_backbone(self, batch: Batch) -> Tensor:
         mask = batch["attention_mask"]
         encoded = self.backbone.get_encoder()(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
