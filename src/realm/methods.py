@@ -21,6 +21,7 @@ class Method:
     | title | as the paper's tables call it |
     | description | a few words for a reader of a report |
     | labels | `raw`: the annotations; `gold`; or the name of an estimator of `realm.crowd.aggregation` |
+    | soft | whether an estimator's posterior is trained on, a weighted annotation for each option, or its best label |
     | channel | the channel that reads the labels, or None for the one that the configuration names |
     | objective | the objective, or None for the one that the configuration names |
     """
@@ -31,6 +32,7 @@ class Method:
     labels: str
     channel: str | None = "identity"
     objective: str | None = "paper"
+    soft: bool = False
 
     @property
     def needs_gold(self) -> bool:
@@ -54,7 +56,12 @@ METHODS: dict[str, Method] = {
         Method("realm", "REALM", "model and expertise are learned together", RAW, channel=None, objective=None),
         Method("noisy", "Noisy", "every label taken as it is", RAW),
         Method("majority", "MV", "trained on majority votes", "majority"),
+        Method("soft-majority", "Soft MV", "trained on the shares of the votes", "majority", soft=True),
         Method("dawid-skene", "DS", "trained on Dawid-Skene labels", "dawid-skene"),
+        Method("soft-dawid-skene", "Soft DS", "trained on Dawid-Skene's posterior", "dawid-skene", soft=True),
         Method("oracle", "Oracle", "trained on gold labels", GOLD),
     )
 }
+
+COMPARED = ("realm", "noisy", "majority", "dawid-skene", "oracle")
+"""What `compare` trains unless it is told otherwise: the methods that the paper compares."""

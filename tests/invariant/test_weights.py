@@ -9,9 +9,14 @@ import pytest
 import torch
 
 from realm.channels import HabitChannel, UniformChannel
-from realm.training.labels import training_labels
+from realm.crowd.aggregation import aggregate
+from realm.methods import METHODS
+from realm.training import labels
+from realm.training.labels import LEAST_WEIGHT, training_labels
 from tests.tiny import crowd
 from tests.trainers import trainer, trajectory
+
+SOFT = [name for name, method in METHODS.items() if method.soft]
 
 
 def repeated(table, times: np.ndarray):
@@ -51,6 +56,43 @@ def test_aggregated_labels_and_gold_have_no_weights_of_annotations(method) -> No
     table = crowd(20)
     weighted = replace(table, weight=np.random.default_rng(0).random(table.n_annotations) + 0.1)
     assert training_labels(weighted, method).annotations.weight is None
+
+
+@pytest.mark.parametrize("method", SOFT)
+def test_soft_labels_are_the_posterior_as_weights(method) -> None:
+    table = crowd(40, (0.9, 0.5, 0.4, 0.3))
+    made = training_labels(table, method).annotations
+    posterior = aggregate(table, METHODS[method].labels).posterior
+    weights = np.zeros_like(posterior)
+    weights[made.item, made.label] = made.weight
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    np.testing.assert_allclose(weights, posterior, atol=4 * LEAST_WEIGHT)
+    assert (made.weight >= LEAST_WEIGHT).all() and (np.diff(made.item) >= 0).all()
+    assert made.annotators == ("aggregate",) and made.gold is None
+
+
+@pytest.mark.parametrize("method", SOFT)
+def test_a_posterior_without_doubt_follows_the_hard_labels_exactly(method, tiny_model, tmp_path, monkeypatch) -> None:
+    table = crowd(40, (0.9, 0.8, 0.7))
+    hard = training_labels(table, METHODS[method].labels).annotations
+    monkeypatch.setattr(
+        labels, "aggregate", lambda *args, **more: replace(aggregate(*args, **more), posterior=np.eye(4)[hard.label])
+    )
+    runs = [
+        trainer(tiny_model("bert"), table, tmp_path, max_steps=5, method=name)
+        for name in (METHODS[method].labels, method)
+    ]
+    losses = [trajectory(run)[0] for run in runs]
+    np.testing.assert_array_equal(losses[1], losses[0])
+    for one, other in zip(*(run.model.parameters() for run in runs), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_gold_in_use_takes_the_place_of_soft_labels() -> None:
+    table = crowd(40, (0.9, 0.5, 0.4))
+    some = replace(table, gold=np.where(np.arange(40) < 10, table.gold, -1).astype(np.int32))
+    made = training_labels(some, "soft-majority", use_gold=True).annotations
+    assert made.item.min() == 10 and (made.gold[:10] >= 0).all()
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

@@ -13,7 +13,7 @@ from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note, records, show_table
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
-from realm.methods import METHODS
+from realm.methods import COMPARED, METHODS
 
 TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 
@@ -26,7 +26,7 @@ def compare(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     reading: ReadingFlags,
     training: TrainingFlags,
-    methods: Annotated[str, typer.Option(help="Comma separated.")] = ",".join(METHODS),
+    methods: Annotated[str, typer.Option(help=f"Comma separated, of {', '.join(METHODS)}.")] = ",".join(COMPARED),
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     regime: Annotated[str, typer.Option(help="`shared` keeps all annotations, `sparse` one per item.")] = "shared",
     contrast: Annotated[int, typer.Option(help="Keep the m best and m worst annotators against gold.")] = 0,

@@ -20,7 +20,7 @@ from realm.comparison.simulation import Regime
 from realm.comparison.training import LIKELIHOOD
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.methods import METHODS
+from realm.methods import COMPARED, METHODS
 from realm.metrics import check_test
 from realm.progress import Progress, ignore_progress
 from realm.training.labels import training_labels
@@ -109,7 +109,8 @@ def compare(
         annotations: the table to train on.
         test: items with gold, read with `tasks=annotations.tasks`.
         model: a folder, a named model or a Hugging Face id.
-        methods: rows of `METHODS`; by default all of them. Aggregation is left out where every item has one annotation.
+        methods: rows of `METHODS`; by default those that the paper compares. Aggregation is left out where every item
+            has one annotation.
         seeds: how many, from 0. A seed decides the annotation that `sparse` keeps, the batches and new weights.
         regime: `shared` keeps all annotations, `sparse` one per item.
         settings: of `RealmConfig`, shared by all methods.
@@ -126,7 +127,7 @@ def compare(
     """
     cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
     report = progress or ignore_progress
-    for method in dict.fromkeys(methods or METHODS):
+    for method in dict.fromkeys(methods or COMPARED):
         if method not in {cell.method for cell in cells}:
             report(f"{method}: does not apply, every item has one annotation", 0, len(cells))
     with tempfile.TemporaryDirectory(prefix="realm-compare-") as temporary:
@@ -151,7 +152,7 @@ def _cells(
     choose: Mapping[str, Mapping[str, Sequence[float]]],
 ) -> list[Cell]:
     """A cell per method that applies and seed, after checking what can be checked before anything is trained."""
-    methods = list(dict.fromkeys(methods or METHODS))
+    methods = list(dict.fromkeys(methods or COMPARED))
     if unknown := [method for method in methods if method not in METHODS]:
         raise RealmError(f"`methods`: no such method: {', '.join(unknown)}. There are: {', '.join(METHODS)}.")
     if regime not in get_args(Regime):

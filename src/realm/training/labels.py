@@ -1,4 +1,4 @@
-"""What a method trains on: the annotations, one aggregated label per item, or gold."""
+"""What a method trains on: the annotations, an aggregated label per item (hard or soft), or gold."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from realm.errors import RealmError
 from realm.methods import METHODS, RAW
 
 UNKNOWN = -1
+LEAST_WEIGHT = 1e-3
+"""An option less probable than this gets no soft label: a thousandth of an item, for as much to compute as the rest."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +47,37 @@ def training_labels(annotations: Annotations, method: str, *, seed: int = 0, use
         return TrainingLabels(table, [])
     assert row.aggregator is not None
     result = aggregate(table, row.aggregator, seed=seed)
-    labels = replace(one_label_each(table, result.labels), gold=table.gold)
+    labels = soft_labels(table, result.posterior) if row.soft else one_label_each(table, result.labels)
+    labels = replace(labels, gold=table.gold)
     return TrainingLabels(labels, list(result.warnings))
 
 
 def one_label_each(table: Annotations, labels: np.ndarray) -> Annotations:
     """The same items with one annotation each, by one nameless annotator; items with label -1 have none."""
-    labelled = np.flatnonzero(labels != UNKNOWN).astype(np.int32)
+    labelled = np.flatnonzero(labels != UNKNOWN)
+    return _nameless(table, labelled, labels[labelled])
+
+
+def soft_labels(table: Annotations, posterior: np.ndarray) -> Annotations:
+    """The same items with an annotation for each probable option, weighted by its probability, (items, Kmax).
+
+    Under the identity channel the loss is the cross-entropy between the posterior and P. The weights of an item sum to
+    1, so that it counts as much as with a hard label; an item whose row is zero has no annotation.
+    """
+    probable = np.where(posterior >= LEAST_WEIGHT, posterior, 0.0)
+    item, label = np.nonzero(probable)
+    return _nameless(table, item, label, probable[item, label] / probable.sum(axis=1)[item])
+
+
+def _nameless(table: Annotations, item: np.ndarray, label: np.ndarray, weight: np.ndarray | None = None) -> Annotations:
+    """The same items with these annotations, all by one nameless annotator."""
     return replace(
         table,
         annotators=("aggregate",),
-        item=labelled,
-        annotator=np.zeros(len(labelled), dtype=np.int32),
-        label=labels[labelled].astype(np.int32),
-        weight=None,
+        item=item.astype(np.int32),
+        annotator=np.zeros(len(item), dtype=np.int32),
+        label=label.astype(np.int32),
+        weight=weight,
         source_rows=None,
         gold=None,
     )

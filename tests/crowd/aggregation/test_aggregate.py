@@ -111,6 +111,23 @@ def test_an_item_without_annotations_gets_no_label() -> None:
     assert any("1 item has no annotation" in warning for warning in found.warnings)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("use_gold", [False, True])
+def test_the_posterior_is_a_distribution_over_the_items_own_options(method: str, use_gold: bool) -> None:
+    tasks = [frame_of(simulate(seed=k, n_items=40, n_options=k), f"of {k}") for k in (2, 3)]
+    table = Annotations.from_pandas(pd.concat(tasks))
+    table = table.keep_annotations(table.item != 3)
+    found = aggregate(table, method, use_gold=use_gold)
+    known = found.labels >= 0
+    assert found.posterior.shape == (80, 3) and not found.posterior[~known].any() and known[4:].all()
+    np.testing.assert_allclose(found.posterior[known].sum(axis=1), 1.0)
+    beyond = np.arange(3) >= table.option_counts[:, None]
+    assert not found.posterior[beyond].any()
+    best = found.posterior[np.arange(80), np.maximum(found.labels, 0)]
+    np.testing.assert_allclose(best[known], found.posterior.max(axis=1)[known])
+    np.testing.assert_array_equal(best[known], found.confidence[known])
+
+
 def test_gold_is_not_looked_at_unless_asked() -> None:
     table = Annotations.from_pandas(frame_of(simulate(seed=8, low=0.2, high=0.7)))
     for method in METHODS:

@@ -39,12 +39,14 @@ class Aggregate:
     |---|---|---|
     | labels | (items,) int32 | index into the item's own options; -1 for an item with no annotation |
     | confidence | (items,) | P(label is true) (`majority`: share of the annotations); NaN where not known |
+    | posterior | (items, Kmax) | how probable each option is; zero beyond an item's own, and where its label is -1 |
     | annotators | DataFrame | annotator, task, accuracy (by this method's estimate), annotations |
     | warnings | list | what to know before relying on it |
     """
 
     labels: npt.NDArray[np.int32]
     confidence: npt.NDArray[np.float64]
+    posterior: npt.NDArray[np.float64]
     annotators: pd.DataFrame
     warnings: list[str] = field(default_factory=list)
 
@@ -101,6 +103,7 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
 
     labels = np.full(annotations.n_items, UNKNOWN, dtype=np.int32)
     confidence = np.full(annotations.n_items, np.nan)
+    posterior = np.zeros((annotations.n_items, int(annotations.option_counts.max(initial=1))))
     rows: list[pd.DataFrame] = []
     warnings = _overlap_warnings(annotated, labels_per_item)
     weight = weights_of(annotations)
@@ -112,6 +115,8 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
         if not len(of_task):
             if gold is not None:
                 labels[items], confidence[items] = gold[items], np.where(gold[items] == UNKNOWN, np.nan, 1.0)
+                known = items[gold[items] != UNKNOWN]
+                posterior[known, gold[known]] = 1.0
             continue
         present, annotator = np.unique(annotations.annotator[of_task], return_inverse=True)
         task_weight = None if weight is None else weight[of_task]
@@ -126,6 +131,7 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
             weight=task_weight,
         )
         labels[items] = model.labels_
+        posterior[items[:, None], model.classes_] = np.where(model.labels_[:, None] == UNKNOWN, 0.0, model.posterior_)
         accuracy = model.accuracy_
         if overlaps:
             known = model.labels_ != UNKNOWN
@@ -139,7 +145,7 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
         low, high = _interval(accuracy, np.bincount(annotator, task_weight))
         columns = {"annotator": names[present], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
         rows.append(pd.DataFrame({**columns, "annotations": np.bincount(annotator)}))
-    return Aggregate(labels, confidence, pd.concat(rows, ignore_index=True), warnings)
+    return Aggregate(labels, confidence, posterior, pd.concat(rows, ignore_index=True), warnings)
 
 
 def _interval(accuracy: Floats, counts: npt.NDArray[np.floating | np.integer]) -> tuple[Floats, Floats]:
