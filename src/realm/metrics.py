@@ -84,6 +84,13 @@ def macro_f1(truth: npt.NDArray[np.integer], answer: npt.NDArray[np.integer]) ->
     return float(np.mean(2 * hits[occurs] / (true + answers)[occurs]))
 
 
+def rarest_recall(truth: npt.NDArray[np.integer], answer: npt.NDArray[np.integer]) -> float:
+    """Share of the items of the rarest true label that are found: what accuracy hides where labels are uneven."""
+    counts = np.bincount(truth)
+    rarest = int(np.where(counts > 0, counts, len(truth) + 1).argmin())
+    return float(np.mean(answer[truth == rarest] == rarest))
+
+
 def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_]) -> float:
     """Expected calibration error: |accuracy - mean confidence| of equally wide bins, weighted by their items."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
@@ -98,6 +105,12 @@ def _log_loss(answers: Answers) -> float:
 _METRICS = (
     Metric("accuracy", "Accuracy", lambda a: float(np.mean(a.truth == a.answer)), True, ".1%"),
     Metric("macro_f1", "Macro F1", lambda a: macro_f1(a.truth, a.answer) if a.shared_labels else None, True),
+    Metric(
+        "rarest_recall",
+        "Recall of the rarest label",
+        lambda a: rarest_recall(a.truth, a.answer) if a.shared_labels else None,
+        True,
+    ),
     Metric(
         "calibration_error", "Calibration error", lambda a: calibration_error(a.confidence, a.truth == a.answer), False
     ),

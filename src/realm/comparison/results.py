@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x7265616C
 """Marks the file as ours: `real` in ASCII."""
-LAYOUT = 4
+LAYOUT = 5
 """Of the table below, counted up with every change of it; a file of another layout is refused."""
 BUSY_TIMEOUT = 60.0
 """Seconds to wait for another process that is writing; a transaction takes milliseconds."""
@@ -37,7 +37,8 @@ CREATE TABLE cells (
     id TEXT PRIMARY KEY, content TEXT NOT NULL, trial INTEGER NOT NULL, model TEXT NOT NULL, origin TEXT NOT NULL,
     method TEXT NOT NULL, seed INTEGER NOT NULL, selected_settings TEXT NOT NULL, metrics TEXT NOT NULL,
     expertise TEXT NOT NULL, curve TEXT NOT NULL, trajectory TEXT NOT NULL, config TEXT NOT NULL, data TEXT NOT NULL,
-    weights TEXT NOT NULL, seconds REAL NOT NULL, finished_at TEXT NOT NULL, labels BLOB NOT NULL, gold BLOB NOT NULL
+    weights TEXT NOT NULL, seconds REAL NOT NULL, finished_at TEXT NOT NULL, labels BLOB NOT NULL, gold BLOB NOT NULL,
+    gold_log_probs BLOB NOT NULL
 )
 """
 JSON_COLUMNS = ("selected_settings", "metrics", "expertise", "curve", "trajectory", "config")
@@ -91,6 +92,7 @@ class Results:
         row |= {name: _json(getattr(result, name)) for name in JSON_COLUMNS}
         row |= {name: getattr(result, name) for name in PLAIN_COLUMNS}
         row |= {"labels": _bytes(result.labels), "gold": _bytes(result.gold)}
+        row |= {"gold_log_probs": np.ascontiguousarray(result.gold_log_probs, dtype="<f4").tobytes()}
         statement = f"INSERT OR IGNORE INTO cells ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -135,6 +137,10 @@ class Results:
         """The answers of a cell and the true labels, (test items with gold,) each."""
         row = self._row(id, "labels, gold")
         return np.frombuffer(row["labels"], dtype="<i4"), np.frombuffer(row["gold"], dtype="<i4")
+
+    def gold_log_probs(self, id: str) -> npt.NDArray[np.float32]:
+        """The model's log-probability of each true label, (test items with gold,)."""
+        return np.frombuffer(self._row(id, "gold_log_probs")["gold_log_probs"], dtype="<f4")
 
     def correct(self, ids: Sequence[str]) -> npt.NDArray[np.bool_] | None:
         """Whether each answer is right, (cells, items); None where the cells have no or different items."""

@@ -48,13 +48,14 @@ class CellResult:
 
     | field | meaning |
     |---|---|
-    | metrics | accuracy and others on the test items, `accuracy/TASK`, rank correlations; of a trial its score |
+    | metrics | those of `realm.metrics`, each also as `METRIC/TASK`, and rank correlations; of a trial its score |
     | expertise | one record per annotator and task, with the fields `EXPERTISE_COLUMNS` |
     | curve | [step, accuracy] |
     | trajectory | names of `annotators` and `tasks`, and `points`: [step, expertise (annotators, tasks) as trained] |
     | config | every setting, sizes of the data, versions, warnings |
     | data, weights | fingerprints of the data and of the model that the training began with |
     | labels, gold | (test items with gold,) the answer and the true label |
+    | gold_log_probs | (test items with gold,) log-probability of the true label |
     """
 
     cell: Cell
@@ -70,6 +71,7 @@ class CellResult:
     trajectory: dict[str, Any] = field(default_factory=dict)
     labels: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     gold: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    gold_log_probs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
 
 def train_cell(job: Job) -> CellResult:
@@ -179,7 +181,7 @@ def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dic
     report = evaluate(test, scores)
     tasks = report.pop("tasks", {})
     metrics = {"n_test": report.pop("items"), **report}
-    metrics |= {f"accuracy/{name}": part["accuracy"] for name, part in tasks.items()}
+    metrics |= {f"{metric}/{name}": part[metric] for name, part in tasks.items() for metric in report if metric in part}
     outcome: dict[str, Any] = {}
     if trainer.channel is not None:
         outcome["expertise"], ranks = _expertise(cell, tables, trainer)
@@ -193,6 +195,7 @@ def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dic
         "config": _description(trainer),
         "labels": scores.labels[with_gold].astype(np.int32),
         "gold": test.gold[with_gold].astype(np.int32),
+        "gold_log_probs": scores.log_probs[with_gold, test.gold[with_gold]].astype(np.float32),
     }
 
 
