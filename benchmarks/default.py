@@ -45,18 +45,10 @@ from realm.comparison.cells import Cell, CellData
 from realm.comparison.grid import CellFinished, run_cells
 from realm.comparison.results import Results
 from realm.lab.benchmark_cells import BenchmarkData
+from realm.training.settings import PAPER
 
 RATES = (0.01, 0.05, 0.1, 0.5, 1.0)
 """The rates of expertise of the paper's ablation, of which its setting gets the best on test."""
-PAPER_SETTINGS: dict[str, Any] = {
-    "channel": "uniform",
-    "objective": "paper",
-    "expertise_update": "gradient",
-    "expertise_start": 0.0,
-    "expertise_optimizer": "adamw",
-    "batch_unit": "annotation",
-}
-"""The paper's setting: uniform channel, its objective, gradient from omega 0 by dense AdamW, batches of annotations."""
 SHOWN = ("noisy", "majority", "dawid-skene", "mace", "soft-majority", "soft-dawid-skene", "soft-mace", "oracle")
 """The methods beside `realm`, as far as `METHODS` has them."""
 POOLS = ("D1", "D2", "D3", "graded:5", "graded:10")
@@ -118,8 +110,7 @@ def arms(options: argparse.Namespace, *, aggregated: bool = True, paper: bool = 
     selected = [Arm(name, name) for name in names if aggregated or METHODS[name].aggregator is None]
     if paper and options.paper:
         selected += [
-            Arm(f"{measures.PAPER} {rate:g}", "realm", {**PAPER_SETTINGS, "expertise_learning_rate": rate})
-            for rate in RATES
+            Arm(f"{measures.PAPER} {rate:g}", "realm", {**PAPER, "expertise_learning_rate": rate}) for rate in RATES
         ]
     return tuple(selected)
 

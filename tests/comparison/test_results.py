@@ -55,6 +55,7 @@ def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed) -> Simple
         "labels": np.arange(size, dtype=np.int32) % 3,
         "gold": np.zeros(size, dtype=np.int32),
     }
+    made["gold_log_probs"] = np.log(np.linspace(0.1, 1, size))
     return SimpleNamespace(**{**made, **changed})
 
 
@@ -67,6 +68,7 @@ def test_what_is_added_is_there_for_a_reader(results) -> None:
     cells = [cell(0), cell(1), cell(2)]
     assert results.missing(cells) == cells and results.frame(cells).empty
     assert results.add(result(cells[1], accuracy=0.25))
+    np.testing.assert_allclose(results.gold_log_probs(cells[1].id), np.log(np.linspace(0.1, 1, 40)), rtol=1e-6)
     reader = Results.open(results.path)
     assert reader.missing(cells) == [cells[0], cells[2]]
     (row,) = reader.frame(cells).to_dict("records")
