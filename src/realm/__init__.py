@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
-    from realm.crowd.aggregation import DawidSkene, Glad, MajorityVote, OneCoin, WeightedMajority, aggregate
+    from realm.crowd.aggregation import DawidSkene, Glad, Mace, MajorityVote, OneCoin, WeightedMajority, aggregate
     from realm.crowd.estimate import estimate
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
@@ -51,6 +51,7 @@ _MODULES = {
         "OneCoin",
         "DawidSkene",
         "Glad",
+        "Mace",
     ),
     "realm.crowd.estimate": ("estimate",),
     "realm.comparison.compare": ("compare",),
@@ -70,6 +71,7 @@ __all__ = [
     "IdentityChannel",
     "ItemScores",
     "Items",
+    "Mace",
     "MajorityVote",
     "Observed",
     "OneCoin",

@@ -131,8 +131,28 @@ def test_the_share_labelled_once_is_said(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_unknown_method_is_named(run: Run, labels: Path) -> None:
-    code, _, err = run(labels, "--method", "mace")
-    assert code == 2 and "'mace'" in err and "one-coin" in err
+    code, _, err = run(labels, "--method", "spectral")
+    assert code == 2 and "'spectral'" in err and "one-coin" in err
+
+
+def test_an_abstention_is_an_answer_of_its_own(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "rules.csv"
+    rows = [f"{i},text {i},rule{r},{label}" for i in range(12) for r, label in enumerate(_rules(i))]
+    path.write_text("\n".join(["item,text,annotator,label", *rows]))
+    code, out, _ = run(path, "--method", "mace", "--abstain", "none", "--json")
+    assert code == 0 and {row["label"] for row in json.loads(out)["labels"]} == {"x", "y"}
+    code, _, err = run(path, "--method", "glad", "--abstain", "none")
+    assert code == 2 and "--abstain" in err and "dawid-skene, mace" in " ".join(err.split())
+
+
+def _rules(item: int) -> list[str]:
+    even = item % 2 == 0
+    return [
+        "x" if even else "none",
+        "none" if even else "y",
+        "x" if even and item % 3 else "none",
+        "x" if even else "y",
+    ]
 
 
 def test_torch_is_not_loaded(labels: Path) -> None:

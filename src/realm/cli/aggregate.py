@@ -23,7 +23,7 @@ def aggregate(
     file: LabelsFile,
     reading: ReadingFlags,
     method: Annotated[
-        str, typer.Option(help="`majority`, `weighted-majority`, `dawid-skene`, `one-coin` or `glad`.")
+        str, typer.Option(help="`majority`, `weighted-majority`, `dawid-skene`, `one-coin`, `glad` or `mace`.")
     ] = "dawid-skene",
     output: Annotated[
         Path | None,
@@ -33,6 +33,13 @@ def aggregate(
     use_gold: Annotated[
         bool, typer.Option("--use-gold", help="Hold the items with gold to it, and judge the annotators by it.")
     ] = False,
+    abstain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="The label of those who did not say (labelling functions): an answer, but never the truth.",
+        ),
+    ] = None,
     raw: Raw = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
@@ -44,7 +51,7 @@ def aggregate(
     for path in (output, beside):
         refuse_input(path, file)
     annotations = reading.read(file)
-    result = aggregate_labels(annotations, method, seed, use_gold=use_gold)
+    result = aggregate_labels(annotations, method, seed, use_gold=use_gold, abstain=abstain)
     labels = result.table(annotations).round({"confidence": 6})
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})
     if len(annotations.tasks) == 1:

@@ -132,17 +132,18 @@ class Grid:
 
 
 @lru_cache(maxsize=8)
-def _pools(size: int, chance: float) -> Floats:
-    """Every pool considered, as the probability of each grid interval. Shape (pools, size).
+def pool_densities(size: int, chance: float) -> tuple[Floats, Floats, Floats]:
+    """The mean and weight of every pool considered (pools,), and it as the probability of each grid interval.
 
     Its mean lies above chance: at two options a pool that is mostly wrong explains the labels as well as its mirror
-    image that is mostly right. Any single annotator may still be found to be worse than chance.
+    image that is mostly right. Any single annotator may still be found to be worse than chance. The last is (pools,
+    size).
     """
     mean = chance + (1 - chance) * (np.arange(POOL_MEANS) + 0.5) / POOL_MEANS
     # Even in 1/sqrt(weight), which goes as the spread of the pool: the usual weak prior for the rates of a group.
     weight = np.linspace(POOL_WEIGHTS[0] ** -0.5, POOL_WEIGHTS[1] ** -0.5, POOL_WEIGHT_STEPS) ** -2
     means, weights = (axis.ravel() for axis in np.meshgrid(mean, weight))
-    return Grid(size).density(means * weights, (1 - means) * weights)
+    return means, weights, Grid(size).density(means * weights, (1 - means) * weights)
 
 
 def log_likelihood(grid: Grid, likelihood: SkillLikelihood, pair: Indices, n_pairs: int) -> Floats:
@@ -178,7 +179,7 @@ def pooled(grid: Grid, log_likelihoods: Floats, chance: float) -> Floats:
 
     `chance` is the skill of a guesser.
     """
-    pools = _pools(grid.size, chance)
+    pools = pool_densities(grid.size, chance)[2]
     likelihoods = _scaled(log_likelihoods)
     blocks = [slice(start, start + POOL_ROWS) for start in range(0, len(likelihoods), POOL_ROWS)]
     fits = np.zeros(len(pools))

@@ -156,3 +156,78 @@ def test_accuracy_on_sentpolarity(shared_data: Path, method: str, accuracy: floa
     table = Annotations.read(shared_data / "sentpolarity" / "annotations.csv")
     found = aggregate(table.without_gold(), method)
     assert float((found.labels == table.gold).mean()) == pytest.approx(accuracy, abs=0.003)
+
+
+# -------------------------------------------------------------------- abstentions
+
+
+def labelling_functions(seed: int = 0, n_items: int = 1500) -> tuple[pd.DataFrame, np.ndarray]:
+    """Ten rules as in weak supervision: each knows one label, fires on part of its items, and else abstains."""
+    rng = np.random.default_rng(seed)
+    truth = (rng.random(n_items) < 0.4).astype(int)
+    own = np.arange(10) % 2
+    right, wrong = rng.uniform(0.25, 0.6, 10), rng.uniform(0.02, 0.12, 10)
+    fires = rng.random((n_items, 10)) < np.where(truth[:, None] == own, right, wrong)
+    items, rules = np.indices(fires.shape)
+    label = np.where(fires, np.array(["ham", "spam"])[own], "abstain")
+    columns = {"item": items.ravel(), "text": items.ravel(), "annotator": rules.ravel(), "label": label.ravel()}
+    frame = pd.DataFrame(columns).astype(str)
+    return frame, truth
+
+
+def test_an_abstention_is_an_answer_and_never_the_truth() -> None:
+    method = "dawid-skene"
+    frame, truth = labelling_functions()
+    table = Annotations.from_pandas(frame)
+    names = table.tasks[0].labels
+    result = aggregate(table, method, abstain="abstain")
+    wanted = np.array([names.index("ham"), names.index("spam")])[truth]
+    assert (result.labels != names.index("abstain")).all() and (result.posterior[:, names.index("abstain")] == 0).all()
+    missing = Annotations.from_pandas(frame[frame["label"] != "abstain"])
+    without = aggregate(missing, method).table(missing).set_index("item")["label"]
+    silent = without.reindex(table.item_ids.to_pylist()).to_numpy(dtype=object)
+    as_missing = np.mean(silent == np.array(names, dtype=object)[wanted])
+    assert (result.labels == wanted).mean() > max(as_missing, 0.8) + 0.05
+    accuracy = result.annotators.set_index("annotator")["accuracy"]
+    fired = frame[frame["label"] != "abstain"].assign(truth=lambda rows: wanted[rows["item"].astype(int)])
+    shares = (fired["label"] == np.array(names)[fired["truth"]]).groupby(fired["annotator"]).mean()
+    assert (accuracy[shares.index] - shares).abs().mean() < 0.1
+
+
+def test_cautious_annotators_who_know_every_label_are_told_from_guessers_by_mace() -> None:
+    """Half of them abstain where they do not know; the others guess, mostly "ham"."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(2, size=1200)
+    item, person = (index.ravel() for index in np.indices((1200, 8)))
+    reads = rng.random(len(item)) < np.where(person < 4, 0.35, 0.3)
+    guess = np.where(person < 4, "abstain", np.where(rng.random(len(item)) < 0.85, "ham", "spam"))
+    label = np.where(reads, np.array(["ham", "spam"])[truth[item]], guess)
+    table = Annotations.from_pandas(
+        pd.DataFrame({"item": item, "text": item, "annotator": person, "label": label}).astype(str)
+    )
+    result, vote = (aggregate(table, method, abstain="abstain").table(table) for method in ("mace", "majority"))
+    wanted = np.array(["ham", "spam"], dtype=object)[truth]
+    assert (result["label"].to_numpy() == wanted).mean() > (vote["label"].to_numpy() == wanted).mean() + 0.1
+
+
+def test_majority_counts_no_abstention_and_leaves_silence_without_a_label() -> None:
+    rows = [("a", "x", "yes"), ("a", "y", "none"), ("a", "z", "none"), ("b", "x", "none"), ("b", "y", "none")]
+    rows += [("c", "x", "no"), ("c", "y", "no"), ("c", "z", "yes")]
+    table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
+    result = aggregate(table, "majority", abstain="none")
+    assert result.table(table)["label"].fillna("").tolist() == ["yes", "", "no"]
+    np.testing.assert_allclose(result.confidence, [1.0, np.nan, 2 / 3])
+    assert result.annotators["accuracy"].tolist() == [1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("method", "abstain", "message"),
+    [
+        ("one-coin", "abstain", "one-coin has no place.*majority, dawid-skene, mace"),
+        ("mace", "skip", "no label.*'skip'"),
+    ],
+)
+def test_an_abstention_that_cannot_be_is_refused(method: str, abstain: str, message: str) -> None:
+    table = Annotations.from_pandas(labelling_functions(n_items=20)[0])
+    with pytest.raises(RealmError, match=message):
+        aggregate(table, method, abstain=abstain)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from realm.crowd.aggregation.dawid_skene import DawidSkene
 from realm.crowd.aggregation.glad import Glad
+from realm.crowd.aggregation.mace import Mace
 from realm.crowd.aggregation.majority import MajorityVote, WeightedMajority
 from realm.crowd.aggregation.one_coin import OneCoin
 from realm.crowd.coin import weights_of
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 
     from realm.data import Annotations
 
-METHODS: dict[str, type[MajorityVote | WeightedMajority | DawidSkene | OneCoin | Glad]] = {
+METHODS: dict[str, type[MajorityVote | WeightedMajority | DawidSkene | OneCoin | Glad | Mace]] = {
     "majority": MajorityVote,
     "weighted-majority": WeightedMajority,
     "dawid-skene": DawidSkene,
     "one-coin": OneCoin,
     "glad": Glad,
+    "mace": Mace,
 }
 
 
@@ -68,15 +70,19 @@ class Aggregate:
         )
 
 
-def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold: bool = False) -> Aggregate:
+def aggregate(
+    annotations: Annotations, method: str, seed: int = 0, *, use_gold: bool = False, abstain: str | None = None
+) -> Aggregate:
     """One label per item, each task of the table on its own.
 
     | argument | meaning |
     |---|---|
     | annotations | the table; weights multiply what an annotation counts |
-    | method | one of `METHODS`: majority, weighted-majority, dawid-skene, one-coin, glad |
+    | method | one of `METHODS`: majority, weighted-majority, dawid-skene, one-coin, glad, mace |
     | seed | breaks ties |
     | use_gold | hold items with gold to it, and judge the annotators by it too; without it gold is not looked at |
+    | abstain | the label of annotators (labelling functions, say) who did not say: an answer of its own to \
+`dawid-skene` and `mace`, no vote to `majority`, and never the truth |
 
     A table in which no item has a second annotation (or gold in its place) is refused.
 
@@ -93,6 +99,7 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
 
     if method not in METHODS:
         raise RealmError(f"no aggregation method is called {method!r}. There are: {', '.join(METHODS)}.")
+    abstain_labels = _abstain_labels(annotations, method, abstain)
     gold = annotations.gold if use_gold else None
     if use_gold and (gold is None or (gold == UNKNOWN).all()):
         raise RealmError("`use_gold`: the table has no gold labels. Name their column with `gold`.")
@@ -129,23 +136,44 @@ def aggregate(annotations: Annotations, method: str, seed: int = 0, *, use_gold:
             option_counts=annotations.option_counts[items],
             gold=None if gold is None else gold[items],
             weight=task_weight,
+            abstain=abstain_labels[index],
         )
-        labels[items] = model.labels_
-        posterior[items[:, None], model.classes_] = np.where(model.labels_[:, None] == UNKNOWN, 0.0, model.posterior_)
-        accuracy = model.accuracy_
+        task_labels = model.labels_
+        if method == "majority" and abstain_labels[index] is not None:
+            voted = annotations.item[of_task][annotations.label[of_task] != abstain_labels[index]]
+            known = np.isin(items, voted) | (False if gold is None else gold[items] != UNKNOWN)
+            task_labels = np.where(known, task_labels, UNKNOWN).astype(np.int32)
+        labels[items] = task_labels
+        accuracy, known = model.accuracy_, task_labels != UNKNOWN
+        posterior[items[known], : model.posterior_.shape[1]] = model.posterior_[known]
         if overlaps:
-            known = model.labels_ != UNKNOWN
-            confidence[items[known]] = model.posterior_[known, model.labels_[known]]
+            confidence[items[known]] = model.posterior_[known, task_labels[known]]
         else:
             warnings.append(
                 f"task {task.name}: no item has a second annotation, so its labels are as given, "
                 "without confidence or accuracies."
             )
             accuracy = np.full(len(present), np.nan)
-        low, high = _interval(accuracy, np.bincount(annotator, task_weight))
+        voted = annotations.label[of_task] != (UNKNOWN if abstain_labels[index] is None else abstain_labels[index])
+        low, high = _interval(accuracy, np.bincount(annotator, voted if task_weight is None else voted * task_weight))
         columns = {"annotator": names[present], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
         rows.append(pd.DataFrame({**columns, "annotations": np.bincount(annotator)}))
     return Aggregate(labels, confidence, posterior, pd.concat(rows, ignore_index=True), warnings)
+
+
+def _abstain_labels(annotations: Annotations, method: str, abstain: str | None) -> list[int | None]:
+    """The index of the abstention among each task's labels, None where it has none. (tasks,)"""
+    labels = [task.labels or () for task in annotations.tasks]
+    if abstain is None:
+        return [None] * len(labels)
+    if not METHODS[method].takes_abstain:
+        able = ", ".join(name for name, estimator in METHODS.items() if estimator.takes_abstain)
+        raise RealmError(f"`abstain`: {method} has no place for an answer that is never the truth. Use one of: {able}.")
+    if not any(abstain in names for names in labels):
+        known = dict.fromkeys(name for names in labels for name in names)
+        reason = f"the labels are: {', '.join(known)}" if known else "items with options of their own have none"
+        raise RealmError(f"`abstain`: no label is called {abstain!r}; {reason}.")
+    return [names.index(abstain) if abstain in names else None for names in labels]
 
 
 def _interval(accuracy: Floats, counts: npt.NDArray[np.floating | np.integer]) -> tuple[Floats, Floats]:

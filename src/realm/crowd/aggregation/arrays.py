@@ -33,6 +33,7 @@ class AnnotationArrays:
     | gold | (items with annotations,) | the true label where it is known, -1 elsewhere |
     | all_option_counts, all_gold | (items,) | the same of all items |
     | weight | (annotations,) or None | how much each annotation counts; None: 1 |
+    | abstain | | the label that says nothing was said: given by annotators, never the truth; None: there is none |
     """
 
     item: Indices
@@ -47,6 +48,7 @@ class AnnotationArrays:
     gold: Indices
     all_gold: Indices
     weight: Floats | None = None
+    abstain: int | None = None
 
     @property
     def n_annotations(self) -> int:
@@ -115,15 +117,30 @@ class AnnotationArrays:
 
     @cached_property
     def present_options(self) -> Bools:
-        """Which options anybody gave or gold names. Shape (options,)."""
+        """Which options may be true: those that anybody gave or gold names, but for `abstain`. Shape (options,)."""
         options = np.concatenate([self.label, self.gold[self.gold_items]])
-        return np.bincount(options, minlength=self.n_options) > 0
+        given = np.bincount(options, minlength=self.n_options) > 0
+        if self.abstain is not None:
+            given[self.abstain] = False
+        return given
+
+    @cached_property
+    def votes(self) -> Bools | None:
+        """Which annotations are no abstentions; None: all. Shape (annotations,)."""
+        return None if self.abstain is None else self.label != self.abstain
 
     def annotator_mean(self, values: Floats) -> Floats:
-        """The weighted mean of `values` (annotations,) over each annotator's annotations; NaN where there are none."""
+        """The weighted mean of `values` (annotations,) over each annotator's annotations; NaN where there are none.
+
+        Abstentions are left out.
+        """
+        counts = self.per_annotator
+        if self.votes is not None:
+            values, voted = values * self.votes, self.weighted(self.votes.astype(np.float64))
+            counts = np.bincount(self.annotator, voted, minlength=self.n_annotators).astype(np.float64)
         total = np.bincount(self.annotator, weights=self.weighted(values), minlength=self.n_annotators)
         mean = np.full(len(total), np.nan)
-        np.divide(total, self.per_annotator, out=mean, where=self.per_annotator > 0)
+        np.divide(total, counts, out=mean, where=counts > 0)
         return mean
 
     @cached_property
@@ -140,8 +157,15 @@ class AnnotationArrays:
         return rows, np.where(possible, 0.0, -np.inf)
 
     def label_shares(self) -> Floats:
-        """The share of an item's annotations that gave each option; one for its gold where that is known."""
+        """The share of an item's annotations that gave each option; one for its gold where that is known.
+
+        Abstentions are left out; where all annotators of an item abstain, its options are equally likely.
+        """
         shares = self.counts / self.per_item[:, None]
+        if self.abstain is not None:
+            shares[:, self.abstain] = 0.0
+            shares[shares.sum(axis=1) == 0] = self.present_options
+            shares /= shares.sum(axis=1, keepdims=True)
         shares[self.gold_items] = 0.0
         shares[self.gold_items, self.gold[self.gold_items]] = 1.0
         return shares
@@ -171,11 +195,12 @@ def annotation_arrays(
     option_counts: npt.ArrayLike | None = None,
     gold: npt.ArrayLike | None = None,
     weight: npt.ArrayLike | None = None,
+    abstain: int | None = None,
 ) -> AnnotationArrays:
     """Check the arrays and sort them by item.
 
     `items`, `annotators` and `labels` are (annotations,) integers from 0, `weight` (annotations,); `option_counts` and
-    `gold` are (items,).
+    `gold` are (items,); `abstain` is one of the labels.
     """
     item, annotator = _indices(items, "items"), _indices(annotators, "annotators")
     label = _indices(labels, "labels")
@@ -210,6 +235,8 @@ def annotation_arrays(
         raise RealmError(f"`option_counts` goes up to {counts.max()}, but `n_options` is {n_options}.")
     _check_range(label, counts[item], "labels")
     _check_range(truth, counts, "gold")
+    if abstain is not None:
+        _check_abstain(abstain, label, counts, n_options, truth)
 
     if np.any(item[1:] < item[:-1]):
         order = _order(item, n_items)
@@ -232,6 +259,7 @@ def annotation_arrays(
         gold=truth[present],
         all_gold=truth,
         weight=weights,
+        abstain=abstain,
     )
 
 
@@ -285,6 +313,17 @@ def _indices(values: npt.ArrayLike, name: str, lowest: int = 0) -> Indices:
         position = int(array.argmin())
         raise RealmError(f"`{name}[{position}]` is {array[position]}; the lowest allowed is {lowest}.")
     return array
+
+
+def _check_abstain(abstain: int, label: Indices, counts: Indices, n_options: int, gold: Indices) -> None:
+    if not 0 <= abstain < n_options or counts.min() < n_options:
+        raise RealmError(f"`abstain` must be a label that every item has, 0 to {n_options - 1}, not {abstain}.")
+    if (gold == abstain).any():
+        raise RealmError(
+            f"`abstain`: item {int((gold == abstain).argmax())} has it as gold, but it is never the truth."
+        )
+    if (label == abstain).all():
+        raise RealmError("`abstain`: every annotation abstains, so there is nothing to aggregate.")
 
 
 def _check_range(values: Indices, counts: Indices, name: str) -> None:

@@ -1,10 +1,10 @@
-"""What every aggregator takes and gives, and the EM that three of them share."""
+"""What every aggregator takes and gives, and the EM that most of them share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ class Aggregator(ABC):
     | classes_ | (options,) | the labels, 0 to K-1 |
     """
 
+    takes_abstain: ClassVar[bool] = False
+    """Whether `fit` takes `abstain`."""
     seed: int
     labels_: npt.NDArray[np.int32]
     posterior_: Floats
@@ -49,6 +51,7 @@ class Aggregator(ABC):
         option_counts: npt.ArrayLike | None = None,
         gold: npt.ArrayLike | None = None,
         weight: npt.ArrayLike | None = None,
+        abstain: int | None = None,
     ) -> Self:
         """Aggregate the annotations.
 
@@ -59,8 +62,14 @@ class Aggregator(ABC):
         | option_counts | (items,) | where items have fewer options than K: how many each has |
         | gold | (items,) | the true label where it is known, -1 elsewhere; those items are held to it |
         | weight | (annotations,) | how much each annotation counts; default 1. Weight 2 is as good as two annotations |
+        | abstain | | the label of those who did not say: an answer like others, but never the truth |
         """
-        arrays = annotation_arrays(items, annotators, labels, n_options, option_counts, gold, weight)
+        if abstain is not None and not self.takes_abstain:
+            raise RealmError(
+                f"`abstain`: {type(self).__name__} has no place for an answer that is never the truth. "
+                "Use Dawid-Skene or MACE, or the majority vote, which leaves abstentions out."
+            )
+        arrays = annotation_arrays(items, annotators, labels, n_options, option_counts, gold, weight, abstain)
         posterior = self._fit(arrays)
         self.labels_ = arrays.spread_labels(most_probable(posterior, self.seed))
         self.posterior_ = arrays.spread(posterior)
@@ -129,9 +138,15 @@ class EMAggregator(Aggregator):
         """
         return np.where(arrays.present_options, np.log(np.maximum(class_shares(posterior), FLOOR)), -np.inf)
 
-    def _log_prior(self, parameters: Floats, arrays: AnnotationArrays) -> float:
+    def _log_prior(self, model: AnnotatorModel, parameters: Floats, arrays: AnnotationArrays) -> float:
         """The log prior of the parameters, but for a constant."""
         return 0.0
+
+    def _refitted(
+        self, model: AnnotatorModel, parameters: Floats, posterior: Floats, arrays: AnnotationArrays, iteration: int
+    ) -> AnnotatorModel:
+        """The model to go on with after an iteration (from 1): the same, but where its prior is fitted on the way."""
+        return model
 
     def _set_attributes(self, result: EMResult, arrays: AnnotationArrays) -> None:
         """Set the method's own attributes."""
@@ -155,16 +170,20 @@ class EMAggregator(Aggregator):
     def _em(self, model: AnnotatorModel, arrays: AnnotationArrays, posterior: Floats, from_gold: bool) -> EMResult:
         parameters = self._start(model, arrays, posterior, from_gold)
         log_likelihoods, objectives = list[float](), [-np.inf]
-        for _ in range(self.max_iter):
+        refitted = False
+        for iteration in range(1, self.max_iter + 1):
             evidence = model.evidence(parameters)
             log_shares = self._log_class_shares(posterior, arrays)
             posterior = evidence.item_sums(arrays.position, arrays.shape)
             posterior += log_shares
             log_likelihoods.append(normalise(posterior, arrays) + evidence.constant)
-            objectives.append(log_likelihoods[-1] + self._log_prior(parameters, arrays))
+            objectives.append(log_likelihoods[-1] + self._log_prior(model, parameters, arrays))
             parameters = model.update(parameters, posterior, arrays.position)
-            if self.tol and objectives[-1] - objectives[-2] < self.tol * arrays.total_weight:
+            rise = objectives[-1] - objectives[-2]
+            if self.tol and not refitted and rise < self.tol * arrays.total_weight:
                 break
+            before, model = model, self._refitted(model, parameters, posterior, arrays, iteration)
+            refitted = model is not before
         return EMResult(parameters, posterior, log_likelihoods, objectives[1:])
 
 
@@ -193,14 +212,17 @@ def gold_start(arrays: AnnotationArrays) -> Floats | None:
     if not len(arrays.gold_items):
         return None
     truth = arrays.gold[arrays.item]
+    voted = truth != UNKNOWN if arrays.votes is None else (truth != UNKNOWN) & arrays.votes
     counts, right = (
         np.bincount(arrays.annotator, arrays.weighted(flags.astype(np.float64)), minlength=arrays.n_annotators)
-        for flags in (truth != UNKNOWN, truth == arrays.label)
+        for flags in (voted, voted & (truth == arrays.label))
     )
     hope = (1 + float((1 / np.maximum(arrays.option_counts, 2)).mean())) / 2
     pool = (right.sum() + POOL_PRIOR * hope) / (counts.sum() + POOL_PRIOR)
     accuracy = (right + ANNOTATOR_PRIOR * pool) / (counts + ANNOTATOR_PRIOR)
     posterior = arrays.coin.evidence(accuracy).item_sums(arrays.position, arrays.shape)
+    if arrays.abstain is not None:
+        posterior[:, arrays.abstain] = -np.inf
     normalise(posterior, arrays)
     return posterior
 

@@ -37,6 +37,7 @@ class DawidSkene(EMAggregator):
         [0, 1, 1]
     """
 
+    takes_abstain = True
     smoothing: float = 0.0
 
     confusion_: Floats = field(init=False, repr=False)
@@ -46,7 +47,7 @@ class DawidSkene(EMAggregator):
             raise RealmError(f"`smoothing` must be 0 or more, not {self.smoothing}.")
         return ConfusionMatrices(arrays, self.smoothing)
 
-    def _log_prior(self, parameters: Floats, arrays: AnnotationArrays) -> float:
+    def _log_prior(self, model: AnnotatorModel, parameters: Floats, arrays: AnnotationArrays) -> float:
         return self.smoothing * float(np.log(parameters[:, arrays.present_options]).sum()) if self.smoothing else 0.0
 
     def _set_attributes(self, result: EMResult, arrays: AnnotationArrays) -> None:

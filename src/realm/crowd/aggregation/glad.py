@@ -65,7 +65,7 @@ class Glad(EMAggregator):
     def _log_class_shares(self, posterior: Floats, arrays: AnnotationArrays) -> Floats:
         return -np.log(arrays.option_counts)[:, None]
 
-    def _log_prior(self, parameters: Floats, arrays: AnnotationArrays) -> float:
+    def _log_prior(self, model: AnnotatorModel, parameters: Floats, arrays: AnnotationArrays) -> float:
         return -0.5 * float(((parameters - 1) ** 2).sum())
 
     def _set_attributes(self, result: EMResult, arrays: AnnotationArrays) -> None:

@@ -20,7 +20,8 @@ class MajorityVote(Aggregator):
     pluralité des voix.
 
     `posterior_` is the share of the item's annotations that each option has; `accuracy_` is how often the annotator
-    agrees with the majority, their own vote counted. The other attributes are those of every `Aggregator`.
+    agrees with the majority, their own vote counted. Abstentions are no votes. The other attributes are those of every
+    `Aggregator`.
 
     Example:
         >>> vote = MajorityVote().fit(items=[0, 0, 0, 1], annotators=[0, 1, 2, 0], labels=[1, 1, 0, 0])
@@ -28,6 +29,7 @@ class MajorityVote(Aggregator):
         ([1, 0], [0.33, 0.67])
     """
 
+    takes_abstain = True
     seed: int = 0
 
     def _fit(self, arrays: AnnotationArrays) -> Floats:

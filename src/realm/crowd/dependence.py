@@ -1,0 +1,183 @@
+"""How many independent annotators a panel is worth.
+
+Annotators who err together (LLM judges of one family, people with the same misunderstanding) are fewer witnesses than
+they are. The exponent tau on the evidence of an item's other annotations says how many: it is the one at which each
+annotation is best foretold by the others of its item,
+
+    maximise over tau  sum_a w_a log sum_k softmax_k(log P(k|Q) + tau sum_{b != a} w_b E[b, k]) exp E[a, k]
+
+Where annotators are independent given the truth the exact posterior foretells best, and tau is 1; of k copies of each
+annotator tau is about 1/k (less where many others foretell an annotation as well as its copies do). n annotations of
+an item are then worth 1 + tau (n - 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+
+from realm.crowd.evidence import (
+    Floats,
+    JointLikelihood,
+    LabelEvidence,
+    check_log_probs,
+    label_positions,
+    log_softmax_rows,
+)
+from realm.crowd.habit import Habit, fit_habits
+from realm.data import Annotations
+
+LOWEST = 0.01
+"""The lowest exponent considered: a hundred annotators worth one."""
+SETTLED = 1e-3
+"""How exactly the exponent is searched for: no number of annotators changes in its first decimal."""
+CLASS_ROUNDS = 5
+"""Rounds in which class shares and habits are fitted in turn where no model gives P: shares settle sooner."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How far the annotations of an item are witnesses of their own.
+
+    | field | meaning |
+    |---|---|
+    | exponent | tau, in (0, 1]; 1: independent, or no item has two annotations |
+    | annotations_per_item | n, the mean over items with two annotations or more |
+    """
+
+    exponent: float
+    annotations_per_item: float
+
+    @property
+    def effective(self) -> float:
+        """How many independent annotators the annotations of an item are worth: 1 + tau (n - 1)."""
+        return 1 + self.exponent * (self.annotations_per_item - 1)
+
+
+def dependence(
+    annotations: Annotations,
+    log_probs: npt.ArrayLike | None = None,
+    evidence: LabelEvidence | npt.ArrayLike | None = None,
+) -> Dependence:
+    """What `exponent` finds, with the number of annotations that it is about."""
+    per_item = annotations.annotations_per_item
+    several = per_item[per_item > 1]
+    mean = float(several.mean()) if len(several) else 1.0
+    return Dependence(exponent(annotations, log_probs, evidence), mean)
+
+
+def exponent(
+    annotations: Annotations,
+    log_probs: npt.ArrayLike | None = None,
+    evidence: LabelEvidence | npt.ArrayLike | None = None,
+) -> float:
+    """The exponent tau on an item's evidence at which each annotation is best foretold by the others of its item.
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | log_probs | (items, Kmax) or None | log P(k|Q) of a model; None: the class shares of each task, fitted |
+    | evidence | of all annotations | a `LabelEvidence`, or E[a, k] without weights as an array (annotations, Kmax); \
+None: habits fitted by EM |
+
+    1.0 where no item has two annotations.
+
+    Example:
+        >>> import pandas as pd
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.integers(2, size=500)
+        >>> rows = [(str(i), f"{a}{copy}", str(label)) for i, t in enumerate(truth) for a in "xyz"
+        ...         for label in [t if rng.random() < 0.8 else 1 - t] for copy in range(4)]
+        >>> table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
+        >>> bool(exponent(table) < 0.5)
+        True
+    """
+    several = np.flatnonzero(annotations.annotations_per_item > 1)
+    if not len(several):
+        return 1.0
+    if evidence is None:
+        log_probs, evidence = _fitted(annotations, log_probs)
+    scores = check_log_probs(annotations, np.zeros(_shape(annotations)) if log_probs is None else log_probs)
+    foretold: _LabelForecast | _Forecast
+    if isinstance(evidence, LabelEvidence):
+        foretold = _LabelForecast(annotations, scores, evidence)
+    else:
+        foretold = _Forecast(annotations, scores, np.asarray(evidence, np.float64))
+    found = minimize_scalar(
+        lambda tau: -foretold(float(tau)), bounds=(LOWEST, 1.0), method="bounded", options={"xatol": SETTLED}
+    )
+    return float(found.x) if -found.fun > foretold(1.0) else 1.0
+
+
+class _LabelForecast:
+    """The log-probability of all annotations, each foretold by the others of its item, at an exponent."""
+
+    def __init__(self, annotations: Annotations, log_probs: Floats, evidence: LabelEvidence) -> None:
+        counted = (annotations.annotations_per_item > 1)[annotations.item]
+        own, other = evidence.own, evidence.other
+        if evidence.row is not None:
+            own, other = own[evidence.row], other[evidence.row]
+        self.log_probs, position = log_probs, label_positions(annotations, log_probs.shape[1])
+        self.sums = evidence.item_sums(position, log_probs.shape)
+        self.position, self.log_odds = position[counted], evidence.log_odds[counted]
+        self.own, self.other = np.exp(own[counted]), np.exp(other[counted])
+        self.weight = None if evidence.weight is None else evidence.weight[counted]
+
+    def __call__(self, tau: float) -> float:
+        log_posterior = log_softmax_rows(self.log_probs + tau * self.sums)
+        shares = np.exp(log_posterior)
+        # The sum over the other options is taken directly: 1 - p loses all its digits where p is nearly 1.
+        rest = (shares @ (1 - np.eye(shares.shape[1]))).ravel()[self.position]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = log_posterior.ravel()[self.position] - tau * self.log_odds - np.log(rest)
+        truth = 0.5 * (1 + np.tanh(0.5 * np.nan_to_num(odds, nan=0.0)))
+        logs = np.log(truth * self.own + (1 - truth) * self.other)
+        return float(logs.sum() if self.weight is None else logs @ self.weight)
+
+
+class _Forecast:
+    """The same of any evidence (annotations, Kmax)."""
+
+    def __init__(self, annotations: Annotations, log_probs: Floats, evidence: Floats) -> None:
+        counted = np.flatnonzero((annotations.annotations_per_item > 1)[annotations.item])
+        weight = np.ones(annotations.n_annotations) if annotations.weight is None else annotations.weight
+        inside = np.isfinite(log_probs)
+        self.evidence = np.where(inside[annotations.item], evidence[:, : log_probs.shape[1]], 0.0)
+        sums = np.zeros(log_probs.shape)
+        np.add.at(sums, annotations.item, weight[:, None] * self.evidence)
+        self.others = (sums[annotations.item] - weight[:, None] * self.evidence)[counted]
+        self.evidence, self.weight = self.evidence[counted], weight[counted]
+        self.log_probs = log_probs[annotations.item[counted]]
+
+    def __call__(self, tau: float) -> float:
+        scores = log_softmax_rows(self.log_probs + tau * self.others) + self.evidence
+        return float(np.logaddexp.reduce(scores, axis=1) @ self.weight)
+
+
+def _fitted(annotations: Annotations, log_probs: npt.ArrayLike | None) -> tuple[Floats, LabelEvidence]:
+    """P of every item, and the evidence of habits fitted to all annotations under it."""
+    habit = Habit.of(annotations)
+    known = np.zeros(_shape(annotations)) if log_probs is None else log_probs
+    scores = check_log_probs(annotations, known)
+    parameters = habit.even()
+    for _ in range(CLASS_ROUNDS if log_probs is None else 1):
+        habit, parameters = fit_habits(JointLikelihood(annotations, scores, habit), habit, parameters)
+        if log_probs is None:
+            posterior, _ = JointLikelihood(annotations, scores, habit).e_step(habit.evidence(parameters))
+            scores = check_log_probs(annotations, _class_shares(annotations, posterior))
+    return scores, habit.evidence(parameters)
+
+
+def _class_shares(annotations: Annotations, posterior: Floats) -> Floats:
+    """The log of the class shares of each item's task, by the posterior. (items, Kmax)"""
+    labelled = annotations.annotations_per_item > 0
+    tasks = len(annotations.tasks)
+    shares = np.ones((tasks, posterior.shape[1]))  # one item of each class, so that none is impossible
+    np.add.at(shares, annotations.item_tasks[labelled], posterior[labelled])
+    return np.asarray(np.log(shares)[annotations.item_tasks])
+
+
+def _shape(annotations: Annotations) -> tuple[int, int]:
+    return annotations.n_items, int(annotations.option_counts.max(initial=2))
