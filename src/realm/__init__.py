@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from realm.channels import (
         Channel,
+        CoinChannel,
         ConfusionChannel,
         HabitChannel,
         IdentityChannel,
@@ -40,6 +41,7 @@ _MODULES = {
         "UniformChannel",
         "HabitChannel",
         "ConfusionChannel",
+        "CoinChannel",
     ),
     "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
     "realm.training.settings": ("PAPER",),
@@ -64,6 +66,7 @@ __all__ = [
     "PAPER",
     "Annotations",
     "Channel",
+    "CoinChannel",
     "ConfusionChannel",
     "DawidSkene",
     "Glad",

@@ -6,9 +6,13 @@ read this table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 RAW, GOLD = "raw", "gold"
+SMOOTHING = 1.0
+"""Annotations that stand for what a row of a confusion matrix would be without data: one, so that no entry is 0."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,9 @@ class Method:
     | labels | `raw`: the annotations; `gold`; or the name of an estimator of `realm.crowd.aggregation` |
     | soft | whether an estimator's posterior is trained on, a weighted annotation for each option, or its best label |
     | channel | the channel that reads the labels, or None for the one that the configuration names |
+    | channel_settings | settings of that channel |
     | objective | the objective, or None for the one that the configuration names |
+    | update | `gradient` or `em`: how the channel learns, or None for what the configuration says |
     """
 
     name: str
@@ -32,7 +38,9 @@ class Method:
     labels: str
     channel: str | None = "identity"
     objective: str | None = "paper"
+    update: str | None = None
     soft: bool = False
+    channel_settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def needs_gold(self) -> bool:
@@ -59,6 +67,32 @@ METHODS: dict[str, Method] = {
         Method("soft-majority", "Soft MV", "trained on the shares of the votes", "majority", soft=True),
         Method("dawid-skene", "DS", "trained on Dawid-Skene labels", "dawid-skene"),
         Method("soft-dawid-skene", "Soft DS", "trained on Dawid-Skene's posterior", "dawid-skene", soft=True),
+        Method(
+            "crowd-layer",
+            "Crowd layer",
+            "a matrix per annotator on the model's output (Rodrigues and Pereira 2018)",
+            RAW,
+            channel="crowd-layer",
+            update="gradient",
+        ),
+        Method(
+            "trace-confusion",
+            "Trace",
+            "confusion matrices of small trace (Tanno et al. 2019)",
+            RAW,
+            channel="trace-confusion",
+            update="gradient",
+        ),
+        Method(
+            "raykar",
+            "Raykar",
+            "EM between the model and confusion matrices (Raykar et al. 2010)",
+            RAW,
+            channel="confusion",
+            channel_settings={"shrinkage": SMOOTHING},
+            objective="joint",
+            update="em",
+        ),
         Method("oracle", "Oracle", "trained on gold labels", GOLD),
     )
 }

@@ -6,15 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
+from realm.channels import UniformChannel, channel_class
+from realm.comparison.cells import is_read
 from realm.crowd.aggregation import aggregate
 from realm.data.write import write_table
 from realm.errors import RealmError
-from realm.methods import METHODS, Method
+from realm.methods import COMPARED, METHODS, Method
+from realm.objectives import OBJECTIVES
 from realm.training.labels import training_labels
 from realm.training.settings import Settings, check_values
 from tests.contracts.commands import run_commands
 from tests.tiny import crowd
+from tests.trainers import config, trainer
 
 GLAD = Method("glad", "GLAD", "trained on GLAD labels", "glad")
 
@@ -61,10 +66,56 @@ def test_a_row_says_which_labels_are_trained_on(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_the_rows_need_and_learn() -> None:
-    assert [name for name, method in METHODS.items() if method.learns_expertise] == ["realm"]
+    learning = [name for name, method in METHODS.items() if method.learns_expertise]
+    assert learning == ["realm", "crowd-layer", "trace-confusion", "raykar"]
+    assert set(COMPARED) <= set(METHODS)
     assert [name for name, method in METHODS.items() if method.needs_gold] == ["oracle"]
     aggregators = {name: method.aggregator for name, method in METHODS.items() if method.aggregator}
     assert aggregators == {name: name.removeprefix("soft-") for name in aggregators}
     assert all(method.soft == name.startswith("soft-") for name, method in METHODS.items())
     assert set(aggregators) == {"majority", "soft-majority", "dawid-skene", "soft-dawid-skene"}
     assert all(name == method.name for name, method in METHODS.items())
+
+
+RIVALS = [name for name, method in METHODS.items() if method.channel not in (None, "identity")]
+
+
+@pytest.mark.parametrize("method", RIVALS)
+def test_a_row_says_how_its_channel_learns_whatever_is_set(method: str, tiny_model, tmp_path: Path) -> None:
+    """Channel, objective and update are the row's; the same training comes out of other settings."""
+    row, table = METHODS[method], crowd(40, (0.9, 0.6, 0.3))
+    runs = []
+    for channel, objective, update in (("uniform", "paper", "gradient"), ("habit", "joint", "em")):
+        made = trainer(
+            tiny_model("bert"), table, tmp_path, method=method, expertise_update=update, objective=objective, max_steps=4,
+        )  # fmt: skip
+        made.args.channel = channel
+        assert type(made.channel) is channel_class(row.channel)
+        assert made.model.objective is OBJECTIVES[row.objective]
+        assert (made._closed_form is not None) == (row.update == "em")
+        assert row.channel_settings.items() <= made.channel.settings().items()
+        made.train()
+        runs.append({name: value.clone() for name, value in made.channel.state_dict().items()})
+    start = channel_class(row.channel).from_annotations(table).state_dict()
+    assert any(not torch.equal(value, start[name]) for name, value in runs[0].items()), "the channel has learned"
+    for name, value in runs[0].items():
+        assert torch.equal(value, runs[1][name]), name
+    for name in ("channel", "objective", "expertise_update", "expertise_start"):
+        assert not is_read(name, method) and is_read(name, "realm")
+    assert is_read("expertise_learning_rate", method) == (row.update == "gradient")
+
+
+@pytest.mark.parametrize("method", RIVALS)
+def test_a_rival_is_cross_fitted_with_its_own_channel_and_no_other(method: str, tiny_model, tmp_path: Path) -> None:
+    table = crowd(30, (0.9, 0.8, 0.7))
+    made = trainer(tiny_model("bert"), table, tmp_path, method=method, max_steps=2, learning_rate=0.0)
+    made.train()
+    assert made.cross_fit(2).log_probs.shape == (30, 4)
+    with pytest.raises(RealmError, match="has a channel of its own"):
+        trainer(tiny_model("bert"), table, tmp_path, method=method, channel=UniformChannel(3))
+
+
+def test_the_joint_objective_of_a_row_needs_batches_of_items(tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match="`method=raykar` needs all annotations of an item at once"):
+        config(tmp_path, method="raykar", batch_unit="annotation")
+    config(tmp_path, method="noisy", objective="joint", batch_unit="annotation")  # which does not read the objective

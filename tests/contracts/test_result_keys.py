@@ -19,7 +19,7 @@ from tests.tiny import crowd
 
 CHANGED: dict[str, Any] = {
     "learning_rate": 1e-4,
-    "batch_unit": "annotation",
+    "length_grouping": False,
     "train_layers": 2,
     "max_length": 128,
     "weight_decay": 0.1,
@@ -65,7 +65,9 @@ def test_a_changed_default_changes_the_keys_of_the_cells_that_read_it(name, data
     affected = {method for method in METHODS if cells.is_read(name, method)}
     assert {method for method in METHODS if before[method] != after[method]} == affected
     of_the_channel = name.startswith("expertise") or name in ("channel", "objective")
-    assert affected == ({"realm"} if of_the_channel else set(METHODS))
+    by_rate = {row.name for row in METHODS.values() if row.update == "gradient"}
+    learning = {"realm"} | (by_rate if name == "expertise_learning_rate" else set())
+    assert affected == (learning if of_the_channel else set(METHODS))
 
 
 def test_a_key_that_ignores_defaults_would_fail(data, default, monkeypatch) -> None:

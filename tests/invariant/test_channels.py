@@ -81,7 +81,7 @@ def test_with_several_annotations_the_objectives_differ(tiny_model, tmp_path) ->
     assert np.abs(runs[1][0] - runs[0][0]).max() > 1e-2
 
 
-@pytest.mark.parametrize("name", ["uniform", "habit", "confusion"])
+@pytest.mark.parametrize("name", ["uniform", "habit", "confusion", "coin"])
 def test_the_joint_gradient_is_posterior_minus_p_by_enumeration(name) -> None:
     """The likelihood of all annotations is summed over every labelling of the items; its gradient in the logits of an
     item is the marginal posterior minus P."""

@@ -1,6 +1,6 @@
 """How an annotator turns the true label into the label they give, one file per channel. Knows nothing of text.
 
-The channel `habit` is the class `HabitChannel` in `habit.py`. Names are imported when they are first used, so that the
+The channel `habit` is the class `HabitChannel` in `habit.py`, `crowd-layer` is `CrowdLayerChannel` in `crowd_layer.py`. Names are imported when they are first used, so that the
 settings can list the channels without importing torch.
 """
 
@@ -11,36 +11,50 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from realm.channels.base import Channel, ItemScores, Observed
+    from realm.channels.coin import CoinChannel
     from realm.channels.confusion import ConfusionChannel
+    from realm.channels.crowd_layer import CrowdLayerChannel
     from realm.channels.habit import HabitChannel
     from realm.channels.identity import IdentityChannel
+    from realm.channels.trace_confusion import TraceConfusionChannel
     from realm.channels.uniform import UniformChannel
 
-CHANNELS = ("identity", "uniform", "habit", "confusion")
+CHANNELS = ("identity", "uniform", "habit", "confusion", "coin")
 """The channels that methods and settings can name."""
+RIVAL_CHANNELS = ("crowd-layer", "trace-confusion")
+"""The channels of published methods, which rows of `realm.methods` name and settings do not."""
 
 __all__ = [
     "CHANNELS",
+    "RIVAL_CHANNELS",
     "Channel",
+    "CoinChannel",
     "ConfusionChannel",
+    "CrowdLayerChannel",
     "HabitChannel",
     "IdentityChannel",
     "ItemScores",
     "Observed",
+    "TraceConfusionChannel",
     "UniformChannel",
     "channel_class",
 ]
 
 
 def channel_class(name: str) -> type[Channel]:
-    """The class of a channel of `CHANNELS`."""
-    kind: type[Channel] = getattr(import_module(f"realm.channels.{name}"), f"{name.capitalize()}Channel")
+    """The class of a channel of `CHANNELS` or `RIVAL_CHANNELS`."""
+    kind: type[Channel] = getattr(import_module(f"realm.channels.{name.replace('-', '_')}"), _class_name(name))
     return kind
 
 
+def _class_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("-")) + "Channel"
+
+
 def __getattr__(name: str) -> Any:
-    if name.endswith("Channel") and name.removesuffix("Channel").lower() in CHANNELS:
-        return channel_class(name.removesuffix("Channel").lower())
+    names = {_class_name(channel): channel for channel in (*CHANNELS, *RIVAL_CHANNELS)}
+    if name in names:
+        return channel_class(names[name])
     if name in __all__:
         return getattr(import_module("realm.channels.base"), name)
     raise AttributeError(f"module 'realm.channels' has no attribute {name!r}")

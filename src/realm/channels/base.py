@@ -70,6 +70,7 @@ class Channel(nn.Module, ABC):
     | `needs_hidden` | whether `scores.hidden` is wanted | False |
     | `log_prior(observed)` | each annotation's share of a log prior on the parameters | none |
     | `start_from(expertise)` | begin at known expertise | refused |
+    | `needs_anchor(annotations)` | whether something must say which labelling is the true one | False |
     | `update(scores, observed, prior)` | the closed-form update of `expertise_update="em"` | refused |
     | `summary()` | columns (annotators, tasks) for the expertise table | none |
     | `parameter_groups(rate)` | groups for the optimiser; `masked` ones are per annotator | every parameter, no decay |
@@ -163,6 +164,10 @@ class Channel(nn.Module, ABC):
         return gradient.masked_fill(rows, 0.0)
 
     # ---------------------------------------------------------------- estimates in and out
+
+    def needs_anchor(self, annotations: Annotations) -> bool:
+        """Whether the channel fits the flipped labelling of this table as well as the true one."""
+        return False
 
     def start_from(self, expertise: Tensor) -> None:
         """Begin at these expertises, (annotators, tasks); entries that are NaN and pinned annotators stay."""

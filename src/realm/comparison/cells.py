@@ -196,8 +196,13 @@ def _arguments(method: str, steps: int, settings: Mapping[str, Any]) -> dict[str
 def is_read(setting: str, method: str) -> bool:
     """Whether a method reads a setting: a fixed channel or objective, or none to learn, leaves some unread."""
     row = METHODS[method]
-    if setting in ("channel", "objective"):
-        return getattr(row, setting) is None
+    fixed = {"channel": row.channel, "expertise_start": row.channel, "objective": row.objective}
+    if setting in fixed:
+        return fixed[setting] is None
+    if setting == "expertise_update" and row.update is not None:
+        return False
+    if setting in ("expertise_learning_rate", "expertise_optimizer") and row.update == "em":
+        return False
     return row.learns_expertise or not (setting.startswith("expertise") or setting == "experts")
 
 

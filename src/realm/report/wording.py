@@ -225,7 +225,7 @@ def _learning_rates(data: RunData) -> str | None:
     text = f"model {settings['learning_rate']:g}"
     if method is None or not method.learns_expertise:
         return text
-    if settings.get("expertise_update") == "em":
+    if (method.update or settings.get("expertise_update")) == "em":
         return f"{text}, expertise solved for (em), no rate"
     rate = settings.get("expertise_learning_rate")
     return text if rate is None else f"{text}, expertise {rate:g}"

@@ -34,15 +34,17 @@ MEMORY_EPOCHS = 3
 
 def make_channel(annotations: Annotations, config: RealmConfig, channel: Channel | None = None) -> Channel:
     """The channel of a method: its own, or the one that the caller or the settings name."""
-    fixed = METHODS[config.method].channel
-    if fixed is not None:
-        if channel is not None:
-            raise RealmError(
-                f"`channel` is for methods that learn expertise; `method={config.method}` trains by cross-entropy."
-            )
-        return channel_class(fixed).from_annotations(annotations)
+    method = METHODS[config.method]
     if channel is None:
+        if method.channel is not None:
+            return channel_class(method.channel).from_annotations(annotations, **method.channel_settings)
         return channel_class(config.channel).from_annotations(annotations, start=config.expertise_start)
+    if not method.learns_expertise:
+        raise RealmError(
+            f"`channel` is for methods that learn expertise; `method={config.method}` trains by cross-entropy."
+        )
+    if method.channel is not None and type(channel) is not channel_class(method.channel):
+        raise RealmError(f"`method={config.method}` has a channel of its own: leave `channel` out, or use `realm`.")
     check_fits(channel, annotations)
     channel.hold_pinned()
     return channel
@@ -70,6 +72,8 @@ def start_channel(
     channel: Channel, annotations: Annotations, config: RealmConfig, experts: Sequence[int], earlier: Earlier | None
 ) -> None:
     """Place the annotators that something is known of: as experts, who stay, by gold in use, by an earlier estimate."""
+    if not (experts or config.use_gold or earlier):
+        check_anchor(channel, annotations)
     if experts:
         channel.pin(experts, EXPERT)
     if config.use_gold and channel.can("update"):
@@ -79,6 +83,16 @@ def start_channel(
         for pair, (beta, *_) in earlier.items():
             expertise[pair] = min(max(beta, EARLIER_RANGE[0]), EARLIER_RANGE[1])
         channel.start_from(expertise)
+
+
+def check_anchor(channel: Channel, annotations: Annotations) -> None:
+    """Refuse a channel that cannot tell the true labelling from the flipped one, where nothing else tells it."""
+    if channel.needs_anchor(annotations):
+        raise RealmError(
+            f"{type(channel).__name__}: with two options the flipped labels fit as well as the true ones, and nothing "
+            "says which is which. Give `use_gold`, `experts` or `prior`, or take a channel whose annotators are never "
+            "below chance, such as `channel=habit`."
+        )
 
 
 def closed_form_update(channel: Channel, annotations: Annotations, earlier: Earlier | None) -> ClosedFormUpdate:

@@ -41,8 +41,9 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError("`cross_fit=1`: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
         if self.use_gold and self.batch_unit == "annotation":
             raise RealmError("`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
-        if self.objective == "joint" and self.batch_unit == "annotation":
-            raise RealmError("`objective=joint` needs all annotations of an item at once; use `batch_unit=item`.")
+        if self.method_objective == "joint" and self.batch_unit == "annotation":
+            joint = "`objective=joint`" if METHODS[self.method].objective is None else f"`method={self.method}`"
+            raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
         if self.load_best_model_at_end:
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
         if self.lora_rank and self.train_layers:
@@ -54,6 +55,16 @@ class RealmConfig(Settings, TrainingArguments):
     def reads_gold(self) -> bool:
         """Whether training reads gold, which is then part of what a run is."""
         return self.use_gold or METHODS[self.method].needs_gold
+
+    @property
+    def method_objective(self) -> str:
+        """The objective that is trained by: the method's own, or the setting."""
+        return METHODS[self.method].objective or self.objective
+
+    @property
+    def method_update(self) -> str:
+        """How the channel learns: in the method's own way, or as set."""
+        return METHODS[self.method].update or self.expertise_update
 
     @property
     def effective_batch_size(self) -> int:

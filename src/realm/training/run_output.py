@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from realm.channels import CHANNELS, channel_class
+from realm.channels import CHANNELS, RIVAL_CHANNELS, channel_class
 from realm.metrics import evaluate
 from realm.runs import folder as layout
 from realm.runs import writer
@@ -33,7 +33,7 @@ def _channel_setting(trainer: RealmTrainer) -> dict[str, Any]:
     """The channel that is trained, in place of the setting: the caller may have given another."""
     if trainer.channel is None:
         return {}
-    names = {channel_class(name): name for name in CHANNELS}
+    names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
     name = names.get(type(trainer.channel), type(trainer.channel).__name__)
     return {"channel": name, "channel_settings": trainer.channel.settings()}
 

@@ -25,7 +25,7 @@ def check_deepspeed(config: Any, stage: int) -> None:
     if (
         METHODS[config.method].learns_expertise
         and config.expertise_optimizer == "masked"
-        and config.expertise_update == "gradient"
+        and config.method_update == "gradient"
     ):
         raise RealmError(
             "DeepSpeed lays parameters end to end, so absent annotators cannot be left alone. Use "

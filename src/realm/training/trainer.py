@@ -24,7 +24,6 @@ from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import writing
-from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
 from realm.objectives import OBJECTIVES
 from realm.progress import Progress, ignore_progress
@@ -126,7 +125,7 @@ class RealmTrainer(SavingTrainer):
             with writing(Path(config.output_dir)):
                 Path(config.output_dir).mkdir(parents=True, exist_ok=True)
         super().__init__(
-            model=RealmModel(scorer, channel, OBJECTIVES[METHODS[config.method].objective or config.objective]),
+            model=RealmModel(scorer, channel, OBJECTIVES[config.method_objective]),
             args=config,
             train_dataset=TrainingItems(len(labels.annotations)),
             eval_dataset=None if test is None else TrainingItems(test.n_items),
@@ -144,7 +143,7 @@ class RealmTrainer(SavingTrainer):
         self._closed_form = None
         if self.channel is not None:
             start_channel(channel, labels.annotations, config, experts, earlier)
-            if config.expertise_update == "em":
+            if config.method_update == "em":
                 self._closed_form = closed_form_update(channel, labels.annotations, earlier)
                 self.add_callback(self._closed_form)
                 if warning := memorisation_warning(labels.annotations, config):

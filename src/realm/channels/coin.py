@@ -1,0 +1,135 @@
+"""The coin channel: an annotator is right with probability a, which may lie below chance."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from realm.channels.base import Channel, ItemScores, Observed
+from realm.crowd.mixture_weights import solve
+from realm.data import Annotations
+
+SURE = 1e-6
+"""Accuracy is kept this far from 0 and 1, so that its log-odds stay within +-14."""
+
+
+class CoinChannel(Channel):
+    """P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k], with a = sigmoid(accuracy_logits[annotator, task]).
+
+    Dawid and Skene's matrix with one number, and the signed coin of ILEED (Beliaev et al. 2022). With a >= 1/K it is
+    `UniformChannel` with beta = (a K - 1) / (K - 1); below, beta is negative: the annotator says what is wrong more
+    often than a guess would, and their label counts against itself. At K = 2 the labels of all annotators fit the
+    flipped truth as well as the true one, so something must say which it is (`needs_anchor`): gold in use, an expert,
+    or an earlier estimate. Use `UniformChannel` or `HabitChannel` instead where there is none.
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | annotators, tasks, shared_tasks | | as for `Channel` |
+    | start | | where every annotator starts: at expertise sigmoid(start), which lies above chance |
+    | options | | K, the most options of any item |
+    | chance | (tasks,) | 1/K of a task's items, on average, which turns accuracy into expertise; None for 1/`options` |
+
+    Example:
+        >>> channel = CoinChannel(annotators=1, start=0.0, options=2)  # a = 0.5 + 0.5 / 2
+        >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
+        >>> zero = torch.tensor([0])
+        >>> channel(scores, Observed(zero, zero, zero, zero, torch.ones(1))).exp().detach()
+        tensor([[0.7500, 0.2500]])
+    """
+
+    chance: Tensor
+
+    def __init__(
+        self,
+        annotators: int,
+        tasks: int = 1,
+        start: float = 0.0,
+        shared_tasks: bool = False,
+        *,
+        options: int,
+        chance: npt.ArrayLike | None = None,
+    ) -> None:
+        super().__init__(annotators, tasks, shared_tasks)
+        self.options = options
+        shares = np.full(tasks, 1 / options) if chance is None else np.asarray(chance, dtype=np.float64)
+        shares = shares.mean(keepdims=True) if shared_tasks else shares
+        self.register_buffer("chance", torch.tensor(shares), persistent=False)
+        self.accuracy_logits = nn.Parameter(torch.zeros(self.touched.shape))
+        self.start_from(torch.full((annotators, tasks), float(start), dtype=torch.float64).sigmoid())
+
+    @classmethod
+    def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
+        tasks = len(annotations.tasks)
+        counts = np.bincount(annotations.item_tasks, minlength=tasks)
+        shares = np.bincount(annotations.item_tasks, 1 / annotations.option_counts, minlength=tasks)
+        options = int(annotations.option_counts.max(initial=2))
+        chance = np.where(counts > 0, shares / np.maximum(counts, 1), 1 / options)
+        return cls(annotations.n_annotators, tasks, **{"options": options, "chance": chance, **settings})
+
+    def needs_anchor(self, annotations: Annotations) -> bool:
+        return bool((annotations.option_counts[annotations.item] == 2).any())
+
+    def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
+        log_odds = self.accuracy_logits[observed.annotator, self.column(observed.task)]
+        others = (scores.option_counts[observed.item] - 1).clamp(min=1).to(log_odds.dtype)
+        right, wrong = logsigmoid(log_odds), logsigmoid(-log_odds) - others.log()
+        options = torch.arange(scores.log_probs.shape[1], device=log_odds.device)
+        return torch.where(options == observed.label[:, None], right[:, None], wrong[:, None])
+
+    @torch.no_grad()
+    def start_from(self, expertise: Tensor) -> None:
+        """Begin at a = beta + (1 - beta) / K; beta may be negative, down to -1 / (K - 1)."""
+        beta = expertise.to(self.accuracy_logits.device, torch.float64)
+        if self.shared_tasks:
+            beta = beta.nanmean(dim=1, keepdim=True)
+        self._set_accuracy(beta + (1 - beta) * self.chance)
+
+    def _set_accuracy(self, accuracy: Tensor) -> None:
+        """Accuracies (annotators, columns); entries that are NaN and pinned annotators stay."""
+        moved = accuracy.isfinite() & ~self.pinned.to(accuracy.device)[:, None]
+        log_odds = accuracy.clamp(SURE, 1 - SURE).logit().to(self.accuracy_logits.dtype)
+        self.accuracy_logits.copy_(torch.where(moved, log_odds, self.accuracy_logits))
+
+    @torch.no_grad()
+    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+        """Solve for every accuracy (the log-likelihood is concave in each); annotators not observed stay.
+
+        Given P of the label, p, the label's probability is a p + (1 - a) (1 - p) / (K - 1). The Beta prior on expertise
+        becomes one on accuracy with the same weight, most probable at the same expertise.
+        """
+        p = scores.log_probs[observed.item, observed.label].exp().double()
+        others = (scores.option_counts[observed.item] - 1).clamp(min=1).double()
+        pair = (observed.annotator * self.accuracy_logits.shape[1] + self.column(observed.task)).numpy()
+        accuracy = solve(
+            p.numpy(),
+            ((1 - p) / others).numpy(),
+            pair,
+            self.accuracy_logits.numel(),
+            weight=observed.weight.double().numpy(),
+            prior=self._accuracy_prior(prior),
+            start=self.accuracy_logits.double().sigmoid().reshape(-1).numpy(),
+        )
+        observed_pairs = np.bincount(pair, minlength=len(accuracy)) > 0
+        values = torch.from_numpy(np.where(observed_pairs, accuracy, np.nan))
+        self._set_accuracy(values.reshape(self.accuracy_logits.shape))
+
+    def _accuracy_prior(self, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple[Any, Any]:
+        """The Beta on accuracy, (pairs,) each, of a Beta on expertise: right and wrong labels more than 1 each."""
+        right, wrong = (np.asarray(number, np.float64) - 1 for number in prior)
+        chance = np.broadcast_to(self.chance.numpy(), self.accuracy_logits.shape).reshape(-1)
+        return 1 + right + wrong * chance, 1 + wrong * (1 - chance)
+
+    def accuracy(self) -> Tensor:
+        """a, (annotators, columns)."""
+        return self.accuracy_logits.detach().double().sigmoid()
+
+    def summary(self) -> dict[str, Any]:
+        """`expertise_trained`, on the scale of beta (negative below chance), and `accuracy_trained`, a itself."""
+        accuracy = self.accuracy()
+        expertise = (accuracy - self.chance) / (1 - self.chance)
+        return {"expertise_trained": self._per_task(expertise), "accuracy_trained": self._per_task(accuracy)}
