@@ -67,6 +67,8 @@ METHODS: dict[str, Method] = {
         Method("soft-majority", "Soft MV", "trained on the shares of the votes", "majority", soft=True),
         Method("dawid-skene", "DS", "trained on Dawid-Skene labels", "dawid-skene"),
         Method("soft-dawid-skene", "Soft DS", "trained on Dawid-Skene's posterior", "dawid-skene", soft=True),
+        Method("mace", "MACE", "trained on MACE labels", "mace"),
+        Method("soft-mace", "Soft MACE", "trained on MACE's posterior", "mace", soft=True),
         Method(
             "crowd-layer",
             "Crowd layer",

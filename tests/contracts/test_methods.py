@@ -15,6 +15,7 @@ from realm.data.write import write_table
 from realm.errors import RealmError
 from realm.methods import COMPARED, METHODS, Method
 from realm.objectives import OBJECTIVES
+from realm.training import RealmTrainer
 from realm.training.labels import training_labels
 from realm.training.settings import Settings, check_values
 from tests.contracts.commands import run_commands
@@ -73,7 +74,7 @@ def test_what_the_rows_need_and_learn() -> None:
     aggregators = {name: method.aggregator for name, method in METHODS.items() if method.aggregator}
     assert aggregators == {name: name.removeprefix("soft-") for name in aggregators}
     assert all(method.soft == name.startswith("soft-") for name, method in METHODS.items())
-    assert set(aggregators) == {"majority", "soft-majority", "dawid-skene", "soft-dawid-skene"}
+    assert set(aggregators) == {"majority", "soft-majority", "dawid-skene", "soft-dawid-skene", "mace", "soft-mace"}
     assert all(name == method.name for name, method in METHODS.items())
 
 
@@ -86,10 +87,8 @@ def test_a_row_says_how_its_channel_learns_whatever_is_set(method: str, tiny_mod
     row, table = METHODS[method], crowd(40, (0.9, 0.6, 0.3))
     runs = []
     for channel, objective, update in (("uniform", "paper", "gradient"), ("habit", "joint", "em")):
-        made = trainer(
-            tiny_model("bert"), table, tmp_path, method=method, expertise_update=update, objective=objective, max_steps=4,
-        )  # fmt: skip
-        made.args.channel = channel
+        settings = {"channel": channel, "objective": objective, "expertise_update": update}
+        made = RealmTrainer(tiny_model("bert"), table, config(tmp_path, method=method, max_steps=4, **settings))
         assert type(made.channel) is channel_class(row.channel)
         assert made.model.objective is OBJECTIVES[row.objective]
         assert (made._closed_form is not None) == (row.update == "em")

@@ -1,7 +1,7 @@
 """How an annotator turns the true label into the label they give, one file per channel. Knows nothing of text.
 
-The channel `habit` is the class `HabitChannel` in `habit.py`, `crowd-layer` is `CrowdLayerChannel` in `crowd_layer.py`. Names are imported when they are first used, so that the
-settings can list the channels without importing torch.
+The channel `habit` is the class `HabitChannel` in `habit.py`, `crowd-layer` is `CrowdLayerChannel` in `crowd_layer.py`.
+Names are imported when they are first used, so that the settings can list the channels without importing torch.
 """
 
 from __future__ import annotations

@@ -19,13 +19,14 @@ SURE = 1e-6
 
 
 class CoinChannel(Channel):
-    """P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k], with a = sigmoid(accuracy_logits[annotator, task]).
+    """P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k], a the accuracy of the annotator in the task.
 
-    Dawid and Skene's matrix with one number, and the signed coin of ILEED (Beliaev et al. 2022). With a >= 1/K it is
-    `UniformChannel` with beta = (a K - 1) / (K - 1); below, beta is negative: the annotator says what is wrong more
-    often than a guess would, and their label counts against itself. At K = 2 the labels of all annotators fit the
-    flipped truth as well as the true one, so something must say which it is (`needs_anchor`): gold in use, an expert,
-    or an earlier estimate. Use `UniformChannel` or `HabitChannel` instead where there is none.
+    a = sigmoid(accuracy_logits[annotator, task]). Dawid and Skene's matrix with one number, and the signed coin of
+    ILEED (Beliaev et al. 2022). With a >= 1/K it is `UniformChannel` with beta = (a K - 1) / (K - 1); below, beta is
+    negative: the annotator is wrong more often than a guess would be, and their label counts against itself. At K = 2
+    the labels of all annotators fit the flipped truth as well as the true one, so something must say which it is
+    (`needs_anchor`): gold in use, an expert, or an earlier estimate. Use `UniformChannel` or `HabitChannel` instead
+    where there is none.
 
     | argument | shape | meaning |
     |---|---|---|
