@@ -6,6 +6,7 @@
 |---|---|
 | `cells` | one training, described completely; its id; the data it trains on |
 | `training` | training one cell, and what is recorded of it |
+| `shared_scorer` | one loaded model for all cells of a process |
 | `results` | the SQLite file of finished cells |
 | `engines`, `grid` | where cells are trained, and training those that are missing |
 | `significance` | paired tests and counts of wins |

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from realm.channels import Channel, ItemScores, Observed, channel_class
 from realm.comparison.cells import Cell, CellTables, cell_config
+from realm.comparison.shared_scorer import shared_scorer
 from realm.comparison.significance import rank_correlation
 from realm.comparison.simulation import Floats, ranked_pairs, realised_accuracies
 from realm.crowd.estimate import estimate
@@ -24,6 +25,7 @@ from realm.data import Annotations, Task
 from realm.errors import RealmError
 from realm.metrics import evaluate, gold_items
 from realm.models.store import model_fingerprint
+from realm.scorers import Scorer
 from realm.scorers.scoring import score
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.labels import training_labels
@@ -94,7 +96,7 @@ def train_cell(job: Job) -> CellResult:
 
 
 def quiet_trainer(
-    model: str,
+    model: str | Scorer,
     table: Annotations,
     config: RealmConfig,
     test: Annotations | None = None,
@@ -113,14 +115,15 @@ def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotati
     if cell.shared_tasks:
         kind = channel_class(config.channel)
         channel = kind.from_annotations(table, start=config.expertise_start, shared_tasks=True)
-    return quiet_trainer(cell.model, table, config, test, channel)
+    scorer = shared_scorer(cell.model, table.items, config)
+    return quiet_trainer(cell.model if scorer is None else scorer, table, config, test, channel)
 
 
-def _description(trainer: RealmTrainer) -> dict[str, Any]:
+def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
     """Every setting, the size of the data, versions and warnings."""
     table = trainer.annotations
     return {
-        "model": trainer.model_name,
+        "model": cell.model,
         "settings": trainer.args.settings(),
         "gold_used": trainer.args.reads_gold,
         "items": table.n_items,
@@ -141,7 +144,7 @@ def _train_trial(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[st
     labels = training_labels(tables.annotations, cell.method).annotations
     rows = _item_rows(tables.annotations, held_out)
     likelihood = held_out_likelihood(trainer, held_out, labels.take_items(rows))
-    return {"metrics": {LIKELIHOOD: likelihood}, "config": _description(trainer)}
+    return {"metrics": {LIKELIHOOD: likelihood}, "config": _description(cell, trainer)}
 
 
 def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: Annotations) -> float:
@@ -192,7 +195,7 @@ def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dic
     return {
         **outcome,
         "metrics": metrics,
-        "config": _description(trainer),
+        "config": _description(cell, trainer),
         "labels": scores.labels[with_gold].astype(np.int32),
         "gold": test.gold[with_gold].astype(np.int32),
         "gold_log_probs": scores.log_probs[with_gold, test.gold[with_gold]].astype(np.float32),

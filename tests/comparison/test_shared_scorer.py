@@ -1,0 +1,61 @@
+"""A model shared by the cells of a process gives each of them what its own load would have given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from realm.comparison import shared_scorer
+from realm.comparison import training as cell_training
+from realm.comparison.cells import Cell
+from realm.comparison.compare import TableData
+from realm.comparison.training import Job, train_cell
+from tests.tiny import crowd
+
+SETTINGS = {
+    "learning_rate": 1e-2,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "train_layers": 1,
+}
+
+
+@pytest.fixture
+def cells(tiny_model) -> list[Cell]:
+    data = TableData(crowd(40, (0.9, 0.8, 0.6)), crowd(20, seed=5))
+    order = [("realm", 0), ("noisy", 1), ("realm", 1), ("noisy", 0)]
+    return [Cell(tiny_model("bert"), data, method, seed, 6, SETTINGS) for method, seed in order]
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded():
+    shared_scorer._LATEST.clear()
+    yield
+    shared_scorer._LATEST.clear()
+
+
+def test_every_cell_is_the_same_as_with_a_model_of_its_own(cells, monkeypatch) -> None:
+    together = [train_cell(Job(cell)) for cell in cells]
+    assert len(shared_scorer._LATEST) == 1
+    monkeypatch.setattr(cell_training, "shared_scorer", lambda *arguments: None)
+    alone = [train_cell(Job(cell)) for cell in cells]
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(one.gold_log_probs, other.gold_log_probs)
+        assert one.metrics == other.metrics and one.expertise == other.expertise and one.config == other.config
+    assert not np.array_equal(together[1].gold_log_probs, together[3].gold_log_probs)  # a head is drawn by the seed
+
+
+def test_weights_and_tokens_are_read_once_for_a_seed(cells, monkeypatch) -> None:
+    loads = []
+    load = shared_scorer.load_scorer
+    monkeypatch.setattr(shared_scorer, "load_scorer", lambda *a, **k: loads.append(a) or load(*a, **k))
+    for cell in cells:
+        train_cell(Job(cell))
+    assert len(loads) == 2
+
+
+def test_a_model_that_trains_as_a_whole_is_not_shared(cells) -> None:
+    for changed in ({"train_layers": 0}, {"train_layers": 0, "lora_rank": 2}):
+        cell = Cell(cells[0].model, cells[0].data, "noisy", 0, 1, {**SETTINGS, **changed})
+        train_cell(Job(cell))
+        assert not shared_scorer._LATEST
