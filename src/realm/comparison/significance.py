@@ -110,10 +110,12 @@ def paired_t_test(first: Floats, second: Floats) -> float | None:
     return float(ttest_rel(first, second).pvalue)
 
 
-def paired_bootstrap(first: Bools, second: Bools, seed: int = 0, draws: int = DRAWS) -> tuple[float, float, float]:
+def paired_bootstrap(
+    first: Bools | Floats, second: Bools | Floats, seed: int = 0, draws: int = DRAWS
+) -> tuple[float, float, float]:
     """95% interval of the difference and its p-value, resampling test items; (seeds, items) whether each is right.
 
-    The p-value is the two-sided share of draws whose difference lies on the other side of zero.
+    Any figure that is averaged over items will do in place of whether it is right, such as its log-probability. The p-value is the two-sided share of draws whose difference lies on the other side of zero.
     """
     gaps = first.mean(0) - second.mean(0)
     generator = np.random.default_rng(seed)
