@@ -47,6 +47,12 @@ def read_panel(file: Path) -> Annotations:
     return Annotations.from_pandas(long[long["label"] != ""], source=str(file))
 
 
+@lru_cache(maxsize=4)
+def read_panel_test(folder: Path) -> Annotations:
+    """The test half of a panel, with the tasks of the other half."""
+    return Annotations.read_test(folder / "test.csv", tasks=read_panel(folder / "panel.csv").tasks)
+
+
 @dataclass(frozen=True)
 class PanelData:
     """A panel of judges: `panel.csv` and `test.csv` of a folder. `judges` of each item's are drawn by the seed.
@@ -72,7 +78,7 @@ class PanelData:
 
     def load(self, method: str, seed: int) -> CellTables:
         train = first_items(read_panel(self.folder / "panel.csv"), self.items)
-        test = Annotations.read_test(self.folder / "test.csv", tasks=train.tasks)
+        test = read_panel_test(self.folder)
         if self.judges and not METHODS[method].needs_gold:
             train = per_item(train, np.ones(train.n_annotators), self.judges, seed).compact()
         return CellTables(train, first_items(test, self.test_items))
@@ -83,9 +89,8 @@ class PanelData:
 
 @lru_cache(maxsize=4)
 def _fingerprint(folder: Path) -> str:
-    train = read_panel(folder / "panel.csv")
-    test = Annotations.read_test(folder / "test.csv", tasks=train.tasks)
-    return f"{train.fingerprint(gold=True)}-{test.fingerprint(gold=True)}"
+    tables = read_panel(folder / "panel.csv"), read_panel_test(folder)
+    return "-".join(table.fingerprint(gold=True) for table in tables)
 
 
 def per_item(table: Annotations, weights: np.ndarray, n: int, seed: int) -> Annotations:

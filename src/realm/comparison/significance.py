@@ -115,7 +115,8 @@ def paired_bootstrap(
 ) -> tuple[float, float, float]:
     """95% interval of the difference and its p-value, resampling test items; (seeds, items) whether each is right.
 
-    Any figure that is averaged over items will do in place of whether it is right, such as its log-probability. The p-value is the two-sided share of draws whose difference lies on the other side of zero.
+    Any figure that is averaged over items will do in place of whether an answer is right, such as the log-probability
+    of the truth. The p-value is the two-sided share of draws whose difference lies on the other side of zero.
     """
     gaps = first.mean(0) - second.mean(0)
     generator = np.random.default_rng(seed)
