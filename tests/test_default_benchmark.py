@@ -263,3 +263,19 @@ def test_the_paper_s_bar_is_read_by_number_of_options() -> None:
     assert default._as_in_the_paper(one).holds is True
     assert default._as_in_the_paper({"sentpolarity, graded:5, uniform, sparse": {"realm": good}}).holds is False
     assert default._as_in_the_paper({"cebab/food, graded:5, asymmetric, sparse": {"realm": good}}).holds is None
+
+
+def test_the_program_resumes_reports_and_fails_where_something_does_not_hold(tmp_path, tiny_model, capsys) -> None:
+    words = ["--model", tiny_model("bert"), "--train-layers", "1", "--work", str(tmp_path), "--data", str(tmp_path)]
+    words += ["--only", "chance", "--methods", "realm", "noisy", "--seeds", "2", "--epochs", "0.05"]
+    code = default.main(words)
+    first = capsys.readouterr()
+    assert "| 600 items, ten labels each |" in first.out and "trained expertise follows agreement" in first.out
+    assert first.err.count("seed") == 4 and code == int("**FAILS**" in first.out)
+    assert default.main(words) == code
+    again = capsys.readouterr()
+    assert again.err == "" and again.out == first.out
+    assert default.main([*words, "--report"]) == code
+    assert capsys.readouterr().out == first.out
+    assert default.main([*words, "--report", "--epochs", "0.1"]) == 0  # other settings: nothing is measured
+    assert "not measured" in capsys.readouterr().out

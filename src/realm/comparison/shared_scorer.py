@@ -59,7 +59,9 @@ def shared_scorer(model: str, items: Items, config: RealmConfig) -> Scorer | Non
         scorer.freeze_below(config.train_layers)
         fresh = SharedScorer(scorer)
         if shared is None:
+            # What a trainer does with each scorer is done with this one.
             scorer.encode = _once(scorer.encode)  # type: ignore[method-assign, assignment]
+            scorer.freeze_below = _nothing  # type: ignore[method-assign, assignment]
             _LATEST.clear()
             shared = _LATEST[key] = fresh
         shared.initial[config.seed] = [weights.detach().clone() for weights in fresh.trained()]
@@ -84,3 +86,7 @@ def _once(encode: Callable[[Items], EncodedItems]) -> Callable[[Items], EncodedI
         return tables[key]
 
     return encode_once
+
+
+def _nothing(train_layers: int | str) -> None:
+    """The scorer is frozen already."""

@@ -41,7 +41,6 @@ class Scorer(nn.Module, ABC):
         self.tasks = tasks
         self.frozen_layers: FrozenLayers | None = None
         self._frozen_modules: list[nn.Module] = []
-        self._frozen_below: int | None = None
 
     @property
     def device(self) -> torch.device:
@@ -115,9 +114,6 @@ class Scorer(nn.Module, ABC):
 
     def freeze_below(self, train_layers: int) -> None:
         """Train only the top layers; the rest is frozen, runs in eval mode and can be cached."""
-        if self._frozen_below == train_layers:  # a scorer that was trained before
-            return
-        self._frozen_below = train_layers
         self.frozen_layers, self._frozen_modules = freeze_below(self.backbone, train_layers)
         self.train(self.training)
         self.frozen_layers.freeze_what_is_read(lambda: self.run_backbone(self.probe()), self.backbone.parameters())
