@@ -61,7 +61,7 @@ def shared_scorer(model: str, items: Items, config: RealmConfig) -> Scorer | Non
         if shared is None:
             # What a trainer does with each scorer is done with this one.
             scorer.encode = _once(scorer.encode)  # type: ignore[method-assign, assignment]
-            scorer.freeze_below = _nothing  # type: ignore[method-assign, assignment]
+            scorer.freeze_below = _nothing  # type: ignore[method-assign]
             _LATEST.clear()
             shared = _LATEST[key] = fresh
         shared.initial[config.seed] = [weights.detach().clone() for weights in fresh.trained()]
