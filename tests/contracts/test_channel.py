@@ -148,7 +148,7 @@ def test_without_the_refusal_it_would_never_train(tmp_path, tiny_model, monkeypa
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal", "bert"])
-@pytest.mark.parametrize("layers", [0, 1])
+@pytest.mark.parametrize("layers", [0, 1, "head"])
 def test_a_channel_may_read_the_state_that_the_answer_is_read_from(kind, layers, tmp_path, tiny_model) -> None:
     table = crowd(30, per_item=2)
     made = trainer(tiny_model(kind), table, tmp_path, channel=DependentChannel(3, 32), max_steps=3, train_layers=layers)

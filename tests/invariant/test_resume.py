@@ -34,7 +34,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("how", [{}, {"train_layers": 1}, {"lora_rank": 2}])
+@pytest.mark.parametrize("how", [{}, {"train_layers": 1}, {"train_layers": "head"}, {"lora_rank": 2}])
 def test_a_resumed_run_equals_an_uninterrupted_one(how, tmp_path) -> None:
     model = save_tiny(tmp_path / "model", "causal", dropout=0.1)
     table = crowd(60, per_item=2)

@@ -62,7 +62,7 @@ def test_a_tied_decoder_saves_and_reloads(tiny_model, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal", "bert"])
-@pytest.mark.parametrize("how", [{}, {"lora_rank": 4}, {"train_layers": 1}])
+@pytest.mark.parametrize("how", [{}, {"lora_rank": 4}, {"train_layers": 1}, {"train_layers": "head"}])
 def test_a_run_read_back_answers_the_same(kind, how, tiny_model, tmp_path) -> None:
     table = crowd(20)
     made = trainer(tiny_model(kind), table, tmp_path / "run", **SETTINGS, **how)

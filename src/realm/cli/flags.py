@@ -91,7 +91,9 @@ def _parameters_of(group: type) -> list[inspect.Parameter]:
         names = f"{name}/--no-{name[2:]}" if hints[each.name] is bool else name
         help = described(each) if each.name not in of_library else with_flags(described(each), flags)
         option = typer.Option(names, help=help, rich_help_panel=each.metadata["panel"])
-        parameters.append(_parameter(each.name, each.default, annotated[hints[each.name], option]))
+        # a number or a word is typed as text, which the settings' own check makes a number
+        kind = str if each.metadata["words"] else hints[each.name]
+        parameters.append(_parameter(each.name, each.default, annotated[kind, option]))
     return parameters
 
 

@@ -49,6 +49,11 @@ def allowed_settings() -> dict[str, type]:
     return {**kinds, EXPERTISE: str, PAPER_SETTING: bool}
 
 
+def words_of(name: str) -> tuple[str, ...]:
+    """What a setting that is a number may be instead."""
+    return next((tuple(f.metadata.get("words", ())) for f in fields(RealmConfig) if f.name == name), ())
+
+
 def check_settings(where: str, settings: Any) -> dict[str, tuple[Any, ...]]:
     """Each setting with its values (one, or a list to try all), converted to its type. `where` begins every error."""
     if settings is None:
@@ -79,6 +84,8 @@ def _converted(where: str, name: str, value: Any) -> Any:
     if name == EXPERTISE:
         if value not in ("scalar", "matrix"):
             raise RealmError(f"{where}: must be scalar or matrix, not {value!r}.")
+        return value
+    if value in words_of(name):
         return value
     types, description = KINDS[kind]
     if isinstance(value, types) and (kind is bool or not isinstance(value, bool)):

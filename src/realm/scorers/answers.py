@@ -51,6 +51,9 @@ class VocabularyHead:
 
     Does what the model itself does after its last hidden state: the decoder scale of T5, a logit scale, a soft cap
     and a bias. Takes the rows from the output layer, which need not be the embedding (Flan-T5).
+
+    With `learn_residual` a trained residual is added to the rows of some tokens, until `merge_residual` writes it into
+    the layer.
     """
 
     def __init__(self, backbone: Any) -> None:
@@ -62,6 +65,29 @@ class VocabularyHead:
         self.soft_cap: float | None = getattr(config, "final_logit_softcapping", None)
         self.extra_bias: Tensor | None = getattr(backbone, "final_logits_bias", None)
 
+        self.residual: nn.Parameter | None = None
+        self._residual_tokens = self._residual_row = torch.empty(0, dtype=torch.long)
+
+    def learn_residual(self, tokens: Tensor) -> nn.Parameter:
+        """Add a residual, 0 at first, to the rows of these distinct tokens (n,); returns it. (n, width)"""
+        weight = self.layer.weight
+        self.residual = nn.Parameter(weight.new_zeros(len(tokens), weight.shape[1]))
+        self._residual_tokens = tokens
+        self._residual_row = torch.zeros(len(weight), dtype=torch.long, device=tokens.device)
+        self._residual_row[tokens] = torch.arange(len(tokens), device=tokens.device)
+        return self.residual
+
+    @torch.no_grad()
+    def merge_residual(self, backbone: Any) -> None:
+        """Add the residual to the layer's own rows and begin again at 0. An input embedding keeps what it had."""
+        if self.residual is None:
+            return
+        if self.layer.weight is backbone.get_input_embeddings().weight:
+            self.layer.weight = nn.Parameter(self.layer.weight.clone(), requires_grad=self.layer.weight.requires_grad)
+            backbone.config.tie_word_embeddings = False
+        self.layer.weight[self._residual_tokens.to(self.layer.weight.device)] += self.residual
+        self.residual.zero_()
+
     def _finish(self, logits: Tensor) -> Tensor:
         logits = at_least_float32(logits) * self.logit_scale
         return logits if self.soft_cap is None else self.soft_cap * torch.tanh(logits / self.soft_cap)
@@ -69,6 +95,8 @@ class VocabularyHead:
     def rows(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """Logits of `tokens` (items, K) at `hidden` (items, width). Shape (items, K)."""
         weight = self.layer.weight[tokens]
+        if self.residual is not None:
+            weight = weight + self.residual[self._residual_row.to(tokens.device)[tokens]]
         logits = torch.einsum("bd,bkd->bk", hidden * self.hidden_scale, weight.to(hidden.dtype))
         if self.layer.bias is not None:
             logits = logits + self.layer.bias[tokens]
@@ -79,6 +107,9 @@ class VocabularyHead:
     def full(self, hidden: Tensor) -> Tensor:
         """Logits of the whole vocabulary at `hidden` (positions, width)."""
         logits = self.layer(hidden * self.hidden_scale)
+        if self.residual is not None:
+            tokens = self._residual_tokens.to(hidden.device)
+            logits = logits.index_add(1, tokens, hidden * self.hidden_scale @ self.residual.T)
         if self.extra_bias is not None:
             logits = logits + self.extra_bias[0]
         return self._finish(logits)

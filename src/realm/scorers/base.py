@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from realm.data import Items, Task
 from realm.progress import Progress, ignore_progress
 from realm.scorers.encoding import EncodedItems, length_mask
-from realm.scorers.frozen_layers import FrozenLayers, freeze_below
+from realm.scorers.frozen_layers import HEAD, FrozenLayers, freeze_below
 from realm.scorers.prompts import PromptStyle
 
 Batch = dict[str, Tensor]
@@ -40,6 +40,9 @@ class Scorer(nn.Module, ABC):
         self.style = style
         self.tasks = tasks
         self.frozen_layers: FrozenLayers | None = None
+        self.head_only = False
+        self.frozen_hash: Any = None
+        self._mode: bool | None = None  # what `train` last set
         self._frozen_modules: list[nn.Module] = []
 
     @property
@@ -58,6 +61,12 @@ class Scorer(nn.Module, ABC):
         return {
             "input_ids": ids,
             "attention_mask": length_mask(lengths, ids.shape[1]).long(),
+            **self.collate_options(encoded, items),
+        }
+
+    def collate_options(self, encoded: EncodedItems, items: npt.NDArray[np.integer]) -> Batch:
+        """What `collate` says of the items beside their tokens."""
+        return {
             "item_tasks": torch.from_numpy(encoded.tasks[items].astype(np.int64)),
             "option_counts": torch.from_numpy(encoded.option_counts[items].astype(np.int64)),
         }
@@ -68,11 +77,16 @@ class Scorer(nn.Module, ABC):
         what: str,
         progress: Progress = ignore_progress,
         items: npt.NDArray[np.integer] | None = None,
+        lengths: npt.NDArray[np.integer] | None = None,
     ) -> Iterator[npt.NDArray[np.integer]]:
-        """Yield the items (all, unless given) in batches that suit the device, longest first, in eval mode."""
+        """Yield the items (all, unless given) in batches that suit the device, longest first, in eval mode.
+
+        `lengths` is how many tokens of each item are computed (items,), all unless given.
+        """
         order = np.arange(len(encoded)) if items is None else items
-        order = order[np.argsort(-encoded.lengths[order], kind="stable")]
-        lengths = encoded.lengths[order]
+        lengths = encoded.lengths if lengths is None else lengths
+        order = order[np.argsort(-lengths[order], kind="stable")]
+        lengths = lengths[order]
         tokens = CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS
         training = self.training
         self.eval()
@@ -102,9 +116,9 @@ class Scorer(nn.Module, ABC):
         """The hidden states that scores are read from. (rows, tokens, width)"""
 
     def probe(self) -> Batch:
-        """A batch of one short row, to see what the backbone does with it."""
-        ids = torch.tensor([[self.tokenizer.pad_token_id, 1, 2]]).clamp(max=self.backbone.config.vocab_size - 1)
-        return {"input_ids": ids.to(self.device), "attention_mask": torch.ones_like(ids).to(self.device)}
+        """A batch of one short row without padding, to see what the backbone does with it."""
+        ids = torch.tensor([[token for token in range(4) if token != self.tokenizer.pad_token_id]], device=self.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     def answer_mass(self, batch: Batch) -> Tensor | None:
         """Full-softmax probability that the next token is one of the answer tokens (items,); None where undefined."""
@@ -112,24 +126,64 @@ class Scorer(nn.Module, ABC):
 
     # ---------------------------------------------------------------- the frozen layers
 
-    def freeze_below(self, train_layers: int) -> None:
-        """Train only the top layers; the rest is frozen, runs in eval mode and can be cached."""
+    def freeze_below(self, train_layers: int | str) -> None:
+        """Train only the top layers, or the head alone (`head`); the rest is frozen, in eval mode, and can be cached.
+
+        Where the head alone trains, what is frozen ends in one state per item.
+        """
+        self._mode = None
+        if train_layers == HEAD:
+            self._frozen_modules = [self._freeze_below_head()]
+            self.head_only = True
+            self.train(self.training)
+            return
+        assert isinstance(train_layers, int)
         self.frozen_layers, self._frozen_modules = freeze_below(self.backbone, train_layers)
         self.train(self.training)
         self.frozen_layers.freeze_what_is_read(lambda: self.run_backbone(self.probe()), self.backbone.parameters())
 
+    @abstractmethod
+    def _freeze_below_head(self) -> nn.Module:
+        """Freeze everything below the head and return it."""
+
+    @abstractmethod
+    def head_states(self, batch: Batch) -> Tensor:
+        """The state that the head reads of each item, computed by what lies below it. (items, width)"""
+
     def frozen_states(self, batch: Batch) -> Tensor:
-        """The output of the frozen layers, to be put back as `batch["frozen_states"]`. (rows, tokens, width)"""
-        assert self.frozen_layers is not None
+        """What is frozen, computed, to be put back as `batch["frozen_states"]`.
+
+        The output of the frozen layers (rows, tokens, width); where the head alone trains, its input (items, width).
+        """
         inputs = {name: value for name, value in batch.items() if name != "frozen_states"}
+        if self.head_only:
+            with torch.no_grad():
+                return self.head_states(inputs)
+        assert self.frozen_layers is not None
         return self.frozen_layers.capture(lambda: self.run_backbone(inputs))
+
+    def head_input(self, batch: Batch) -> Tensor:
+        """Where the head alone trains: the states that it reads, those of the batch or computed. (items, width)"""
+        return batch["frozen_states"] if "frozen_states" in batch else self.frozen_states(batch)
+
+    def frozen_inputs(self, encoded: EncodedItems) -> bytes:
+        """What decides the frozen states beside the frozen weights and the rows of tokens."""
+        return b""
+
+    def merge_head(self) -> None:
+        """Write what was trained beside the backbone into it: the backbone then answers the same by itself."""
+        return None
 
     def _use_frozen_states(self, batch: Batch) -> None:
         if self.frozen_layers is not None:
             self.frozen_layers.inject(batch.get("frozen_states"))
 
     def train(self, mode: bool = True) -> Scorer:
+        # `Trainer` asks at every step, and walking all modules takes longer than a step of the head
+        if self.head_only and self._mode == mode:
+            return self
         super().train(mode)
+        self._mode = mode
         for module in self._frozen_modules:
             module.eval()
         return self
@@ -138,6 +192,10 @@ class Scorer(nn.Module, ABC):
 
     def scale_parameters(self) -> Iterable[nn.Parameter]:
         """Parameters of the scorer that are not the backbone's (the scale of `cloze`)."""
+        return ()
+
+    def head_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
+        """Parameters that the scorer trains for the backbone until `merge_head`, by name."""
         return ()
 
     def extra_state(self) -> dict[str, Any]:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from realm.data import Items, Task
 from realm.errors import RealmError
 from realm.scorers.answers import at_least_float32, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, Ragged, starts_of
+from realm.scorers.frozen_base import FrozenBase
 from realm.scorers.prompts import PromptStyle
 
 
@@ -47,8 +48,21 @@ class ClassifierScorer(Scorer):
         logits: Tensor = self.backbone(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
         return logits
 
+    def _freeze_below_head(self) -> nn.Module:
+        self._frozen_base = FrozenBase(self.backbone, self.probe())
+        return self._frozen_base.base
+
+    def head_states(self, batch: Batch) -> Tensor:
+        return self._frozen_base.states({name: batch[name] for name in ("input_ids", "attention_mask")})
+
+    def frozen_inputs(self, encoded: EncodedItems) -> bytes:
+        return self._frozen_base.position.encode() if self.head_only else b""
+
     def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The hidden state is the mean of the last layer's over the item's tokens."""
+        """The hidden state is the mean of the last layer's over the item's tokens, or the state that the head reads."""
+        if self.head_only:
+            states = self.head_input(batch)
+            return self._log_probs(self._frozen_base.logits(states), batch), states
         self._use_frozen_states(batch)
         mask = batch["attention_mask"]
         output = self.backbone(input_ids=batch["input_ids"], attention_mask=mask, output_hidden_states=True)
@@ -56,6 +70,8 @@ class ClassifierScorer(Scorer):
         return self._log_probs(output.logits, batch), states.sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
     def forward(self, batch: Batch) -> Tensor:
+        if self.head_only:
+            return self.forward_with_hidden(batch)[0]
         self._use_frozen_states(batch)
         return self._log_probs(self.run_backbone(batch), batch)
 

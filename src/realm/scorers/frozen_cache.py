@@ -27,6 +27,7 @@ from realm.models.store import home
 from realm.progress import Progress, ignore_progress
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, spans
+from realm.scorers.frozen_layers import HEAD
 
 # How states are computed with and stored. NumPy has no bfloat16, so its bits are stored as integers.
 DTYPES: dict[str, tuple[torch.dtype, torch.dtype, np.dtype[Any]]] = {
@@ -41,6 +42,8 @@ READ_SIZE = 2**24
 
 class FrozenLayersCache:
     """The frozen layers' output for the rows of a table, keyed by the frozen weights and the rows' tokens.
+
+    A row has a state per token; where the head alone trains, one. `collate` makes batches with these states.
 
     The file lies in the user's cache folder and is shared by every run on the same model and items (all methods and
     seeds of `compare`). At most `limit_gb` are kept there in all: older files make room first, but not `beside`, the
@@ -59,7 +62,8 @@ class FrozenLayersCache:
         progress: Progress = ignore_progress,
     ) -> None:
         self.scorer, self.encoded = scorer, encoded
-        self.offsets = encoded.rows.offsets
+        # states of row i are `offsets[i]:offsets[i + 1]`
+        self.offsets = np.arange(len(encoded.rows) + 1) if scorer.head_only else encoded.rows.offsets
         self.width = int(scorer.backbone.config.hidden_size)
         self.dtype, self._bits, self._stored_dtype = DTYPES[dtype]
         folder = home() / "frozen-layers"
@@ -118,40 +122,55 @@ class FrozenLayersCache:
         items = np.flatnonzero(self.encoded.row_starts[1:] <= self.cached_rows)
         for part in self.scorer.eval_batches(self.encoded, "computing the frozen layers once", progress, items):
             batch = self.scorer.collate(self.encoded, part)
-            computed = self._compute(batch)[batch["attention_mask"].bool()].to(self.dtype)
+            computed = self._compute(batch)
+            computed = (computed if self.scorer.head_only else computed[batch["attention_mask"].bool()]).to(self.dtype)
             states[spans(self.offsets, self.encoded.rows_of(part))] = computed.view(self._bits).numpy()
 
     def _compute(self, batch: Batch) -> Tensor:
         inputs = {name: value.to(self.scorer.device) for name, value in batch.items()}
         return self.scorer.frozen_states(inputs).float().cpu()
 
-    def add_to(self, batch: Batch, rows: npt.NDArray[np.int64]) -> None:
-        """Put the rows' states into the batch as `frozen_states` (rows, tokens, width)."""
+    @property
+    def computed_lengths(self) -> npt.NDArray[np.int64]:
+        """How many tokens of each item a forward over the cache computes. (items,)"""
+        whole = self.cached_rows == len(self.encoded.rows)
+        return np.ones(len(self.encoded), np.int64) if self.scorer.head_only and whole else self.encoded.lengths
+
+    def collate(self, items: npt.NDArray[np.integer]) -> Batch:
+        """What the scorer's `collate` makes of these items, and `frozen_states`.
+
+        (rows, tokens, width); where the head alone trains (items, width), and no tokens, which nothing reads then.
+        """
+        rows = self.encoded.rows_of(items)
         if (rows >= self.cached_rows).any():
+            batch = self.scorer.collate(self.encoded, items)
             batch["frozen_states"] = self._compute(batch)
-            return
+            return batch
         assert self.states is not None
-        stored = torch.from_numpy(np.asarray(self.states[spans(self.offsets, rows)]))
+        stored = torch.from_numpy(np.asarray(self.states[spans(self.offsets, rows)])).view(self.dtype).float()
+        if self.scorer.head_only:
+            return {**self.scorer.collate_options(self.encoded, items), "frozen_states": stored}
+        batch = self.scorer.collate(self.encoded, items)
         padded = torch.zeros(*batch["input_ids"].shape, self.width)
-        padded[batch["attention_mask"].bool()] = stored.view(self.dtype).float()
+        padded[batch["attention_mask"].bool()] = stored
         batch["frozen_states"] = padded
+        return batch
 
 
 def fingerprint(scorer: Scorer, encoded: EncodedItems, dtype: str = "float32") -> str:
     """Names a cache entry: the frozen weights, where they end, every token of every row, and how states are stored."""
-    frozen = scorer.frozen_layers
-    assert frozen is not None
-    if frozen.weights_hash is None:  # computed once: both tables of a run need it, and it never changes
-        frozen.weights_hash = hashlib.blake2b(digest_size=20)
-        shape = {"depth": frozen.depth, "model": type(scorer.backbone).__name__}
-        frozen.weights_hash.update(json.dumps(shape).encode())
+    if scorer.frozen_hash is None:  # computed once: both tables of a run need it, and it never changes
+        scorer.frozen_hash = hashlib.blake2b(digest_size=20)
+        depth = HEAD if scorer.frozen_layers is None else scorer.frozen_layers.depth
+        scorer.frozen_hash.update(json.dumps({"depth": depth, "model": type(scorer.backbone).__name__}).encode())
         for name, parameter in sorted(scorer.backbone.named_parameters()):
             if not parameter.requires_grad:
-                frozen.weights_hash.update(name.encode())
-                frozen.weights_hash.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    digest = frozen.weights_hash.copy()
+                scorer.frozen_hash.update(name.encode())
+                scorer.frozen_hash.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    digest = scorer.frozen_hash.copy()
     digest.update(encoded.rows.values.tobytes())
     digest.update(encoded.rows.offsets.tobytes())
+    digest.update(scorer.frozen_inputs(encoded))
     digest.update(b"" if dtype == "float32" else dtype.encode())
     return str(digest.hexdigest())
 

@@ -16,6 +16,9 @@ from torch import Tensor, nn
 
 from realm.errors import RealmError
 
+HEAD = "head"
+"""The value of `train_layers` that trains no layer, only what reads the answer from the last one."""
+
 
 class _LastFrozenLayerError(Exception):
     """Raised after the last frozen layer to leave a forward whose rest is not needed."""
@@ -34,7 +37,6 @@ class FrozenLayers:
         self._states: Tensor | None = None
         self._captured: Tensor | None = None
         self._capturing = False
-        self.weights_hash: Any = None
         for index in range(depth):
             layer = layers[index]
             layer.forward = self._gate(index, layer.forward)

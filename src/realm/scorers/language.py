@@ -115,14 +115,38 @@ class LanguageScorer(Scorer):
         Options are numbered over the batch: item after item, each with its own options.
         """
 
+    def _states(self, batch: Batch) -> Tensor:
+        """Hidden state at the answer position, over the cache where there is one. (items, width)"""
+        if self.head_only:
+            return self.head_input(batch)
+        self._use_frozen_states(batch)
+        return self.answer_states(batch)
+
+    def head_states(self, batch: Batch) -> Tensor:
+        return self.answer_states(batch)
+
+    def _freeze_below_head(self) -> nn.Module:
+        """What trains is a residual on the output layer's rows of the answer tokens."""
+        if self.style.answers == "cloze":
+            raise RealmError(
+                "`train_layers=head` cannot be used with `answers=cloze`: no one state answers there. Use "
+                "`answers=letters`, or `train_layers=1`."
+            )
+        self.backbone.requires_grad_(False)
+        self.answer_residual = self.head.learn_residual(torch.unique(self.answer_tokens))
+        backbone: nn.Module = self.backbone
+        return backbone
+
+    def merge_head(self) -> None:
+        self.head.merge_residual(self.backbone)
+
     def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
         if self.style.answers == "cloze":
             raise RealmError(
                 "a channel that needs hidden states cannot be used with `answers=cloze`: no one state answers there. "
                 "Use `answers=letters`."
             )
-        self._use_frozen_states(batch)
-        states = self.answer_states(batch)
+        states = self._states(batch)
         logits = self.head.rows(states, self._option_tokens(batch))
         return masked_log_softmax(logits, batch["option_counts"]), states
 
@@ -144,8 +168,7 @@ class LanguageScorer(Scorer):
     def answer_mass(self, batch: Batch) -> Tensor | None:
         if self.style.answers == "cloze":
             return None
-        self._use_frozen_states(batch)
-        full = self.head.full(self.answer_states(batch))
+        full = self.head.full(self._states(batch))
         rows = mask_options(full.gather(1, self._option_tokens(batch)), batch["option_counts"])
         return (rows.logsumexp(1) - full.logsumexp(1)).exp()
 
@@ -156,6 +179,9 @@ class LanguageScorer(Scorer):
 
     def scale_parameters(self) -> Iterable[nn.Parameter]:
         return (self.log_scale,) if self.style.answers == "cloze" else ()
+
+    def head_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
+        return (("answer_residual", self.answer_residual),) if self.head_only else ()
 
     def extra_state(self) -> dict[str, Any]:
         return {"cloze_scale": float(self.log_scale.detach().exp())} if self.style.answers == "cloze" else {}

@@ -60,10 +60,9 @@ def score(
     """Score every item; `cache` spares the frozen layers, `progress` is told of `what`."""
     log_probs = np.full((len(encoded), int(encoded.option_counts.max(initial=1))), -np.inf)
     mass = np.full(len(encoded), np.nan)
-    for items in scorer.eval_batches(encoded, what, progress):
-        batch = scorer.collate(encoded, items)
-        if cache is not None:
-            cache.add_to(batch, encoded.rows_of(items))
+    lengths = None if cache is None else cache.computed_lengths
+    for items in scorer.eval_batches(encoded, what, progress, lengths=lengths):
+        batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
         batch = {name: value.to(scorer.device) for name, value in batch.items()}
         batch_log_probs = scorer(batch).double().cpu().numpy()
         log_probs[items, : batch_log_probs.shape[1]] = batch_log_probs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,6 +68,12 @@ class Seq2SeqScorer(LanguageScorer):
             ids = torch.cat([torch.full((len(ids), 1), self.start_token), ids[:, :-1]], dim=1)
         batch["decoder_input_ids"], batch["decoder_lengths"] = ids, lengths
         return batch
+
+    def frozen_inputs(self, encoded: EncodedItems) -> bytes:
+        if not self.head_only:
+            return b""
+        prefixes = [[self.start_token, *answer.prefix] for answer in self.answers]
+        return json.dumps(prefixes).encode() + encoded.tasks.tobytes()
 
     def probe(self) -> Batch:
         batch = super().probe()

@@ -142,9 +142,7 @@ class Collator:
 
     def __call__(self, groups: Sequence[ItemGroup]) -> dict[str, Tensor]:
         items = np.array([group.item for group in groups], dtype=np.int64)
-        batch = self.scorer.collate(self.encoded, items)
-        if self.cache is not None:
-            self.cache.add_to(batch, self.encoded.rows_of(items))
+        batch = self.scorer.collate(self.encoded, items) if self.cache is None else self.cache.collate(items)
         indices = np.concatenate([group.annotations for group in groups])
         rows = np.repeat(np.arange(len(groups)), [len(group.annotations) for group in groups])
         observed = Observed.of(self.annotations, indices)

@@ -14,10 +14,11 @@ from realm.training.model import RealmModel
 
 
 def parameter_groups(model: RealmModel, config: RealmConfig, decayed: set[str]) -> list[dict[str, Any]]:
-    """Groups of everything that trains: the backbone (weight decay for the names in `decayed`), the channel, the scale
-    of `cloze`. A parameter that requires a gradient and is in no group is refused: it would never be trained."""
+    """Groups of everything that trains: the model (weight decay for the names in `decayed`), the channel, the scale of
+    `cloze`. A parameter that requires a gradient and is in no group is refused: it would never be trained."""
     backbone = model.scorer.backbone.named_parameters(prefix="scorer.backbone")
     trained = [(name, parameter) for name, parameter in backbone if parameter.requires_grad]
+    trained += [(f"scorer.{name}", parameter) for name, parameter in model.scorer.head_parameters()]
     groups: list[dict[str, Any]] = [
         {"params": [p for name, p in trained if name in decayed], "weight_decay": config.weight_decay},
         {"params": [p for name, p in trained if name not in decayed], "weight_decay": 0.0},

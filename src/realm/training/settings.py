@@ -28,6 +28,7 @@ def setting(
     panel: str | None = None,
     flag: str | None = None,
     choices: Collection[str] | None = None,
+    words: Collection[str] = (),
     minimum: float | None = None,
     maximum: float | None = None,
     changes_results: bool | Callable[[Any], bool] = True,
@@ -39,6 +40,7 @@ def setting(
         panel: the heading it stands under in `--help` and in the docs.
         flag: name of the flag without dashes; None for the field's own name, `NO_FLAG` for a setting of Python only.
         choices: the values allowed. A mapping may grow after this is called.
+        words: what a setting that is a whole number may be instead.
         minimum, maximum: bounds of a number, themselves allowed.
         changes_results: whether a run computes something else under another value, or a function of the value that
             says so. Such settings are recorded with a run and are part of a result's key.
@@ -48,6 +50,7 @@ def setting(
         "panel": panel,
         "flag": flag,
         "choices": choices,
+        "words": words,
         "minimum": minimum,
         "maximum": maximum,
         "changes_results": changes_results,
@@ -76,9 +79,16 @@ def described(each: Field[Any]) -> str:
 
 
 def check_values(settings: Any) -> None:
-    """Refuse a value that its field does not allow."""
+    """Refuse a value that its field does not allow; a whole number that may be a word may be written as text."""
     for each in settings_of(settings):
         value, allowed = getattr(settings, each.name), each.metadata
+        if words := allowed["words"]:
+            if value in words:
+                continue
+            value = int(value) if isinstance(value, str) and value.isdecimal() else value
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise RealmError(f"`{each.name}={value}`: must be a whole number or {' or '.join(words)}.")
+            setattr(settings, each.name, value)
         if (choices := allowed["choices"]) is not None and value not in choices:
             raise RealmError(f"`{each.name}={value}`: must be one of {', '.join(choices)}.")
         if (least := allowed["minimum"]) is not None and not value >= least:  # `not`: NaN is below nothing
@@ -184,7 +194,13 @@ class Settings:
     lora_rank: int = setting(
         0, "Train LoRA adapters of this rank instead of all weights; merged at the end.", panel=MODEL, minimum=0
     )
-    train_layers: int = setting(0, "Train only the top n layers.", panel=MODEL, minimum=0)
+    train_layers: int | str = setting(
+        0,
+        "Train only the top n layers, or `head`: only what reads the answer.",
+        panel=MODEL,
+        words=("head",),
+        minimum=0,
+    )
     cache_gb: float = setting(
         8.0,
         "Gigabytes for the states below `train_layers`, computed once per item; 0 turns the cache off.",

@@ -298,6 +298,7 @@ class RealmTrainer(SavingTrainer):
         if self._adapted is not None:
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
+        self.scorer.merge_head()
         if self.args.cross_fit:
             if self.is_world_process_zero():
                 from realm.training.cross_fit import expected
@@ -325,6 +326,7 @@ class RealmTrainer(SavingTrainer):
         """Write backbone and tokenizer as a plain checkpoint; a run's own is in its model/ when training has ended."""
         if self._adapted is not None or self.is_fsdp_enabled:
             raise RealmError("save_model: adapters and shards are joined when training ends; take model/ of the run.")
+        self.scorer.merge_head()
         if self.args.should_save:
             folder = Path(output_dir) if output_dir else self.run / "model"
             self.scorer.backbone.save_pretrained(folder)
