@@ -50,6 +50,12 @@ def table(
     )
 
 
+def even_habits(annotations: Annotations) -> Floats:
+    """Habits that favour nothing, as in a coin. Shape (annotators, tasks, Kmax)."""
+    width = int(annotations.option_counts.max())
+    return np.full((annotations.n_annotators, len(annotations.tasks), width), 1 / width)
+
+
 @dataclass
 class Crowd:
     annotations: Annotations

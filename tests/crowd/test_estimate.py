@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import posterior
+from realm.crowd.habit import Habit
 from realm.crowd.tables import VERDICTS, expertise_table, verdicts
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -28,11 +28,11 @@ def test_accuracies_are_recovered_and_beta_is_accuracy_above_chance():
     found = estimate(crowd.annotations, crowd.log_probs)
     np.testing.assert_allclose(found.accuracy[:, 0], accuracy, atol=0.06)
     assert ((found.low[:, 0] < accuracy) & (accuracy < found.high[:, 0])).sum() >= 6
-    np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) / 4)
+    np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) / 4, atol=1e-3)
     assert found.expertise[6, 0] < 0, "below chance is said, not cut off at 0"
+    prior = crowd.log_probs + found.class_offsets[0]
     np.testing.assert_allclose(
-        found.posterior,
-        posterior(crowd.annotations, crowd.log_probs, expertise_evidence(crowd.annotations, found.expertise)),
+        found.posterior, posterior(crowd.annotations, prior, found.evidence(crowd.annotations)), rtol=1e-6, atol=1e-12
     )
 
 
@@ -69,7 +69,7 @@ def test_with_mixed_numbers_of_options_beta_is_shared_and_accuracy_averages_chan
     found = estimate(made, guided(truth, counts, rng))
     np.testing.assert_allclose(found.expertise[:, 0], beta, atol=0.05)
     np.testing.assert_allclose(found.chance[:, 0], (1 / counts).mean())
-    np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) * found.chance)
+    np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) * found.chance, atol=1e-3)
 
 
 def test_each_task_has_a_pool_of_its_own_and_empty_cells_are_left_out():
@@ -272,3 +272,84 @@ def test_an_estimate_survives_its_arrays():
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     with pytest.raises(RealmError, match="posterior"):
         Estimate.from_arrays({name: array for name, array in arrays.items() if name != "posterior"})
+
+
+# -------------------------------------------------------------------- habits
+
+
+def judges(seed: int, n: int = 1500, share: float = 0.3):
+    """Eight judges of two labels: four read and are even, four hardly read and nearly always answer 1."""
+    rng = np.random.default_rng(seed)
+    truth = (rng.random(n) < share).astype(int)
+    item, annotator = (index.ravel() for index in np.indices((n, 8)))
+    beta, xi = np.repeat([0.7, 0.15], 4), np.repeat([0.5, 0.93], 4)
+    guess = (rng.random(len(item)) < xi[annotator]).astype(int)
+    label = np.where(rng.random(len(item)) < beta[annotator], truth[item], guess)
+    made = table(item, annotator, label, n_items=n, n_annotators=8, options=2)
+    return made, truth, beta, xi
+
+
+def test_habits_are_found_and_do_not_pass_for_expertise():
+    made, truth, beta, xi = judges(0)
+    found = estimate(made, np.zeros((made.n_items, 2)))
+    np.testing.assert_allclose(found.expertise[:, 0], beta, atol=0.09)
+    np.testing.assert_allclose(found.habits[:, 0, 1], xi, atol=0.1)
+    np.testing.assert_allclose(found.habits.sum(axis=2), 1.0)
+    right = (made.label == truth[made.item]).reshape(-1, 8).mean(axis=0)
+    assert ((found.low[:, 0] < right) & (right < found.high[:, 0])).sum() >= 7
+    assert (found.posterior.argmax(axis=1) == truth).mean() > 0.93
+
+
+def test_who_misses_the_rare_label_does_not_make_it_vanish():
+    """Everybody misses positives far more often than they invent them: one number per annotator would drop them."""
+    rng = np.random.default_rng(1)
+    truth = (rng.random(2000) < 1 / 3).astype(int)
+    item, annotator = np.repeat(np.arange(2000), 5), np.argsort(rng.random((2000, 40)), axis=1)[:, :5].ravel()
+    recall = np.stack([rng.beta(30, 2, 40), rng.beta(9, 6, 40)], axis=1)
+    right = rng.random(len(item)) < recall[annotator, truth[item]]
+    made = table(
+        item, annotator, np.where(right, truth[item], 1 - truth[item]), n_items=2000, n_annotators=40, options=2
+    )
+    found = estimate(made, np.zeros((2000, 2)))
+    labels = found.posterior.argmax(axis=1)
+    votes = np.bincount(made.item, made.label) > 2.5
+    assert (labels[truth == 1] == 1).mean() > votes[truth == 1].mean() + 0.1
+    assert (labels == truth).mean() > (votes == truth).mean() + 0.02
+    mine = np.bincount(annotator, recall[annotator, truth[item]]) / np.bincount(annotator)
+    assert ((found.low[:, 0] < mine) & (mine < found.high[:, 0])).mean() > 0.85
+
+
+def test_a_judge_who_prefers_the_first_answer_is_seen_by_position():
+    rng = np.random.default_rng(2)
+    counts = rng.integers(2, 5, 1200)
+    truth = rng.integers(0, counts)
+    item, annotator = (index.ravel() for index in np.indices((1200, 4)))
+    read = rng.random(len(item)) < np.array([0.8, 0.7, 0.75, 0.2])[annotator]
+    first = rng.random(len(item)) < 0.9
+    guess = np.where((annotator == 3) & first, 0, rng.integers(0, counts[item]))
+    made = table(
+        item, annotator, np.where(read, truth[item], guess), n_items=1200, n_annotators=4, options=counts.tolist()
+    )
+    found = estimate(made, guided(truth, counts, rng, 0.5))
+    assert found.habits[3, 0, 0] > 0.8 and found.habits[:3, 0, 0].max() < 0.6
+    assert found.expertise[3, 0] == pytest.approx(0.2, abs=0.06)
+
+
+def test_the_interval_is_as_wide_as_the_information_that_labels_have_on_beta_and_habit():
+    """Against the inverse of the whole information matrix, constrained to habits that sum to one."""
+    rng = np.random.default_rng(3)
+    n, k = 400, 3
+    made = table(np.arange(n), np.zeros(n), rng.integers(k, size=n), n_items=n, n_annotators=1, options=k)
+    habit = Habit.of(made)
+    beta, xi = np.array([0.55]), rng.dirichlet(np.full(k, 5.0))[None]
+    truth, weight = rng.random(n), rng.uniform(0.5, 2, n)
+    shares = rng.dirichlet(np.ones(k))
+    guess = xi[0, made.label]
+    probability = beta * truth + (1 - beta) * guess
+    found = habit.spread_of_habits(beta, xi, truth, probability, weight, shares[None, None])
+    slopes = np.column_stack([truth - guess, (1 - beta) * (np.arange(k) == made.label[:, None])]) / probability[:, None]
+    information = slopes.T @ (weight[:, None] * slopes) + np.diag([0, *(habit.prior.habit[0] / xi[0] ** 2)])
+    tangent = np.linalg.svd(np.array([[0, *np.ones(k)]]))[2][1:].T  # directions in which the habit still sums to one
+    covariance = tangent @ np.linalg.inv(tangent.T @ information @ tangent) @ tangent.T
+    slope = np.array([1 - shares @ xi[0], *((1 - beta) * shares)])
+    assert found[0] == pytest.approx(slope @ covariance @ slope / (slope[0] ** 2 / information[0, 0]), rel=1e-6)

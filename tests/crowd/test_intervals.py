@@ -8,9 +8,10 @@ from scipy import stats
 from scipy.integrate import quad
 
 from realm.crowd import intervals
-from realm.crowd.coin import Coin, expertise_evidence
+from realm.crowd.coin import Coin
 from realm.crowd.estimate import estimate
 from realm.crowd.evidence import JointLikelihood, posterior
+from realm.crowd.habit import Habit, HabitLines, habit_evidence
 from realm.crowd.intervals import Grid, SkillLikelihood, leave_one_out
 
 from .crowds import mixed, simulate, table
@@ -24,22 +25,28 @@ def counted(right: int, wrong: int) -> SkillLikelihood:
 
 def test_leave_one_out_is_the_likelihood_with_that_annotation_taken_away():
     joint = mixed()
-    made = joint.annotations
-    skill = np.random.default_rng(1).uniform(0.2, 0.9, joint.model.n_pairs)
-    likelihood = leave_one_out(joint, joint.model, skill[joint.model.pair])
-    beta = joint.model.expertise(skill).reshape(made.n_annotators, 2)
+    made, habit = joint.annotations, Habit.of(joint.annotations)
+    rng = np.random.default_rng(1)
+    skill = rng.uniform(0.3, 0.9, habit.n_pairs)
+    xi = rng.dirichlet(np.full(habit.width, 9.0), habit.n_pairs)
+    lines = HabitLines(habit.habits(xi).reshape(-1)[habit.row], habit.lowest[habit.pair])
+    likelihood = leave_one_out(joint, lines, skill[habit.pair])
+    beta = (habit.lowest + (1 - habit.lowest) * skill).reshape(made.n_annotators, 2)
+    habits = xi.reshape(made.n_annotators, 2, -1)
     for j in range(0, made.n_annotations, 7):
         without = made.keep_annotations(np.arange(made.n_annotations) != j)
-        share = posterior(without, joint.log_probs, expertise_evidence(without, beta))[made.item[j], made.label[j]]
+        share = posterior(without, joint.log_probs, habit_evidence(without, beta, habits))[made.item[j], made.label[j]]
+        own = xi[habit.pair[j], : made.option_counts[made.item[j]]]
         for t, found in ((0.0, likelihood.at_zero[j]), (1.0, likelihood.at_one[j])):
-            b = joint.model.lowest_expertise[joint.model.pair[j]] * (1 - t) + t
-            assert found == pytest.approx(b * share + (1 - b) / made.option_counts[made.item[j]], abs=1e-12)
+            b = habit.lowest[habit.pair[j]] * (1 - t) + t
+            assert found == pytest.approx(b * share + (1 - b) * own[made.label[j]] / own.sum(), abs=1e-12)
 
 
 def test_a_sure_posterior_still_leaves_ones_own_label_out():
     made = table([0, 0], [0, 1], [0, 1], n_items=1, n_annotators=2, options=2)
     joint = JointLikelihood(made, np.log([[1 - 1e-15, 1e-15]]), Coin.of(made))
-    likelihood = leave_one_out(joint, joint.model, np.array([0.999999, 0.999999]))
+    coins = HabitLines(guess=np.full(2, 0.5), lowest=np.full(2, -1.0))
+    likelihood = leave_one_out(joint, coins, np.array([0.999999, 0.999999]))
     assert likelihood.at_one[0] == pytest.approx(1e9 / (1e9 + 1), rel=1e-3)
     assert likelihood.at_one[1] == pytest.approx(1e-21, rel=0.3)
 

@@ -11,7 +11,7 @@ from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import posterior
 from realm.errors import RealmError
 
-from .crowds import simulate, table
+from .crowds import even_habits, simulate, table
 
 
 def known(annotations, log_probs, beta) -> Estimate:
@@ -22,7 +22,11 @@ def known(annotations, log_probs, beta) -> Estimate:
     np.add.at(n, (annotations.annotator, annotations.item_tasks[annotations.item]), 1)
     accuracy = beta + (1 - beta) * chance
     shares = posterior(annotations, log_probs, expertise_evidence(annotations, beta))
-    return Estimate(beta, accuracy, accuracy, accuracy, chance, n, shares, np.zeros(beta.shape[1], bool))
+    tasks = beta.shape[1]
+    return Estimate(
+        beta, accuracy, accuracy, accuracy, chance, n, shares, np.zeros(tasks, bool),
+        even_habits(annotations), np.zeros((tasks, shares.shape[1])),
+    )  # fmt: skip
 
 
 def mutual_information(shares: np.ndarray, beta: float) -> float:
@@ -46,6 +50,29 @@ def test_information_gain_is_the_mutual_information(shares, beta):
 def test_a_perfect_annotator_tells_all_and_a_guesser_nothing():
     shares = np.array([[0.25, 0.25, 0.25, 0.25]])
     np.testing.assert_allclose(queue.information_gain(shares, np.array([4]), np.array([[1.0, 0.0]])), [[2.0, 0.0]])
+
+
+@given(st.integers(0, 10_000), st.integers(2, 5))
+@settings(max_examples=40, deadline=None)
+def test_with_habits_it_is_the_mutual_information_too(seed, k):
+    rng = np.random.default_rng(seed)
+    p, xi = rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k + 1), 3)  # habits know one option more than the item has
+    own = xi[:, :k] / xi[:, :k].sum(axis=1, keepdims=True)
+    beta = rng.uniform(-own.min(axis=1) / (1 - own.min(axis=1)), 1)
+    found = queue.information_gain(np.append(p, 0.0)[None], np.array([k]), beta[None], xi)
+    for a in range(3):
+        joint = p[:, None] * (beta[a] * np.eye(k) + (1 - beta[a]) * own[a])
+        apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+        some = joint > 1e-100
+        expected = (joint[some] * np.log2(joint[some] / apart[some])).sum()
+        assert found[0, a] == pytest.approx(expected, abs=1e-9)
+
+
+def test_who_always_says_the_same_tells_most_when_saying_the_other():
+    """Of two annotators of one expertise, the one whose habit is the unlikely label is worth less."""
+    shares, options = np.array([[0.9, 0.1]]), np.array([2])
+    gain = queue.information_gain(shares, options, np.array([[0.4, 0.4]]), np.array([[0.95, 0.05], [0.05, 0.95]]))[0]
+    assert gain[0] > 1.5 * gain[1]
 
 
 def test_the_most_uncertain_item_comes_first_and_goes_to_the_best_who_has_not_labelled_it():

@@ -39,7 +39,16 @@ def test_tables_say_whose_probabilities_judged_them():
 def cell(low: float, high: float, chance: float = 0.5) -> Estimate:
     one = np.ones((1, 1))
     return Estimate(
-        one, one, low * one, high * one, chance * one, one.astype(np.int64), np.ones((1, 1)), np.zeros(1, bool)
+        one,
+        one,
+        low * one,
+        high * one,
+        chance * one,
+        one.astype(np.int64),
+        np.ones((1, 1)),
+        np.zeros(1, bool),
+        np.ones((1, 1, 1)),
+        np.zeros((1, 1)),
     )
 
 

@@ -141,5 +141,6 @@ def crowded_estimate(table: Annotations, log_probs: np.ndarray, accuracy: np.nda
         expertise=beta, accuracy=middle, low=np.clip(middle - wide, 0, 1), high=np.clip(middle + wide, 0, 1),
         chance=np.full_like(beta, chance), annotations=n,
         posterior=posterior(table, log_probs, expertise_evidence(table, beta)),
-        relative_tasks=np.array([False]),
+        relative_tasks=np.array([False]), habits=np.full((*beta.shape, 3), 1 / 3),
+        class_offsets=np.zeros((1, 3)),
     )  # fmt: skip

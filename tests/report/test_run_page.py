@@ -283,7 +283,8 @@ def test_very_long_names_and_many_tasks_do_not_burst_the_page(tmp_path: Path) ->
     n = np.zeros((4_000, 8), np.int64)
     np.add.at(n, (table.annotator, table.item_tasks[table.item]), 1)
     found = Estimate(0.8 * ones, 0.9 * ones, 0.8 * ones, 0.95 * ones, 0.5 * ones, n,
-                     np.full((4_000, 2), 0.5), np.zeros(8, bool))  # fmt: skip
+                     np.full((4_000, 2), 0.5), np.zeros(8, bool), np.full((4_000, 8, 2), 0.5),
+                     np.zeros((8, 2)))  # fmt: skip
     page = Page(render(RunData("long", {}, {}, {}, table, np.log(np.full((4_000, 2), 0.5)), found)))
     assert len(page.source.encode()) < 3_000_000
     assert f"{(n > 0).sum() - len(page.data['who']):,} more, those with the fewest labels, are in" in page.text

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from realm.crowd.coin import Coin
 from realm.crowd.evidence import Floats, JointLikelihood, check_log_probs, log_softmax_rows, softmax_rows
-from realm.crowd.priors import EM_PRIOR, START
+from realm.crowd.habit import Habit
 from realm.data import Annotations
 
 SOFTEST, SHARPEST = 20.0, 0.2
@@ -30,22 +29,24 @@ SPREAD = 0.3
 
 
 def temperature(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
-    """The T that maximises the joint likelihood of all annotations together with everyone's expertise, times a prior.
+    """The T that maximises the joint likelihood of all annotations together with everyone's expertise and habits.
 
-    `log_probs` is (items, Kmax). log T is normal around 0 a priori. Expertise and T are improved in turn, so the
-    product never falls. 1.0 where no item has two annotations.
+    `log_probs` is (items, Kmax). log T is normal around 0 a priori, expertise and habits have the pool's prior; they
+    and T are improved in turn. 1.0 where no item has two annotations.
     """
     shared = annotations.annotations_per_item > 1
     scores = check_log_probs(annotations, log_probs)[shared]
     if not shared.any():
         return 1.0
     annotations = annotations.take_items(np.flatnonzero(shared))
-    coin = Coin.of(annotations, EM_PRIOR)
-    skill, current = coin.skill(START), 1.0
+    habit = Habit.of(annotations)
+    parameters, current = habit.even(), 1.0
     for _ in range(ROUNDS):
-        joint = JointLikelihood(annotations, tempered(scores, current), coin)
-        skill = joint.fit(skill, max_iter=EM_STEPS)
-        best = _best_temperature(scores, coin.evidence(skill).item_sums(joint.position, scores.shape))
+        joint = JointLikelihood(annotations, tempered(scores, current), habit)
+        parameters = joint.fit(parameters, max_iter=EM_STEPS)
+        evidence = habit.evidence(parameters)
+        habit = habit.pooled(parameters, joint.e_step(evidence)[0], joint.position)
+        best = _best_temperature(scores, evidence.item_sums(joint.position, scores.shape))
         change, current = abs(np.log(best / current)), best
         if change < SETTLED:
             break

@@ -58,20 +58,6 @@ def label_probability(accuracy: npt.ArrayLike, truth: npt.ArrayLike, options: np
     return np.asarray(own * shares + other * (1 - shares))
 
 
-def label_distribution(expertise: Floats, posterior: Floats, options: Indices) -> tuple[Floats, Floats]:
-    """What an annotator is expected to answer: P(label = k), and the entropy in bits of the label given the truth.
-
-    `expertise` is (n, annotators), `posterior` (n, Kmax), `options` (n,); returns (n, annotators, Kmax) and (n,
-    annotators). P(label = k) is a straight line in the expertise, so it is exact at the mean of an uncertain one.
-    """
-    counts = options[:, None].astype(np.float64)
-    own, other = _probabilities(expertise, 1 / counts, counts)
-    labels = other[..., None] + (own - other)[..., None] * posterior[:, None, :]
-    inside = np.arange(posterior.shape[1]) < counts
-    noise = bits(own) + (counts - 1) * bits(other)
-    return np.where(inside[:, None, :], labels, 0.0), noise
-
-
 def bits(share: Floats) -> Floats:
     """-p log2 p, 0 at p = 0."""
     return np.asarray(-share * np.log2(np.maximum(share, TINY)))
@@ -140,13 +126,6 @@ class Coin:
         """How many annotations each pair has, whatever their weight. Shape (pairs,)."""
         return np.bincount(self.pair, minlength=self.n_pairs)
 
-    @cached_property
-    def chance(self) -> Floats:
-        """Mean 1/K over the items a pair annotated: the accuracy of a guesser. Shape (pairs,), NaN where none."""
-        total = np.bincount(self.pair, 1 / self.options[self.row], minlength=self.n_pairs)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(total / self.annotation_counts)
-
     def skill(self, expertise: npt.ArrayLike) -> Floats:
         """Expertise beta (one, or (pairs,)) as skill (pairs,)."""
         return np.clip((np.asarray(expertise) - self.lowest_expertise) / (1 - self.lowest_expertise), 0.0, 1.0)
@@ -160,20 +139,6 @@ class Coin:
         skill = np.repeat(np.clip(parameters, self.edge, 1 - self.edge), self._per_pair)
         own, other = _probabilities(skill, self.lowest, self.options)
         return LabelEvidence(np.log(own), np.log(other), self.row, self.weight, self.row_weights)
-
-    def evidence_each(self, skill: Floats) -> LabelEvidence:
-        """The evidence of all annotations, at a skill for each annotation (annotations,)."""
-        skill = np.clip(skill, self.edge, 1 - self.edge)
-        own, other = _probabilities(skill, self.lowest[self.row], self.options[self.row])
-        return LabelEvidence(np.log(own), np.log(other), weight=self.weight)
-
-    def label_line(self, truth: Floats) -> tuple[Floats, Floats]:
-        """P(label) at skill 0 and at skill 1, its label being true with probability `truth`. (annotations,) each
-
-        In between P(label) is the straight line from the one to the other.
-        """
-        lowest, others = self.lowest[self.row], np.maximum(self.options[self.row] - 1, 1)
-        return lowest * truth + (1 - lowest) * (1 - truth) / others, truth
 
     def update(self, parameters: Floats, posterior: Floats, position: Indices) -> Floats:
         """The M-step: see `AnnotatorModel`. Pairs without annotations keep their skill. (pairs,)
@@ -204,6 +169,14 @@ def expertise_evidence(annotations: Annotations, expertise: npt.ArrayLike) -> La
     """
     coin = Coin.of(annotations)
     return coin.evidence(coin.skill(np.asarray(expertise, np.float64).reshape(coin.n_pairs)))
+
+
+def chance_of(annotations: Annotations) -> Floats:
+    """Mean 1/K over the items a pair annotated: the accuracy of a guesser. Shape (pairs,), NaN where none."""
+    pair, n_pairs = pairs_of(annotations), annotations.n_annotators * len(annotations.tasks)
+    total = np.bincount(pair, 1 / annotations.option_counts[annotations.item], minlength=n_pairs)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / np.bincount(pair, minlength=n_pairs))
 
 
 def lowest_expertise(annotations: Annotations) -> Floats:

@@ -19,23 +19,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from realm.crowd.class_balance import ClassBalance, fit_habits
 from realm.crowd.evidence import (
     Floats,
-    JointLikelihood,
     LabelEvidence,
     check_log_probs,
     label_positions,
     log_softmax_rows,
 )
-from realm.crowd.habit import Habit, fit_habits
+from realm.crowd.habit import Habit
 from realm.data import Annotations
 
 LOWEST = 0.01
 """The lowest exponent considered: a hundred annotators worth one."""
 SETTLED = 1e-3
 """How exactly the exponent is searched for: no number of annotators changes in its first decimal."""
-CLASS_ROUNDS = 5
-"""Rounds in which class shares and habits are fitted in turn where no model gives P: shares settle sooner."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def exponent(
 
     | argument | shape | meaning |
     |---|---|---|
-    | log_probs | (items, Kmax) or None | log P(k|Q) of a model; None: the class shares of each task, fitted |
+    | log_probs | (items, Kmax) or None | log P(k|Q) of a model; None: the class shares of each task |
     | evidence | of all annotations | a `LabelEvidence`, or E[a, k] without weights as an array (annotations, Kmax); \
 None: habits fitted by EM |
 
@@ -158,25 +156,9 @@ class _Forecast:
 
 def _fitted(annotations: Annotations, log_probs: npt.ArrayLike | None) -> tuple[Floats, LabelEvidence]:
     """P of every item, and the evidence of habits fitted to all annotations under it."""
-    habit = Habit.of(annotations)
-    known = np.zeros(_shape(annotations)) if log_probs is None else log_probs
-    scores = check_log_probs(annotations, known)
-    parameters = habit.even()
-    for _ in range(CLASS_ROUNDS if log_probs is None else 1):
-        habit, parameters = fit_habits(JointLikelihood(annotations, scores, habit), habit, parameters)
-        if log_probs is None:
-            posterior, _ = JointLikelihood(annotations, scores, habit).e_step(habit.evidence(parameters))
-            scores = check_log_probs(annotations, _class_shares(annotations, posterior))
-    return scores, habit.evidence(parameters)
-
-
-def _class_shares(annotations: Annotations, posterior: Floats) -> Floats:
-    """The log of the class shares of each item's task, by the posterior. (items, Kmax)"""
-    labelled = annotations.annotations_per_item > 0
-    tasks = len(annotations.tasks)
-    shares = np.ones((tasks, posterior.shape[1]))  # one item of each class, so that none is impossible
-    np.add.at(shares, annotations.item_tasks[labelled], posterior[labelled])
-    return np.asarray(np.log(shares)[annotations.item_tasks])
+    scores = check_log_probs(annotations, np.zeros(_shape(annotations)) if log_probs is None else log_probs)
+    balance, habit, parameters = fit_habits(ClassBalance.of(annotations, scores), Habit.of(annotations))
+    return balance.prior, habit.evidence(parameters)
 
 
 def _shape(annotations: Annotations) -> tuple[int, int]:

@@ -7,7 +7,7 @@ prior (`JointLikelihood`), and from the posterior of each accuracy under a prior
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +15,20 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from realm.crowd import intervals
-from realm.crowd.coin import Coin, accuracy_of, expertise_evidence
-from realm.crowd.evidence import Bools, Floats, Indices, JointLikelihood, check_log_probs, posterior
+from realm.crowd.class_balance import ClassBalance, fit_habits
+from realm.crowd.coin import EDGE, accuracy_of, chance_of
+from realm.crowd.evidence import (
+    Bools,
+    Floats,
+    Indices,
+    JointLikelihood,
+    LabelEvidence,
+    check_log_probs,
+    posterior,
+)
+from realm.crowd.habit import NEVER, START, Habit, HabitLines, habit_evidence
 from realm.crowd.intervals import Grid, SkillLikelihood, leave_one_out
-from realm.crowd.priors import EM_PRIOR, START, EarlierEstimate, expert_pairs, relative_tasks, with_gold
+from realm.crowd.priors import EM_PRIOR, EarlierEstimate, expert_pairs, relative_tasks
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -37,6 +47,8 @@ SWEEP_GRID, FINAL_GRID = (1.0, 256), (0.5, 1024)
 """Posterior spreads between grid points, and most points: the sweeps need means alone, the intervals need tails."""
 SETTLED = 1e-4
 """The largest change of a skill after which the sweeps stop: below the last digit that is shown."""
+MOST_BY_HABIT = 2.0
+"""The most that one label counts as given by habit: above 1 where beta is negative, and unbounded near its lowest."""
 CONTRADICTION = 0.001
 """The level at which gold and agreement contradict each other, of one annotator or of a task's annotators together:
 with a thousand honest annotators one is judged by gold alone by mistake, which only widens the interval."""
@@ -52,8 +64,10 @@ class Estimate:
     | accuracy, low, high | (annotators, tasks) | P(label = truth), and its equal-tailed 95% interval |
     | chance | (annotators, tasks) | accuracy of a guesser on the same items: mean(1/K) |
     | annotations | (annotators, tasks) | how many annotations each gave |
-    | posterior | (items, Kmax) | P(true label = k | everything), given `expertise` |
+    | posterior | (items, Kmax) | P(true label = k | everything), given `expertise` and `habits` |
     | relative_tasks | (tasks,) | mostly one label per item and no gold: values hang on the model's calibration |
+    | class_offsets | (tasks, Kmax) | what was added to the model's log P of each label (`realm.crowd.class_balance`) |
+    | habits | (annotators, tasks, Kmax) | xi: what each answers when not answering from the item; NaN without any |
     """
 
     expertise: Floats
@@ -64,6 +78,12 @@ class Estimate:
     annotations: Indices
     posterior: Floats
     relative_tasks: Bools
+    habits: Floats
+    class_offsets: Floats
+
+    def evidence(self, annotations: Annotations) -> LabelEvidence:
+        """The evidence of annotations by these annotators (all those of the table estimated, or some)."""
+        return habit_evidence(annotations, self.expertise, np.nan_to_num(self.habits))
 
     @property
     def relative(self) -> bool:
@@ -102,9 +122,12 @@ def estimate(
     | experts | names | annotators taken to be experts, pinned at beta 0.999 |
     | gold | (items,) | true labels where known, -1 elsewhere |
 
-    First EM maximises the joint likelihood. Then each accuracy gets its posterior on a grid: the likelihood of the
-    annotator's labels, each item's true label being judged by the model and the *other* annotations, times the pool's
-    prior; the others' skills in turn are judged without the item at hand, until nothing changes. Where there is gold,
+    The annotator model is `realm.crowd.habit`: accuracy is beta, and where the annotator does not answer from the item,
+    how often the habit happens to be right. First EM maximises the joint likelihood. Then each beta gets its posterior
+    on a grid, its habit being given: the likelihood of the annotator's labels, each item's true label being judged by
+    the model and the *other* annotations, times the pool's prior; the others' skills and habits in turn are judged
+    without the item at hand, until nothing changes. Intervals are widened by what the labels leave open of the habit.
+    Where there is gold,
     or a pinned expert, EM runs on those items alone. An annotator whose gold items contradict what agreement says of
     them is judged by the gold alone, and so are all annotators of a task whose gold items together contradict it:
     annotators who copy from each other agree, too.
@@ -118,32 +141,46 @@ def estimate(
         ((2, 1), [0, 1])
     """
     earlier = EarlierEstimate.from_table(annotations, prior)
-    coin = Coin.of(annotations, earlier.prior(EM_PRIOR))
-    joint = JointLikelihood(annotations, with_gold(annotations, check_log_probs(annotations, log_probs), gold), coin)
+    habit = _with_earlier(Habit.of(annotations), earlier)
+    balance = ClassBalance.of(annotations, check_log_probs(annotations, log_probs), gold)
     pinned = expert_pairs(annotations, experts)
-    expertise = np.full(coin.n_pairs, START)
+    expertise = np.full(habit.n_pairs, START)
     if start is not None:
         starts = np.asarray(start, np.float64).reshape(-1)
         expertise = np.where(np.isfinite(starts), starts, expertise)
-    skill = np.where(pinned, coin.skill(EXPERT), earlier.start(coin.skill(expertise)))
-    anchored = _anchored_annotations(annotations, pinned[coin.pair], gold)
-    skill = _fit_skills(joint, coin, skill, pinned, anchored)
-    mean, low, high = _SkillPosteriors(joint, coin, pinned, earlier, anchored).fit(skill)
-    for skills in (mean, low, high):
-        skills[pinned] = skill[pinned]
+    expertise = np.where(earlier.present, habit.lowest + (1 - habit.lowest) * earlier.start(expertise), expertise)
+    anchored = _anchored_annotations(annotations, pinned[habit.pair], gold)
+    parameters = habit.even(np.where(pinned, EXPERT, np.maximum(expertise, habit.lowest)))
+    balance, habit, parameters = _fit_habits(balance, habit, parameters, pinned, anchored)
+    joint = JointLikelihood(annotations, balance.prior, habit)
+    skills = _SkillPosteriors(joint, habit, parameters, pinned, earlier, anchored)
+    mean, low, high = skills.fit()
     shape = (annotations.n_annotators, len(annotations.tasks))
-    beta = coin.expertise(mean).reshape(shape)
-    accuracy, low, high = (accuracy_of(coin.expertise(skills), coin.chance) for skills in (mean, low, high))
+    beta = np.where(pinned & (habit.weights > 0), EXPERT, skills.expertise(mean))
+    xi = np.where((habit.weights > 0)[:, None], skills.xi, np.nan)
+    evidence = habit_evidence(annotations, beta, np.nan_to_num(xi))
+    final = posterior(annotations, joint.log_probs, evidence)
+    by_habit = habit.accuracy_of_habit(skills.xi, final, annotations.item)
+    low, high = (np.where(pinned, beta, skills.expertise(skill)) for skill in (low, high))
+    accuracy, low, high = (accuracy_of(each, by_habit).reshape(shape) for each in (beta, low, high))
     return Estimate(
-        expertise=beta,
-        accuracy=accuracy.reshape(shape),
-        low=low.reshape(shape),
-        high=high.reshape(shape),
-        chance=coin.chance.reshape(shape),
-        annotations=coin.annotation_counts.reshape(shape),
-        posterior=posterior(annotations, joint.log_probs, expertise_evidence(annotations, np.nan_to_num(beta))),
+        expertise=beta.reshape(shape),
+        accuracy=accuracy,
+        low=low,
+        high=high,
+        chance=chance_of(annotations).reshape(shape),
+        annotations=np.bincount(habit.pair, minlength=habit.n_pairs).reshape(shape),
+        posterior=final,
         relative_tasks=relative_tasks(annotations, gold),
+        habits=xi.reshape(*shape, -1),
+        class_offsets=balance.offset,
     )
+
+
+def _with_earlier(habit: Habit, earlier: EarlierEstimate) -> Habit:
+    """Habits whose skills have the prior of an earlier estimate where there is one."""
+    right, wrong = (np.maximum(count - 1, 0.0) for count in earlier.prior(EM_PRIOR))
+    return habit.with_prior(replace(habit.prior, right=right, wrong=wrong, own=earlier.present))
 
 
 def _anchored_annotations(annotations: Annotations, by_expert: Bools, gold: npt.NDArray[np.integer] | None) -> Bools:
@@ -153,71 +190,100 @@ def _anchored_annotations(annotations: Annotations, by_expert: Bools, gold: npt.
     return np.asarray(items[annotations.item])
 
 
-def _fit_skills(joint: JointLikelihood, coin: Coin, skill: Floats, pinned: Bools, anchored: Bools) -> Floats:
-    """Skills by EM from `skill`, on the items whose truth is known alone where there are any. Shape (pairs,).
+def _fit_habits(
+    balance: ClassBalance, habit: Habit, start: Floats, pinned: Bools, anchored: Bools
+) -> tuple[ClassBalance, Habit, Floats]:
+    """Pooled habits by EM, on the items whose truth is known alone where there are any. Parameters (pairs, 1 + Kmax).
 
     If all items counted at once, annotators who agree on the same wrong labels would outvote everyone from the first
     step of EM.
     """
     if not anchored.any():
-        return joint.fit(skill, fixed=pinned)
-    items = np.unique(joint.annotations.item[anchored])
-    annotations = joint.annotations.take_items(items)
-    part = Coin.of(annotations, coin.prior)
-    start = part.skill(coin.expertise(skill))
-    fitted = JointLikelihood(annotations, joint.log_probs[items], part).fit(start, fixed=pinned)
-    return coin.skill(part.expertise(fitted))
+        return fit_habits(balance, habit, start, fixed=pinned)
+    on_anchors = balance.take_items(np.unique(balance.annotations.item[anchored]))
+    part = Habit.of(on_anchors.annotations, habit.widest).with_prior(habit.prior)
+    on_anchors, part, fitted = fit_habits(on_anchors, part, start, fixed=pinned)
+    return replace(balance, offset=on_anchors.offset), habit.with_prior(part.prior), fitted
 
 
 class _SkillPosteriors:
-    """The posterior of the skill of every pair with annotations and no pinned expert, fitted together.
+    """The posterior of the skill of every pair with annotations and no pinned expert, and the habits, fitted together.
 
     `order` sorts the annotations by pair, leaving out those of pinned experts; `row` (annotations in that order,) is
-    the row of their pair among the `free` ones.
+    the row of their pair among the `free` ones. `xi` (pairs, Kmax) are the habits as they stand.
     """
 
     def __init__(
-        self, joint: JointLikelihood, coin: Coin, pinned: Bools, earlier: EarlierEstimate, anchored: Bools
+        self,
+        joint: JointLikelihood,
+        habit: Habit,
+        parameters: Floats,
+        pinned: Bools,
+        earlier: EarlierEstimate,
+        anchored: Bools,
     ) -> None:
-        self.joint, self.coin, self.earlier = joint, coin, earlier
-        self.free = np.flatnonzero((coin.annotation_counts > 0) & ~pinned)
+        self.joint, self.habit, self.earlier = joint, habit, earlier
+        self.beta, self.xi = parameters[:, 0], parameters[:, 1:]
+        self.free = np.flatnonzero((np.bincount(habit.pair, minlength=habit.n_pairs) > 0) & ~pinned)
         self.task = self.free % len(joint.annotations.tasks)
-        row_of_pair = np.full(coin.n_pairs, UNKNOWN)
+        row_of_pair = np.full(habit.n_pairs, UNKNOWN)
         row_of_pair[self.free] = np.arange(len(self.free))
-        rows = row_of_pair[coin.pair]
+        rows = row_of_pair[habit.pair]
         order = np.argsort(rows, kind="stable")
         self.order = order[rows[order] != UNKNOWN]
         self.row = rows[self.order]
-        self.anchored = anchored[self.order]
+        self.is_free = rows != UNKNOWN
+        self.anchored, self.anchored_annotations = anchored[self.order], anchored
         self.on_anchors = np.zeros(len(self.free), dtype=bool)
         """Whose annotations count on anchored items only. Shape (free pairs,)."""
-        self.most = float(coin.weights[self.free].max(initial=1))
+        self.most = float(habit.weights[self.free].max(initial=1))
+        self.lines = HabitLines(
+            habit.habits(self.xi).reshape(-1)[habit.row], habit.lowest[habit.pair], weight=habit.weight
+        )
+        self.truths = habit.truth_shares(joint.e_step(habit.evidence(parameters))[0], joint.annotations.item)
+        self.spread = np.ones(habit.n_pairs)
+        """How much more uncertain an accuracy is than it would be if the habit were known (variances). (pairs,)"""
 
-    def fit(self, skill: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, low and high skill of each pair, NaN where it is not free, starting from `skill`. Shapes (pairs,)."""
-        skill_behind = skill[self.coin.pair]  # (annotations,)
+    def expertise(self, skill: Floats) -> Floats:
+        """Skill as expertise beta, (pairs,) each."""
+        return np.asarray(self.habit.lowest + (1 - self.habit.lowest) * skill)
+
+    def fit(self) -> tuple[Floats, Floats, Floats]:
+        """Mean, low and high skill of each pair, NaN where it is not free. Shapes (pairs,)."""
+        lowest = self.habit.lowest
+        skill_behind = ((self.beta - lowest) / (1 - lowest))[self.habit.pair]  # (annotations,)
         grid = Grid.fine_enough(self.most, *SWEEP_GRID, pairs=len(self.free))
         for sweep in range(SWEEPS):
             mass, likelihood = self.posteriors(grid, skill_behind)
             without_own = intervals.mean_without_own(grid, likelihood, self.row, mass)
             change = without_own - skill_behind[self.order]
             skill_behind[self.order] += (1.0 if sweep < FULL_STEPS else 0.5) * change
+            self.beta[self.free] = self.expertise(self._of_pairs(mass @ grid.points))[self.free]
+            self._update_habits(skill_behind)
             if np.abs(change).max(initial=0.0) < SETTLED:
                 break
         grid = Grid.fine_enough(self.most, *FINAL_GRID, pairs=len(self.free))
         mass, _ = self.posteriors(grid, skill_behind)
         tail = (1 - intervals.COVERAGE) / 2
-        mean, low, high = (np.full(self.coin.n_pairs, np.nan) for _ in range(3))
-        mean[self.free] = mass @ grid.points
-        low[self.free], high[self.free] = grid.quantile(mass, tail), grid.quantile(mass, 1 - tail)
-        return mean, low, high
+        return (
+            self._of_pairs(mass @ grid.points),
+            self._of_pairs(grid.quantile(mass, tail)),
+            self._of_pairs(grid.quantile(mass, 1 - tail)),
+        )
+
+    def _of_pairs(self, values: Floats) -> Floats:
+        """Values (free pairs,) as (pairs,), NaN where a pair is not free."""
+        out = np.full(self.habit.n_pairs, np.nan)
+        out[self.free] = values
+        return out
 
     def posteriors(self, grid: Grid, skill_behind: Floats) -> tuple[Floats, SkillLikelihood]:
         """The posterior of each free pair on the grid (free pairs, size), given the skill behind every annotation.
 
         An annotator whose gold items contradict what agreement says of them is from then on judged by the gold alone.
         """
-        everything = leave_one_out(self.joint, self.coin, skill_behind).take(self.order)
+        everything = leave_one_out(self.joint, self.lines, skill_behind).take(self.order)
+        everything = everything.tempered(1 / self.spread[self.free][self.row])
         likelihood = everything.masked(self.anchored | ~self.on_anchors[self.row])
         mass = self._posterior_mass(grid, likelihood)
         if self.anchored.any():
@@ -229,6 +295,27 @@ class _SkillPosteriors:
                 self.on_anchors |= contradicted
                 return self.posteriors(grid, skill_behind)
         return mass, likelihood
+
+    def _update_habits(self, skill_behind: Floats) -> None:
+        """Habits from the labels that were probably not read off the item, and how far they leave accuracy open.
+
+        As with skills, an item's labels are weighted by what their annotators do on other items: an annotation's own
+        count is taken out of the habit behind it.
+        """
+        habit, pair, label = self.habit, self.habit.pair, self.joint.annotations.label
+        truth = leave_one_out(self.joint, self.lines, skill_behind).at_one
+        counted = self.is_free.copy()
+        counted[self.order] &= self.anchored | ~self.on_anchors[self.row]
+        weight = counted * (1.0 if habit.weight is None else habit.weight)
+        beta, guess = self.beta[pair], self.lines.guess
+        probability = np.maximum(beta * truth + (1 - beta) * guess, EDGE)
+        by_habit = np.minimum((1 - beta) * guess / probability, MOST_BY_HABIT) * weight
+        counts = habit.prior.habit + habit.with_redraws(self.xi, habit.row_sums(by_habit))
+        self.xi = np.where(habit.inside, counts / counts.sum(axis=1, keepdims=True), 0.0)
+        totals = np.cumsum(counts, axis=1)[pair, self.joint.annotations.option_counts[self.joint.annotations.item] - 1]
+        own = np.maximum(counts[pair, label] - by_habit, habit.prior.habit[pair, label])
+        self.lines = replace(self.lines, guess=np.clip(own / np.maximum(totals - by_habit, own), NEVER, 1.0))
+        self.spread = habit.spread_of_habits(self.beta, self.xi, truth, probability, weight, self.truths)
 
     def _contradicted(self, statistic: Floats) -> Bools:
         """Whose gold items contradict agreement, from twice a log-likelihood ratio for each. Shapes (free pairs,).
@@ -248,10 +335,11 @@ class _SkillPosteriors:
     def _posterior_mass(self, grid: Grid, likelihood: SkillLikelihood) -> Floats:
         """The posterior of each free pair under its task's pool, or under its earlier estimate. (free pairs, size)"""
         logs = intervals.log_likelihood(grid, likelihood, self.row, len(self.free))
-        mass, chance = np.empty_like(logs), self.coin.skill(0.0)
+        mass, lowest = np.empty_like(logs), self.habit.lowest
         for task in np.unique(self.task):
             rows = np.flatnonzero(self.task == task)
-            mass[rows] = intervals.pooled(grid, logs[rows], chance=float(chance[self.free[rows[0]]]))
+            low = float(lowest[self.free[rows[0]]])
+            mass[rows] = intervals.pooled(grid, logs[rows], chance=-low / (1 - low))
         rows = np.flatnonzero(self.earlier.present[self.free])
         pairs = self.free[rows]
         mass[rows] = intervals.with_prior(grid, logs[rows], self.earlier.a[pairs], self.earlier.b[pairs])

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
-from realm.crowd.coin import EDGE, pairs_of, weights_of
-from realm.crowd.evidence import Bools, Floats, Indices, JointLikelihood, LabelEvidence
+from realm.crowd.coin import EDGE, bits, pairs_of, weights_of
+from realm.crowd.evidence import Bools, Floats, Indices, LabelEvidence
 from realm.crowd.intervals import Grid, pool_densities
 from realm.data import Annotations
 
@@ -45,6 +45,8 @@ POOL_GRID = 64
 """Points of the grid of skills on which a pool is fitted: a prior needs no tails."""
 POOL_PAIRS = 2048
 """Annotators that a pool is fitted to at most, evenly chosen: ten numbers need no more."""
+WIDEST = 100.0
+"""The most that an unknown habit widens a variance: a tenth of the standard deviations say nothing more."""
 NEWTON_STEPS = 6
 """Newton steps for beta in an M-step: from the beta before, the sixth changes nothing that EM would notice."""
 HALVINGS = 6
@@ -59,11 +61,17 @@ class HabitPrior:
     |---|---|---|
     | right, wrong | (pairs,) | labels right and wrong of a coin: Beta(1 + right, 1 + wrong) on the skill |
     | habit | (pairs, Kmax) | labels given by habit: Dirichlet(1 + habit) on xi; 0 beyond the task's labels |
+    | own | (pairs,) or None | whose right and wrong are their own and not the pool's, such as an earlier estimate |
     """
 
     right: Floats
     wrong: Floats
     habit: Floats
+    own: Bools | None = None
+
+    def of(self, rows: Indices) -> HabitPrior:
+        """The prior of some of the pairs."""
+        return HabitPrior(self.right[rows], self.wrong[rows], self.habit[rows])
 
 
 class Habit:
@@ -96,17 +104,18 @@ class Habit:
         size = 0 if len(self.sizes) == 1 else np.searchsorted(self.sizes, options)
         self.row: Indices = (pair * len(self.sizes) + size) * self.width + label
         self.rows = (self.n_pairs, len(self.sizes), self.width)
-        self.totals: Floats = self._sums(weight)
+        self.totals: Floats = self.row_sums(weight)
         self.inside = np.arange(self.width) < self.widest[task][:, None]
         self.lowest: Floats = -1.0 / (self.widest[task] - 1)
         self.prior = self._first_prior()
 
     @classmethod
-    def of(cls, annotations: Annotations) -> Habit:
-        """The habits of a table, one for each annotator and task."""
+    def of(cls, annotations: Annotations, widest: Indices | None = None) -> Habit:
+        """The habits of a table, one for each annotator and task. `widest` (tasks,) is that of the table it is from."""
         tasks = len(annotations.tasks)
-        widest = np.full(tasks, 2)
-        np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
+        if widest is None:
+            widest = np.full(tasks, 2)
+            np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
         options = annotations.option_counts[annotations.item]
         task = np.tile(np.arange(tasks), annotations.n_annotators)
         return cls(pairs_of(annotations), annotations.label, options, task, widest, weight=weights_of(annotations))
@@ -126,6 +135,18 @@ class Habit:
         beta, xi = parameters[:, 0, None, None], parameters[:, 1:]
         other = (1 - beta) * self.habits(xi)
         return np.maximum(beta + other, EDGE), np.maximum(other, EDGE)
+
+    def probabilities_of(
+        self, expertise: Floats, habits: Floats, label: npt.NDArray[np.integer]
+    ) -> tuple[Floats, Floats]:
+        """P(each annotation had been `label` | it is true), and if another option is. Shapes (annotations,).
+
+        `expertise` is (annotators, tasks), `habits` (annotators, tasks, Kmax), `label` (annotations,).
+        """
+        parameters = np.column_stack([expertise.reshape(-1), habits.reshape(self.n_pairs, -1)])
+        row = self.row // self.width * self.width + label
+        own, other = (shares.reshape(-1)[row] for shares in self.label_probabilities(parameters))
+        return own, other
 
     def evidence(self, parameters: Floats) -> LabelEvidence:
         """The evidence of all annotations, at a beta and a habit for each pair (pairs, 1 + Kmax)."""
@@ -154,7 +175,7 @@ class Habit:
     def label_counts(self, posterior: Floats, position: Indices) -> tuple[Floats, Floats]:
         """How often each row's label was the truth, and how often not, given the posterior. (pairs, sizes, Kmax)"""
         truth = posterior.ravel()[position]
-        right = self._sums(truth if self.weight is None else truth * self.weight)
+        right = self.row_sums(truth if self.weight is None else truth * self.weight)
         return right, np.maximum(self.totals - right, 0.0)
 
     def objective(self, parameters: Floats, right: Floats, wrong: Floats) -> Floats:
@@ -222,9 +243,11 @@ class Habit:
         On items with fewer options than the task has, a habit's answer that the item lacks is taken to be drawn again;
         those draws count, too.
         """
-        habits = self.habits(xi)
-        by_habit = (1 - beta[:, None, None]) * habits
-        counts = wrong + right * by_habit / np.maximum(beta[:, None, None] + by_habit, EDGE)
+        by_habit = (1 - beta[:, None, None]) * self.habits(xi)
+        return self.with_redraws(xi, wrong + right * by_habit / np.maximum(beta[:, None, None] + by_habit, EDGE))
+
+    def with_redraws(self, xi: Floats, counts: Floats) -> Floats:
+        """Labels given by habit (pairs, sizes, Kmax), with the draws that their items did not have. (pairs, Kmax)"""
         if len(self.sizes) > 1:
             possible = np.where(np.arange(self.width) < self.sizes[:, None], xi[:, None, :], 0.0)
             drawn = counts.sum(axis=2, keepdims=True) / np.maximum(possible.sum(axis=2, keepdims=True), NEVER)
@@ -277,7 +300,8 @@ class Habit:
             counts = right[chosen], wrong[chosen]
             everybody = self.task == task
             a, b = part._skill_pool(parameters[chosen, 1:], *counts)
-            prior.right[everybody], prior.wrong[everybody] = a, b
+            prior.right[everybody if self.prior.own is None else everybody & ~self.prior.own] = a
+            prior.wrong[everybody if self.prior.own is None else everybody & ~self.prior.own] = b
             given = part.habit_counts(parameters[chosen, 0], parameters[chosen, 1:], *counts)
             habit[everybody] = _habit_weight(given, self.shares[task]) * self.shares[task]
         return self.with_prior(replace(prior, habit=habit))
@@ -297,9 +321,58 @@ class Habit:
         best = np.log(np.maximum(likelihoods @ densities.T, EDGE)).sum(axis=0).argmax()
         return float(means[best] * weights[best]), float((1 - means[best]) * weights[best])
 
+    # ---------------------------------------------------------------- what an accuracy is made of
+
+    def truth_shares(self, posterior: Floats, item: npt.NDArray[np.integer]) -> Floats:
+        """The mean posterior over the items of each pair, by their number of options. Shape (pairs, sizes, Kmax).
+
+        The shares of a pair sum to 1 over both. `item` (annotations,) is the item of each annotation.
+        """
+        group = self.row // self.width
+        sums = [
+            np.bincount(group, posterior[item, k], minlength=self.rows[0] * self.rows[1]) for k in range(self.width)
+        ]
+        shares = np.stack(sums, axis=1).reshape(self.rows)
+        return np.asarray(shares / np.maximum(shares.sum(axis=(1, 2), keepdims=True), NEVER))
+
+    def accuracy_of_habit(self, xi: Floats, posterior: Floats, item: npt.NDArray[np.integer]) -> Floats:
+        """How often each pair's habit alone would be right on its items. Shape (pairs,), NaN without annotations."""
+        right = (self.truth_shares(posterior, item) * self.habits(xi)).sum(axis=(1, 2))
+        return np.where(self.weights > 0, right, np.nan)
+
+    def spread_of_habits(
+        self, beta: Floats, xi: Floats, truth: Floats, probability: Floats, weight: Floats, truths: Floats
+    ) -> Floats:
+        """How much wider the variance of each accuracy is than if the habit were known: 1 or more. Shape (pairs,).
+
+        By the information that the labels have on beta and xi, `probability` (annotations,) being beta truth + (1 -
+        beta) xi: beta is known from labels as the habit leaves it open, and accuracy = beta + (1 - beta) sum_k truths_k
+        xi_k. The information on xi is diagonal, and its prior adds to it, so that no matrix is inverted.
+        """
+        place = self.pair * self.width + self.row % self.width
+        guess = np.maximum(probability - beta[self.pair] * truth, 0.0) / np.maximum(1 - beta[self.pair], EDGE)
+        by_beta, by_habit = (truth - guess) / probability, (1 - beta[self.pair]) / probability
+        shape = (self.n_pairs, self.width)
+        first = np.bincount(self.pair, weight * by_beta**2, minlength=self.n_pairs)
+        cross = np.bincount(place, weight * by_beta * by_habit, minlength=self.n_pairs * self.width).reshape(shape)
+        own = np.bincount(place, weight * by_habit**2, minlength=self.n_pairs * self.width).reshape(shape)
+        own = own + np.where(self.inside, self.prior.habit / np.maximum(xi, NEVER) ** 2, 1.0)
+        shares = truths.sum(axis=1)
+        slope = np.stack([1 - (shares * xi).sum(axis=1), np.zeros(self.n_pairs)])  # of accuracy, and of the sum of xi
+        slopes = np.stack([(1 - beta)[:, None] * shares, self.inside.astype(np.float64)])
+        # Solve the information for both: first beta, then xi given it.
+        left = np.maximum(first - (cross**2 / own).sum(axis=1), EDGE * np.maximum(first, 1.0))
+        solved = (slope - (cross / own * slopes).sum(axis=2)) / left
+        solutions = (slopes - cross * solved[..., None]) / own
+        product = solved[:, None] * slope + (solutions[:, None] * slopes).sum(axis=3)  # (2, 2, pairs)
+        variance = product[0, 0] - product[0, 1] * product[1, 0] / np.maximum(product[1, 1], EDGE)
+        known = slope[0] ** 2 / np.maximum(first, EDGE)
+        return np.where((first > EDGE) & (known > EDGE), np.clip(variance / np.maximum(known, EDGE), 1.0, WIDEST), 1.0)
+
     # ---------------------------------------------------------------- inside
 
-    def _sums(self, values: Floats | None) -> Floats:
+    def row_sums(self, values: Floats | None) -> Floats:
+        """The sum of values (annotations,) over the annotations of each row. Shape (pairs, sizes, Kmax)."""
         sums = np.bincount(self.row, values, minlength=int(np.prod(self.rows)))
         return np.asarray(sums.astype(np.float64, copy=False).reshape(self.rows))
 
@@ -309,11 +382,78 @@ class Habit:
 
     def _part(self, rows: Indices) -> Habit:
         """Some of the pairs, for what needs no annotations."""
-        part, prior = object.__new__(Habit), self.prior
-        part.__dict__.update(self.__dict__)
+        part = self.with_prior(self.prior.of(rows))
         part.task, part.inside, part.lowest = self.task[rows], self.inside[rows], self.lowest[rows]
-        part.prior = HabitPrior(prior.right[rows], prior.wrong[rows], prior.habit[rows])
         return part
+
+
+@dataclass(frozen=True, eq=False)
+class HabitLines:
+    """Every annotation's evidence and P(label) by the skill of its annotator, its habit being given.
+
+    The skill is that of `realm.crowd.coin`: 0 at the lowest beta that any habit allows, -1/(K-1), and 1 at beta 1.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | guess | (annotations,) | xi of the label, over the options of its item |
+    | lowest | (annotations,) | the beta of skill 0 |
+    | weight | (annotations,) or None | how much each annotation counts; None: 1 |
+    """
+
+    guess: Floats
+    lowest: Floats
+    weight: Floats | None = None
+
+    def expertise(self, skill: Floats) -> Floats:
+        """Skill as expertise beta, (annotations,) each."""
+        return self.lowest + (1 - self.lowest) * skill
+
+    def evidence_each(self, skill: Floats) -> LabelEvidence:
+        """The evidence of all annotations, at a skill for each annotation (annotations,)."""
+        beta = self.expertise(np.clip(skill, EDGE, 1 - EDGE))
+        other = (1 - beta) * self.guess
+        own = np.log(np.maximum(beta + other, EDGE))
+        return LabelEvidence(own, np.log(np.maximum(other, EDGE)), weight=self.weight)
+
+    def label_line(self, truth: Floats) -> tuple[Floats, Floats]:
+        """P(label) at skill 0 and at skill 1, its label being true with probability `truth`. (annotations,) each
+
+        In between P(label) is the straight line from the one to the other. At skill 0 it is negative where the habit
+        does not allow so low a beta.
+        """
+        return self.lowest * truth + (1 - self.lowest) * self.guess, truth
+
+
+def habit_evidence(annotations: Annotations, expertise: npt.ArrayLike, habits: npt.ArrayLike) -> LabelEvidence:
+    """The evidence of every annotation at an expertise beta (annotators, tasks) and habits (annotators, tasks, Kmax).
+
+    Example:
+        >>> import pandas as pd
+        >>> table = Annotations.from_pandas(pd.DataFrame(
+        ...     {"text": ["a", "a"], "annotator": ["x", "y"], "label": ["no", "yes"]}))
+        >>> habit_evidence(table, [[0.8], [0.0]], [[[0.5, 0.5]], [[0.1, 0.9]]]).log_odds.round(2).tolist()
+        [2.2, 0.0]
+    """
+    habit = Habit.of(annotations)
+    beta, xi = np.nan_to_num(np.asarray(expertise, np.float64)), np.asarray(habits, np.float64)
+    return habit.evidence(np.column_stack([beta.reshape(-1), xi.reshape(habit.n_pairs, -1)]))
+
+
+def label_distribution(expertise: Floats, habits: Floats, posterior: Floats, options: Indices) -> tuple[Floats, Floats]:
+    """What an annotator is expected to answer: P(label = k), and the entropy in bits of the label given the truth.
+
+    `expertise` is (n, annotators), `habits` (n, annotators, Kmax) or what broadcasts to it, `posterior` (n, Kmax),
+    `options` (n,); returns (n, annotators, Kmax) and (n, annotators). P(label = k) is a straight line in the expertise,
+    so it is exact at the mean of an uncertain one.
+    """
+    inside = (np.arange(posterior.shape[1]) < options[:, None])[:, None, :]
+    xi = np.where(inside, habits, 0.0)
+    xi = xi / np.maximum(xi.sum(axis=2, keepdims=True), NEVER)
+    beta = expertise[..., None]
+    other = np.maximum((1 - beta) * xi, 0.0)
+    own = np.maximum(beta + other, 0.0)
+    noise = bits(other).sum(axis=2) + ((bits(own) - bits(other)) * posterior[:, None, :]).sum(axis=2)
+    return np.where(inside, np.maximum(beta * posterior[:, None, :] + other, 0.0), 0.0), noise
 
 
 def _habit_weight(counts: Floats, shares: Floats) -> float:
@@ -326,26 +466,3 @@ def _habit_weight(counts: Floats, shares: Floats) -> float:
         for weight in HABIT_WEIGHTS
     ]
     return float(HABIT_WEIGHTS[int(np.argmax(fits))])
-
-
-def fit_habits(
-    joint: JointLikelihood,
-    habit: Habit,
-    start: Floats | None = None,
-    *,
-    fixed: Bools | None = None,
-    max_iter: int = 200,
-    tol: float = 1e-6,
-) -> tuple[Habit, Floats]:
-    """Habits under their pool's prior, and the parameters (pairs, 1 + Kmax) that EM ends at. See `JointLikelihood.fit`.
-
-    The pool's prior is fitted after the first, second, fourth, eighth and sixteenth iteration and then held.
-    """
-    parameters = habit.even() if start is None else start
-    for steps in (*np.diff((0, *POOL_STEPS)).tolist(), 0):
-        joint = replace(joint, model=habit)
-        parameters = joint.fit(parameters, fixed=fixed, max_iter=steps or max_iter, tol=tol if not steps else 0.0)
-        if steps:
-            posterior, _ = joint.e_step(habit.evidence(parameters))
-            habit = habit.pooled(parameters, posterior, joint.position)
-    return habit, parameters

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.coin import EDGE, TINY, Coin
-from realm.crowd.evidence import Bools, Floats, Indices, JointLikelihood, log_softmax_rows
+from realm.crowd.coin import EDGE, TINY
+from realm.crowd.evidence import Bools, Floats, Indices, JointLikelihood, LabelEvidence, log_softmax_rows
 
 COVERAGE = 0.95
 """The customary 95% interval."""
@@ -63,19 +64,40 @@ class SkillLikelihood:
         """The same, with a likelihood of 1 at every skill for annotations that are not `counted`."""
         return SkillLikelihood(np.where(counted, self.at_zero, 1.0), np.where(counted, self.at_one, 1.0), self.weight)
 
+    def tempered(self, factor: Floats) -> SkillLikelihood:
+        """The same, each annotation counting `factor` (annotations,) times as much."""
+        return SkillLikelihood(self.at_zero, self.at_one, factor if self.weight is None else self.weight * factor)
+
     def on_grid(self, grid: Grid, part: slice) -> Floats:
         """P(label) of some annotations at the grid's skills. Shape (annotations of the part, size)."""
         at_zero, at_one = self.at_zero[part, None], self.at_one[part, None]
         return np.maximum(at_zero + (at_one - at_zero) * grid.points, EDGE)
 
 
-def leave_one_out(joint: JointLikelihood, coin: Coin, skill: Floats) -> SkillLikelihood:
+class SkillLines(Protocol):
+    """An annotator model with one skill behind each annotation, in which P(label) is a straight line.
+
+    `realm.crowd.habit.HabitLines` is one, habits being given.
+    """
+
+    @property
+    def weight(self) -> Floats | None:
+        """How much each annotation counts (annotations,); None: 1."""
+
+    def evidence_each(self, skill: Floats) -> LabelEvidence:
+        """The evidence of all annotations, at a skill for each annotation (annotations,)."""
+
+    def label_line(self, truth: Floats) -> tuple[Floats, Floats]:
+        """P(label) at skill 0 and at skill 1, its label being true with probability `truth`. (annotations,) each"""
+
+
+def leave_one_out(joint: JointLikelihood, lines: SkillLines, skill: Floats) -> SkillLikelihood:
     """What each annotation says of its annotator, given the skill behind every annotation (annotations,).
 
     The probability that its label is true comes from the model and the item's other annotations: the annotation's own
     evidence is left out, because annotators always agree with themselves.
     """
-    evidence = coin.evidence_each(skill)
+    evidence = lines.evidence_each(skill)
     log_posterior = log_softmax_rows(joint.scores(evidence))
     shares = np.exp(log_posterior)
     # The sum over the other options is taken directly: 1 - p loses all its digits where p is nearly 1.
@@ -83,7 +105,7 @@ def leave_one_out(joint: JointLikelihood, coin: Coin, skill: Floats) -> SkillLik
     with np.errstate(divide="ignore"):
         odds = log_posterior.ravel()[joint.position] - evidence.log_odds - np.log(rest)
     odds = np.nan_to_num(odds, nan=0.0, posinf=LARGEST_LOG_ODDS, neginf=-LARGEST_LOG_ODDS)
-    return SkillLikelihood(*coin.label_line(0.5 * (1 + np.tanh(0.5 * odds))), coin.weight)
+    return SkillLikelihood(*lines.label_line(0.5 * (1 + np.tanh(0.5 * odds))), lines.weight)
 
 
 # -------------------------------------------------------------------- the grid

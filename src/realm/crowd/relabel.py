@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.coin import bits, expertise_evidence, label_distribution
+from realm.crowd.coin import bits
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, Indices, check_log_probs, posterior
+from realm.crowd.habit import label_distribution
 from realm.crowd.tables import VERDICTS, OptionNames, item_columns, label_counts_in_words, verdicts
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 SUGGESTIONS = 3
 """How many annotators are named for each item: the best, and two to fall back on."""
+CANDIDATES = 32
+"""Annotators looked at for each item at least, those with fewest better offers first."""
 LEAST_GAIN = 1e-6
 """Bits below which another label is not worth asking for: rounding errors of a sum of entropies are smaller."""
 CONFIDENT = 0.8
@@ -30,15 +33,18 @@ CHUNK_SIZE = 2_000_000
 """Largest (items, annotators, options) array: 16 MB of float64."""
 
 
-def information_gain(posterior: Floats, options: Indices, expertise: npt.ArrayLike) -> Floats:
+def information_gain(
+    posterior: Floats, options: Indices, expertise: npt.ArrayLike, habits: npt.ArrayLike = 1.0
+) -> Floats:
     """Bits that one more label by an annotator of this expertise is expected to tell about the true label.
 
     The mutual information of the true label and the label given: the entropy of the label less its mean entropy given
     the truth. `posterior` is (n, Kmax), `options` is K (n,); `expertise` is (n,) or (n, annotators), and so is the
-    result. The posterior mean of an uncertain expertise gives it exactly.
+    result; `habits` is (annotators, Kmax), or 1.0 where they are even. The posterior mean of an uncertain expertise
+    gives it exactly.
     """
-    beta = np.asarray(expertise, np.float64)
-    labels, noise = label_distribution(beta if beta.ndim == 2 else beta[:, None], posterior, options)
+    beta, xi = np.asarray(expertise, np.float64), np.asarray(habits, np.float64)
+    labels, noise = label_distribution(beta if beta.ndim == 2 else beta[:, None], xi, posterior, options)
     return np.asarray(np.maximum(bits(labels).sum(axis=-1) - noise, 0.0).reshape(beta.shape))
 
 
@@ -113,7 +119,7 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     reliable = verdicts(estimate) == VERDICTS.index("reliable")
     table = annotations.keep_annotations(reliable[annotations.annotator, annotations.item_tasks[annotations.item]])
     uniform = np.where(np.isfinite(scores), 0.0, -np.inf)
-    annotators = posterior(table, uniform, expertise_evidence(table, np.nan_to_num(estimate.expertise)))
+    annotators = posterior(table, uniform, estimate.evidence(table))
     label, confidence = scores.argmax(axis=1), np.exp(scores).max(axis=1, initial=0.0)
     their_label, their_confidence = annotators.argmax(axis=1), annotators.max(axis=1, initial=0.0)
     order = np.flatnonzero((label != their_label) & (np.minimum(confidence, their_confidence) >= CONFIDENT))
@@ -154,9 +160,10 @@ def _item_summary(
 class _Suggestions:
     """The best annotators for each item, best first. Shapes (items, SUGGESTIONS).
 
-    An annotator who costs more and is less reliable is worth asking only about items that all better offers have
-    labelled already, so an item with d labels needs no more than the offers with fewer than d + SUGGESTIONS better
-    ones: never all annotators.
+    With even habits an annotator who costs more and is less reliable is worth asking only about items that all better
+    offers have labelled already, so an item with d labels needs no more than the offers with fewer than d + SUGGESTIONS
+    better ones: never all annotators. Whom a habit makes better on some items than their expertise says is among the
+    candidates as long as fewer than CANDIDATES are better and no dearer.
     """
 
     def __init__(self, annotations: Annotations, estimate: Estimate, prices: Floats) -> None:
@@ -181,7 +188,7 @@ class _Suggestions:
             # Items with alike numbers of labels share their candidates; the bounds double, so there are few groups.
             upper = max(2 * bound, 1)
             group = items[(labels >= bound) & (labels < upper)]
-            candidates = offers[better < upper - 1 + SUGGESTIONS]
+            candidates = offers[better < max(upper - 1 + SUGGESTIONS, CANDIDATES)]
             if len(candidates):
                 size = max(CHUNK_SIZE // (len(candidates) * self._estimate.posterior.shape[1]), 1)
                 for start in range(0, len(group), size):
@@ -195,7 +202,8 @@ class _Suggestions:
         labelled = pairs[np.minimum(np.searchsorted(pairs, keys), len(pairs) - 1)] == keys
         expertise = np.broadcast_to(self._estimate.expertise[candidates, task], keys.shape)
         options = self._annotations.option_counts[items].astype(np.int64)
-        gain = information_gain(self._estimate.posterior[items], options, expertise)
+        habits = self._estimate.habits[candidates, task]
+        gain = information_gain(self._estimate.posterior[items], options, expertise, habits)
         value = np.where(labelled, -np.inf, gain / self._prices[candidates])
         # Where nothing is to be gained all offers tie at 0; the better annotator goes first all the same.
         order = np.lexsort((-expertise, -value), axis=1)[:, :SUGGESTIONS]

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.calibration import temperature
-from realm.crowd.coin import accuracy_of, expertise_evidence, label_probability, pairs_of
+from realm.crowd.coin import accuracy_of
 from realm.crowd.evidence import Floats, posterior
+from realm.crowd.habit import Habit
 from realm.crowd.tables import NO_BETTER, RELIABLE, VERDICTS
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -113,7 +114,7 @@ def calibration(data: RunData) -> Calibration | None:
     elif not data.one_label_each:
         items = np.flatnonzero(table.annotations_per_item > 1)
         even = np.where(np.arange(data.log_probs.shape[1]) < table.option_counts[:, None], 0.0, -np.inf)
-        by_annotators = posterior(table, even, expertise_evidence(table, np.nan_to_num(data.estimate.expertise)))
+        by_annotators = posterior(table, even, data.estimate.evidence(table))
         confirmed, judge = by_annotators[items, favourite[items]], "annotators"
     else:
         items = np.flatnonzero(table.annotations_per_item == 1)
@@ -130,15 +131,17 @@ def calibration(data: RunData) -> Calibration | None:
         judge=judge,
         temperature=_temperature(table, data.log_probs),
         agreed=float((table.label == favourite[table.item]).mean()),
-        expected=_expected(data, sure),
+        expected=_expected(data, sure, favourite),
     )
 
 
-def _expected(data: RunData, sure: Floats) -> float:
-    table = data.annotations
-    beta = np.nan_to_num(data.estimate.expertise).reshape(-1)[pairs_of(table)]
-    options = table.option_counts[table.item]
-    return float(label_probability(accuracy_of(beta, 1 / options), sure[table.item], options).mean())
+def _expected(data: RunData, sure: Floats, favourite: npt.NDArray[np.int64]) -> float:
+    table, estimate = data.annotations, data.estimate
+    own, other = Habit.of(table).probabilities_of(
+        np.nan_to_num(estimate.expertise), np.nan_to_num(estimate.habits), favourite[table.item]
+    )
+    shares = sure[table.item]
+    return float((own * shares + other * (1 - shares)).mean())
 
 
 def _temperature(table: Annotations, log_probs: Floats) -> float:
