@@ -39,6 +39,9 @@ def test_sentpolarity(typed: Typed, shared_data: Path) -> None:
     assert (told["items"], told["annotators"], told["annotations"]) == (4999, 203, 27746)
     assert told["label_balance"] == {"default": {"negative": 12918, "positive": 14828}}
     assert told["krippendorff_alpha"]["default"] == pytest.approx(0.4276, abs=1e-4)
+    together = told["independent_annotators"]
+    assert 1 <= together["worth"] <= together["annotations_per_item"]
+    assert " annotators per item are worth about " in together["text"]
     assert told["dropped"] == {}
     assert {method["name"]: method["applies"] for method in told["methods"]}["dawid-skene"] == "yes"
     assert "text leak" not in {finding["code"] for finding in told["findings"]}

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import posterior
-from realm.crowd.tables import VERDICTS, expertise_table, labels_table, verdicts
+from realm.crowd.tables import VERDICTS, expertise_table, habits_in_words, labels_table, verdicts
+from realm.data import Task
 
 from .crowds import simulate, table
 
@@ -16,7 +19,8 @@ def test_table_columns_order_and_agreement():
     found = estimate(crowd.annotations, crowd.log_probs)
     frame = expertise_table(crowd.annotations, found)
     assert frame.columns.tolist() == [
-        *["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "agreement", "verdict", "scale"]
+        *["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "agreement", "verdict"],
+        *["habit", "scale"],
     ]
     assert frame["annotator"].tolist() == ["a1", "a2", "a0"]
     mine = crowd.annotations.annotator == 1
@@ -118,3 +122,52 @@ def test_labels_table_agrees_with_the_table_one_item_at_a_time():
         assert frame["label"][i] == made.label_name(i, best)
         assert frame["majority_disagrees"][i] == (votes.max() > votes[best])
         assert sorted(frame["votes"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])
+
+
+# -------------------------------------------------------------------- habits in words
+
+
+def described(labels: list[str] | None, **changes: float) -> str:
+    """The habit of the first of three annotators of two labels, 100 labels each, half of all labels 0."""
+    item, annotator = np.repeat(np.arange(100), 3), np.tile([0, 1, 2], 100)
+    made = table(item, annotator, np.arange(300) % 2, n_items=100, n_annotators=3, options=2 if labels else [2] * 100)
+    if labels:
+        made = replace(made, items=replace(made.items, tasks=(Task("t0", tuple(labels)),)))
+    numbers = {"expertise": 0.4, "accuracy": 0.7, "high": 0.8, "share": 0.93, "n": 100, **changes}
+    ones = np.ones((3, 1))
+    habits = np.array([[[1 - numbers["share"], numbers["share"]]]] * 3)
+    found = Estimate(
+        numbers["expertise"] * ones, numbers["accuracy"] * ones, 0.6 * ones, numbers["high"] * ones, 0.5 * ones,
+        (numbers["n"] * ones).astype(np.int64), np.full((100, 2), 0.5), np.zeros(1, bool), habits, np.zeros((1, 2)),
+    )  # fmt: skip
+    return str(habits_in_words(made, found)[0, 0])
+
+
+def test_a_habit_is_told_in_words():
+    assert described(["fine", "toxic"]) == "answers `toxic` 93% of the time when not reading"
+    assert described(None) == "answers the 2nd option 93% of the time when not reading"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"high": 0.98},  # may always read: beta up to 0.96
+        {"share": 0.6},  # a favourite, but hardly
+        {"n": 5},  # too few labels to say
+        {"expertise": -0.3, "accuracy": 0.35, "high": 0.5},  # reads, and answers the opposite
+    ],
+)
+def test_a_habit_that_is_not_clear_is_not_told(changes):
+    assert described(["fine", "toxic"], **changes) == ""
+
+
+def test_real_habits_are_in_the_table():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 800)
+    item, annotator = (index.ravel() for index in np.indices((800, 6)))
+    guess = np.where(annotator < 2, rng.random(len(item)) < 0.95, rng.random(len(item)) < 0.5).astype(int)
+    read = rng.random(len(item)) < np.where(annotator < 2, 0.2, 0.8)
+    made = table(item, annotator, np.where(read, truth[item], guess), n_items=800, n_annotators=6, options=2)
+    frame = expertise_table(made, estimate(made, np.zeros((800, 2)))).set_index("annotator")
+    assert frame["habit"][["a0", "a1"]].str.fullmatch(r"answers `c1` 9\d% of the time when not reading").all()
+    assert (frame["habit"][["a2", "a3", "a4", "a5"]] == "").all()

@@ -10,6 +10,7 @@ from realm.check.agreement import Group, alpha_by_task, connected_groups
 from realm.check.consensus import fit_consensus
 from realm.check.contents import find_leaks, label_counts, look_alikes, repeated_texts
 from realm.check.suspects import FEW, Suspect, comparable, find_copies, find_suspects
+from realm.crowd.dependence import Dependence, dependence
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.ledger import Ledger
@@ -19,6 +20,8 @@ LOW_ALPHA = 0.4
 """Agreement below which annotators agree little: well under 0.667, Krippendorff's lowest for tentative conclusions."""
 RARE = 0.01
 """Share of the annotations below which a label is rare: "less than once in a hundred"."""
+ERR_TOGETHER = 0.5
+"""The exponent from which annotators are said to err together: half of what the others say is said again."""
 RARE_NAMED = 10
 """Rare labels that a message names: they fit on a line."""
 SINGLE_SHARE = 0.1
@@ -68,6 +71,7 @@ class Examination:
     summary: dict[str, Any]
     label_counts: dict[str, dict[str, int]]
     alpha: dict[str, float | None]
+    dependence: Dependence | None
     groups: list[Group]
     ledger: Ledger
     findings: list[Finding]
@@ -81,11 +85,19 @@ class Examination:
             **self.summary,
             "label_balance": self.label_counts,
             "krippendorff_alpha": self.alpha,
+            "independent_annotators": self._independence(),
             "connected_groups": [asdict(group) for group in self.groups],
             **self.ledger.as_dict(),
             "findings": [asdict(finding) for finding in self.findings],
             "methods": [asdict(method) for method in self.methods],
         }
+
+    def _independence(self) -> dict[str, Any] | None:
+        """How many independent annotators an item's annotations are worth; None where no item has two."""
+        if (found := self.dependence) is None:
+            return None
+        numbers = {"annotations_per_item": found.annotations_per_item, "worth": found.effective}
+        return {**numbers, "exponent": found.exponent, "text": f"{found}."}
 
 
 def examine(annotations: Annotations, test: Items | None = None) -> Examination:
@@ -111,9 +123,11 @@ def examine(annotations: Annotations, test: Items | None = None) -> Examination:
         findings.append(Finding("crowded items", "note", message, "Copies are still found on the other items."))
     findings += _group_findings(annotations, groups) + _label_findings(annotations, alpha, counts)
     findings += _text_findings(annotations, test)
+    together = dependence(annotations)
+    findings += _dependence_findings(together)
     below_chance = any(suspect.kind == "below chance" for suspect in suspects)
     methods = applicable_methods(annotations, groups, below_chance)
-    return Examination(annotations.describe(), counts, alpha, groups, annotations.ledger, findings, methods)
+    return Examination(annotations.describe(), counts, alpha, together, groups, annotations.ledger, findings, methods)
 
 
 # ---------------------------------------------------------------- findings
@@ -171,6 +185,13 @@ def _labelled_and_single(annotations: Annotations) -> tuple[int, int]:
     """How many items have annotations, and how many have one."""
     per_item = annotations.annotations_per_item
     return int((per_item > 0).sum()), int((per_item == 1).sum())
+
+
+def _dependence_findings(found: Dependence | None) -> list[Finding]:
+    if found is None or found.exponent > ERR_TOGETHER:
+        return []
+    remedy = "They err together: a vote among them is less sure than it looks, and more of the same add little."
+    return [Finding("annotators err together", "note", f"{found}.", remedy)]
 
 
 def _label_findings(

@@ -32,6 +32,8 @@ from realm.data import Annotations
 
 LOWEST = 0.01
 """The lowest exponent considered: a hundred annotators worth one."""
+SAMPLED = 10_000
+"""Items that a panel's dependence is found on at most."""
 SETTLED = 1e-3
 """How exactly the exponent is searched for: no number of annotators changes in its first decimal."""
 
@@ -42,7 +44,7 @@ class Dependence:
 
     | field | meaning |
     |---|---|
-    | exponent | tau, in (0, 1]; 1: independent, or no item has two annotations |
+    | exponent | tau, in (0, 1]; 1: independent |
     | annotations_per_item | n, the mean over items with two annotations or more |
     """
 
@@ -54,17 +56,23 @@ class Dependence:
         """How many independent annotators the annotations of an item are worth: 1 + tau (n - 1)."""
         return 1 + self.exponent * (self.annotations_per_item - 1)
 
+    def __str__(self) -> str:
+        n, worth = f"{self.annotations_per_item:.3g}", f"{self.effective:.2g}"
+        return f"{n} annotators per item are worth about {worth} independent {'one' if worth == '1' else 'ones'}"
 
-def dependence(
-    annotations: Annotations,
-    log_probs: npt.ArrayLike | None = None,
-    evidence: LabelEvidence | npt.ArrayLike | None = None,
-) -> Dependence:
-    """What `exponent` finds, with the number of annotations that it is about."""
-    per_item = annotations.annotations_per_item
-    several = per_item[per_item > 1]
-    mean = float(several.mean()) if len(several) else 1.0
-    return Dependence(exponent(annotations, log_probs, evidence), mean)
+
+def dependence(annotations: Annotations, log_probs: npt.ArrayLike | None = None) -> Dependence | None:
+    """What `exponent` finds, with the number of annotations that it is about; None where no item has two.
+
+    With very many items a part of them is looked at: the exponent is one number.
+    """
+    several = np.flatnonzero(annotations.annotations_per_item > 1)
+    if not len(several):
+        return None
+    mean = float(annotations.annotations_per_item[several].mean())
+    sample = several[:: -(-len(several) // SAMPLED)]
+    probs = None if log_probs is None else np.asarray(log_probs)[sample]
+    return Dependence(exponent(annotations.take_items(sample), probs), mean)
 
 
 def exponent(

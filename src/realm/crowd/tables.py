@@ -20,6 +20,12 @@ RELIABLE = 0.5
 """Reliable: the whole interval lies above beta 0.5, half-way from chance to always right (accuracy 0.75 at K=2)."""
 NO_BETTER = 0.2
 """No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
+NOT_READING = 0.9
+"""A habit is told of those whose beta is below this over the whole interval: one label in ten is not read."""
+OUT_OF_THE_WAY = 0.15
+"""How far the favourite's share must lie above its share of the task's labels, and above an even one, to be told."""
+BY_CHANCE = 3.0
+"""How many standard errors, counting the labels given by habit: by chance one annotator in a thousand is told of."""
 VERDICTS = ("reliable", "uncertain", "no better than chance", "worse than chance")
 """The verdicts in words, from good to bad; elsewhere a verdict is an index into this."""
 
@@ -43,6 +49,42 @@ def verdicts(estimate: Estimate) -> npt.NDArray[np.int64]:
     return np.select(claims, [-1, 0, 3, 2], 1).astype(np.int64)
 
 
+def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray[np.object_]:
+    """What each annotator answers when not answering from the item, where there is something to tell. Else empty.
+
+    "answers `toxic` 93% of the time when not reading", "answers the 1st option 80% of the time when not reading".
+    Shape (annotators, tasks). Told of those who clearly do not always answer from the item, and whose favourite is
+    clearly not that of everybody.
+    """
+    words = np.full(estimate.expertise.shape, "", dtype=object)
+    width = estimate.habits.shape[2]
+    task = annotations.item_tasks[annotations.item].astype(np.int64)
+    counts = np.bincount(task * width + annotations.label, minlength=len(annotations.tasks) * width)
+    shares = (counts / np.maximum(counts.reshape(-1, width).sum(axis=1), 1).repeat(width)).reshape(-1, width)
+    habits = np.nan_to_num(estimate.habits)
+    even = 1 / np.maximum((habits > 0).sum(axis=2), 1)
+    option = habits.argmax(axis=2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Accuracy and beta are straight lines in each other that meet at 1.
+        highest = 1 - (1 - estimate.expertise) * (1 - estimate.high) / (1 - estimate.accuracy)
+        favourite = np.take_along_axis(habits, option[..., None], axis=2)[..., 0]
+        usual = np.maximum(shares[np.arange(shares.shape[0]), option], even)
+        by_habit = (1 - estimate.expertise) * estimate.annotations
+        excess = (favourite - usual) / np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
+        told = (estimate.expertise > 0) & (highest < NOT_READING)
+        told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE)
+    for who, which in zip(*np.nonzero(told), strict=True):
+        labels, place = annotations.tasks[which].labels, int(option[who, which])
+        answer = f"the {_ordinal(place + 1)} option" if labels is None else f"`{labels[place]}`"
+        words[who, which] = f"answers {answer} {favourite[who, which]:.0%} of the time when not reading"
+    return words
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
 def expertise_table(
     annotations: Annotations,
     estimate: Estimate,
@@ -53,8 +95,8 @@ def expertise_table(
 
     Columns: annotator, task, expertise (re-estimated), what the channel learned (`trained`: name to (annotators,
     tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement (share of the labels that are the
-    posterior's), verdict, scale (`absolute`, or `relative` with mostly one label per item), and `probabilities` as
-    given (`in-sample` or `out of fold`: what the model's P was when it judged them).
+    posterior's), verdict, habit (`habits_in_words`), scale (`absolute`, or `relative` with mostly one label per item),
+    and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was when it judged them).
     """
     import pandas as pd
 
@@ -74,6 +116,7 @@ def expertise_table(
         "annotations": counts[pair],
         "agreement": agreement[pair] / counts[pair],
         "verdict": np.array(VERDICTS, dtype=object)[verdicts(estimate)[pair]],
+        "habit": habits_in_words(annotations, estimate)[pair],
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }
     if probabilities is not None:

@@ -39,6 +39,9 @@ def columns(data: RunData) -> list[tuple[str, str, str, bool]]:
     ]
     if data.trained is not None:
         table.append(("trained", "Trained", "Expertise as it was learned during training, sigma(omega)", True))
+    if (data.habits != "").any():
+        habit = "What is answered when the item is not read, where that is clearly not what everybody answers"
+        table.append(("habit", "Habit", habit, False))
     return table
 
 
@@ -51,7 +54,7 @@ def rows(data: RunData) -> tuple[Markup, int]:
     names = [clipped(visible(name), LONGEST_NAME) for name in data.annotations.annotators]
     tasks = [clipped(visible(name), LONGEST_NAME) for name in data.task_names]
     figures = {name: getattr(estimate, name) for name in ("accuracy", "low", "high", "chance", "expertise")}
-    figures["agreement"] = data.agreement
+    figures["agreement"], habits = data.agreement, data.habits
     while True:
         who, task = np.divmod(pairs, len(tasks))
         present = np.unique(who)
@@ -64,6 +67,7 @@ def rows(data: RunData) -> tuple[Markup, int]:
             "verdict": data.verdicts[who, task].tolist(),
             "n": estimate.annotations[who, task].tolist(),
             "trained": None if data.trained is None else _hundredths(data.trained[who, task]),
+            "habit": [visible(words) for words in habits[who, task]] if (habits != "").any() else None,
             **{name: _hundredths(values[who, task]) for name, values in figures.items()},
         }
         json = data_block(block)
@@ -98,6 +102,7 @@ def first_rows(data: RunData) -> list[dict[str, Any]]:
                 "agreement": percent(data.agreement[at]),
                 "expertise": f"{estimate.expertise[at]:.2f}",
                 "trained": "" if data.trained is None else f"{data.trained[at]:.2f}",
+                "habit": visible(data.habits[at]),
             }
         )
     return table

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.coin import pairs_of
+from realm.crowd.dependence import Dependence, dependence
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, check_log_probs
-from realm.crowd.tables import verdicts
+from realm.crowd.tables import habits_in_words, verdicts
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.runs import Run
@@ -78,6 +79,16 @@ class RunData:
     def verdicts(self) -> npt.NDArray[np.int64]:
         """Index into `VERDICTS`; -1 without annotations. (annotators, tasks)"""
         return verdicts(self.estimate)
+
+    @cached_property
+    def dependence(self) -> Dependence | None:
+        """How many independent annotators an item's annotations are worth; None where no item has two."""
+        return dependence(self.annotations, self.log_probs)
+
+    @cached_property
+    def habits(self) -> npt.NDArray[np.object_]:
+        """What each annotator answers when not reading, where there is something to tell. (annotators, tasks)"""
+        return habits_in_words(self.annotations, self.estimate)
 
     @cached_property
     def agreement(self) -> Floats:

@@ -72,6 +72,7 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
         "rankings": _rankings(data),
         "tasks": [clipped(name, annotator_table.LONGEST_NAME) for name in data.task_names],
         "columns": annotator_table.columns(data),
+        "habits_told": bool((data.habits != "").any()),
         "rows": rows,
         "rows_left_out": f"{left_out:,}" if left_out else "",
         "first_rows": annotator_table.first_rows(data),

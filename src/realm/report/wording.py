@@ -14,6 +14,8 @@ from realm.report.svg import percent
 
 SURE = 0.9
 """From here on a label is called sure: at most one in ten of them is wrong."""
+ERR_TOGETHER = 0.8
+"""The exponent below which the summary tells how many independent annotators a panel is worth."""
 UNSURE = 0.8
 """Below this a label is called unsure: one in five of them is wrong, or more."""
 
@@ -70,6 +72,8 @@ def sentences(data: RunData) -> list[str]:
         f"{plural(table.n_items, 'item')}{in_tasks}, {table.n_annotations / max(table.n_items, 1):.1f} per item.",
         _verdict_sentence(data),
     ]
+    if data.dependence is not None and data.dependence.exponent <= ERR_TOGETHER:
+        summary.append(f"Annotators err together: {data.dependence}.")
     if not data.one_label_each:
         share = float(data.overruled.mean()) if table.n_items else 0.0
         summary.append(

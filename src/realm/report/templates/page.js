@@ -165,6 +165,11 @@
       cell(line, percent(data.agreement[row]), "n");
       cell(line, (data.expertise[row] / 10000).toFixed(2), "n");
       if (data.trained) cell(line, data.trained[row] === null ? "–" : (data.trained[row] / 10000).toFixed(2), "n");
+      if (data.habit) {
+        var habit = document.createElement("bdi");
+        habit.textContent = data.habit[row];
+        cell(line, "").appendChild(habit);
+      }
       fresh.appendChild(line);
     });
     body.replaceChildren(fresh);
