@@ -7,7 +7,7 @@
 | `KeptApart` | other data without the items that the model's opinion was made from |
 | `GoldApart` | these items alone, with gold: what the opinion is made from |
 | `ChanceData` | texts that say nothing, ten labels each: a model can only be at chance |
-| `Patched` | other data, under a name that tells which constant of the project was changed |
+| `Noted` | other data with a note, so that its results are kept under another key |
 """
 
 from __future__ import annotations
@@ -230,23 +230,23 @@ class ChanceData:
         return f"texts of noise, {self.per_item} labels each"
 
 
-# -------------------------------------------------------------------- a changed constant
+# -------------------------------------------------------------------- a note
 
 
 @dataclass(frozen=True)
-class Patched:
-    """Other data under a name that tells which constant is changed, so that its results are kept under another key."""
+class Noted:
+    """Other data with a note that makes its results other ones: a key knows settings, not the code or its constants."""
 
     data: CellData
-    knob: str
-    factor: float
+    note: str
 
     @property
     def origin(self) -> str:
         return self.data.origin
 
     def describe(self) -> dict[str, Any]:
-        return {**self.data.describe(), "knob": f"{self.knob} x {self.factor:g}"}
+        description = self.data.describe()
+        return {**description, "note": " ".join(filter(None, (description.get("note"), self.note)))}
 
     def fingerprint(self) -> str:
         return self.data.fingerprint()
@@ -255,4 +255,4 @@ class Patched:
         return self.data.load(method, seed)
 
     def __str__(self) -> str:
-        return f"{self.data}, {self.knob} x {self.factor:g}"
+        return f"{self.data}, {self.note}"

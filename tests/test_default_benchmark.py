@@ -207,7 +207,8 @@ def test_items_of_the_opinion_are_in_no_training() -> None:
 def test_a_changed_constant_has_another_key_and_is_put_back() -> None:
     whole = Tables(crowd(20))
     knob = knobs.Knob("realm.crowd.mixture_weights", "PRIOR")
-    keys = {Cell("m", data.Patched(whole, knob.name, factor), "realm", 0).id for factor in knob.factors}
+    keys = {Cell("m", data.Noted(whole, f"{knob.name} x {factor}"), "realm", 0).id for factor in knob.factors}
+    assert data.Noted(data.Noted(whole, "a"), "b").describe() == {"note": "a b"}
     assert len(keys) == len(knob.factors) and max(knob.factors) / min(knob.factors) == pytest.approx(50)
     import realm.training.channel
 
@@ -231,7 +232,7 @@ def test_rows_have_distinct_configurations_and_aggregate_only_where_items_have_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(default, "with_opinion", lambda options, benchmark: f"opinion-{benchmark}")
-    options = default.arguments(["--seeds", "2", "--train-layers", "1"])
+    options = default.arguments(["--seeds", "2"])
     sizes = {"sentpolarity": 6, "civilcomments": 3, "cebab": 1, "simulated": 40, "equals": 2, "chance": 1}
     for row, make in default.TRAINED.items():
         configurations = make(options)
@@ -244,6 +245,14 @@ def test_rows_have_distinct_configurations_and_aggregate_only_where_items_have_s
             keys = {arm.name: {cell.id for cell in one.cells(arm, options)} for arm in one.arms}
             assert all(len(each) == 2 for each in keys.values())
             assert sum(map(len, keys.values())) == len(set.union(*keys.values()))
+
+
+def test_a_tag_trains_the_default_anew_and_nothing_else() -> None:
+    plain, tagged = (default.arguments(words) for words in ([], ["--tag", "second"]))
+    for one in default.civilcomments(plain):
+        for arm in one.arms:
+            same = [cell.id for cell in one.cells(arm, plain)] == [cell.id for cell in one.cells(arm, tagged)]
+            assert same == (arm.name != "realm")
 
 
 def test_the_noises_of_a_binary_set_are_one() -> None:
