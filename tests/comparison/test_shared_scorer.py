@@ -20,11 +20,12 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def cells(tiny_model) -> list[Cell]:
+@pytest.fixture(params=[1, "head"])
+def cells(request, tiny_model) -> list[Cell]:
     data = TableData(crowd(40, (0.9, 0.8, 0.6)), crowd(20, seed=5))
     order = [("realm", 0), ("noisy", 1), ("realm", 1), ("noisy", 0)]
-    return [Cell(tiny_model("bert"), data, method, seed, 6, SETTINGS) for method, seed in order]
+    settings = {**SETTINGS, "train_layers": request.param}
+    return [Cell(tiny_model("bert"), data, method, seed, 6, settings) for method, seed in order]
 
 
 @pytest.fixture(autouse=True)
