@@ -30,6 +30,7 @@ class Case:
 
 LORA = {"lora_rank": 2}
 FROZEN = {"train_layers": 1, "cache_gb": 0.0}  # the cache holds fp32, so float64 goes without it
+HEAD = {"train_layers": "head", "learning_rate": 0.1}
 ANNOTATION = {"batch_unit": "annotation"}
 DENSE = {"expertise_optimizer": "adamw"}
 GOLD = {"use_gold": True}
@@ -52,6 +53,8 @@ MORE = {
     "frozen-dense": Case("causal", settings=FROZEN | DENSE),
     "frozen-annotation": Case("causal", settings=FROZEN | ANNOTATION),
     "frozen-annotation-dense": Case("bert", micro=2, settings=FROZEN | ANNOTATION | DENSE),
+    "head": Case("bert", settings=FROZEN | HEAD),
+    "head-annotation-dense": Case("causal", settings=FROZEN | HEAD | ANNOTATION | DENSE),
     "em": Case("causal", settings={"expertise_update": "em"}),
     "em-annotation": Case("bert", settings={"expertise_update": "em"} | ANNOTATION),
     "gold": Case("causal", settings=GOLD),
@@ -61,6 +64,7 @@ MORE = {
     "tasks-cloze": Case("causal", table={"n_items": 50, "tasks": 2}, settings={"answers": "cloze"}),
     "checkpointing": Case("causal", settings={"gradient_checkpointing": True}),
     "float32": Case("causal", double=False, settings=SHARED),
+    "float32-head-cache": Case("causal", double=False, settings=HEAD),
     "float32-lora": Case("causal", double=False, settings=LORA),
 }
 
