@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from realm.channels import CrowdLayerChannel, ItemScores, Observed, TraceConfusionChannel
-from realm.channels.crowd_layer import RELATIVE_RATE
 from realm.channels.trace_confusion import TRACE_WEIGHT
 from realm.objectives import OBJECTIVES
 
@@ -83,11 +82,6 @@ def test_gradients_are_those_of_finite_differences(kind) -> None:
 
     start = parameter.detach() + 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)).double()
     assert torch.autograd.gradcheck(terms, (start.requires_grad_(), scores.log_probs.clone().requires_grad_()))
-
-
-def test_the_crowd_layer_has_a_rate_of_its_own() -> None:
-    (group,) = CrowdLayerChannel(2, options=3).parameter_groups(0.1)
-    assert group["lr"] == pytest.approx(0.1 * RELATIVE_RATE) and group["masked"] and group["weight_decay"] == 0
 
 
 @pytest.mark.parametrize("kind", [CrowdLayerChannel, TraceConfusionChannel])

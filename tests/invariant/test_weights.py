@@ -88,6 +88,20 @@ def test_a_posterior_without_doubt_follows_the_hard_labels_exactly(method, tiny_
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("equal", [True, False], ids=["as many labels each", "not as many"])
+def test_soft_majority_is_noisy_where_all_items_have_as_many_labels(equal, tiny_model, tmp_path) -> None:
+    """The shares of an item's votes against its votes: the same mean, unless items count by their annotations."""
+    table = crowd(40, (0.9, 0.5, 0.4, 0.3), per_item=3)
+    if not equal:
+        table = table.keep_annotations((np.arange(table.n_annotations) % 3 > 0) | (table.item < 20))
+    runs = [
+        trajectory(trainer(tiny_model("bert"), table, tmp_path, double=True, max_steps=5, method=name))[0]
+        for name in ("noisy", "soft-majority")
+    ]
+    difference = np.abs(runs[1] / runs[0] - 1).max()
+    assert difference < 1e-6 if equal else difference > 1e-4, difference
+
+
 def test_gold_in_use_takes_the_place_of_soft_labels() -> None:
     table = crowd(40, (0.9, 0.5, 0.4))
     some = replace(table, gold=np.where(np.arange(40) < 10, table.gold, -1).astype(np.int32))

@@ -10,10 +10,6 @@ from torch import Tensor, nn
 from realm.channels.base import Channel, ItemScores, Observed
 from realm.data import Annotations
 
-RELATIVE_RATE = 0.01
-"""The rate of the matrices against the setting's: at its default, 0.1, that of the paper, whose layer is trained at
-Adam's 0.001 with the network. A matrix of probabilities' size needs smaller steps than log-odds."""
-
 
 class CrowdLayerChannel(Channel):
     """P(label = y) = softmax(W p)[y], p the model's probabilities and W the annotator's matrix, from the identity.
@@ -55,9 +51,6 @@ class CrowdLayerChannel(Channel):
         beyond = torch.arange(width, device=answers.device) >= scores.option_counts[observed.item][:, None]
         log_answers = answers.masked_fill(beyond, float("-inf")).log_softmax(dim=1)
         return log_answers.gather(1, observed.label[:, None]).expand(-1, width)
-
-    def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
-        return super().parameter_groups(RELATIVE_RATE * learning_rate)
 
     def summary(self) -> dict[str, Any]:
         """`expertise_trained`: how much likelier than 1/K the layer makes an option that the model is sure of.
