@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from realm.channels.base import Channel, ItemScores, Observed
-from realm.crowd.mixture_weights import solve
+from realm.crowd.mixture_weights import PRIOR, solve
 from realm.data import Annotations
 
 SURE = 1e-6
@@ -97,7 +97,9 @@ class CoinChannel(Channel):
         self.accuracy_logits.copy_(torch.where(moved, log_odds, self.accuracy_logits))
 
     @torch.no_grad()
-    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+    def update(
+        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    ) -> None:
         """Solve for every accuracy (the log-likelihood is concave in each); annotators not observed stay.
 
         Given P of the label, p, the label's probability is a p + (1 - a) (1 - p) / (K - 1). The Beta prior on expertise
@@ -112,7 +114,7 @@ class CoinChannel(Channel):
             pair,
             self.accuracy_logits.numel(),
             weight=observed.weight.double().numpy(),
-            prior=self._accuracy_prior(prior),
+            prior=self._accuracy_prior(PRIOR if prior is None else prior),
             start=self.accuracy_logits.double().sigmoid().reshape(-1).numpy(),
         )
         observed_pairs = np.bincount(pair, minlength=len(accuracy)) > 0
