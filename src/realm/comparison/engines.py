@@ -7,6 +7,7 @@ that choose its settings). It ends when nothing is running and nothing is ready.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import multiprocessing
 import os
@@ -104,6 +105,7 @@ def _start_worker(threads: int, gpus: int, counter: Any) -> None:
         devices = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
         os.environ["CUDA_VISIBLE_DEVICES"] = devices.split(",")[number % gpus]
     torch.set_num_threads(threads)
+    gc.freeze()  # what is imported stays; each training's collections would walk over all of it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
