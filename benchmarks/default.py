@@ -396,7 +396,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD", help="in place of the usual ones")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=float, default=10)
-    parser.add_argument("--learning-rate", type=float, default=1e-3, help="of the model, for every method")
+    parser.add_argument("--learning-rate", type=float, default=1e-4, help="of the model, for every method")
     parser.add_argument("--batch-size", type=int, default=64, help="items (or, in the paper's setting, annotations)")
     parser.add_argument("--items", type=int, help="training items; by default all")
     parser.add_argument("--test-items", type=int, help="test items; by default all")
