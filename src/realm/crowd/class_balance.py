@@ -114,9 +114,8 @@ def fit_habits(
         before, parameters = parameters, joint.fit(parameters, fixed=fixed, max_iter=steps, tol=tol)
         posterior, _ = joint.e_step(habit.evidence(parameters))
         moved, balance = balance.offset, balance.fitted(posterior)
-        if stage < len(POOL_STEPS):
-            habit = habit.pooled(parameters, posterior, joint.position)
-        elif (
+        habit = habit.pooled(parameters, posterior, joint.position)
+        if stage >= len(POOL_STEPS) and (
             np.abs(parameters - before).max(initial=0.0) < SETTLED
             and np.abs(balance.offset - moved).max(initial=0.0) < SETTLED
         ):

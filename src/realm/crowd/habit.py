@@ -10,9 +10,10 @@ down to where the first probability would be negative, -min xi / (1 - min xi), s
 seen; at two options beta and xi are together the whole confusion matrix. This is written out here and nowhere else in
 numpy (`realm.channels.habit` has it in torch).
 
-Annotators with few labels are drawn to the pool: a Dirichlet prior on xi around the label shares of the task, and a
-Beta prior on the skill of `realm.crowd.coin` (beta from 0 at -1/(K-1) to 1), both as strong as the annotators of the
-task are alike (`Habit.pooled`). Without it thousands of annotators with a few labels each fall below a majority vote.
+Annotators with few labels are drawn to the pool: a Dirichlet prior on xi around the habit of all annotators of the
+task (around its label shares, where annotators have few labels), and a Beta prior on the skill of `realm.crowd.coin`
+(beta from 0 at -1/(K-1) to 1), both as strong as the annotators of the task are alike (`Habit.pooled`). Without it
+thousands of annotators with a few labels each fall below a majority vote.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ NEVER = 1e-9
 FIRST_SKILL_COUNTS = (1.0, 1.0)
 """Before a pool is fitted its prior is one label right and one wrong: it keeps skills off 0 and 1."""
 FIRST_HABIT_WEIGHT = 2.0
-"""Before a pool is fitted habits are drawn to the label shares by as much as two labels."""
+"""Labels of each annotator that the label shares are worth: against their own habit before a pool is fitted, and then
+against the habits of all as the centre of the pool."""
 HABIT_WEIGHTS = 2.0 ** np.arange(-1, 11)
 """Strengths of the pool's habit that are considered: worth half a label to a thousand, by factors of two."""
 POOL_STEPS = (1, 2, 4, 8, 16)
@@ -285,8 +287,8 @@ class Habit:
         """The same habits under the prior of each task that best explains all its annotators.
 
         Skills: the Beta distribution (of those in `realm.crowd.intervals`) with the highest marginal likelihood, given
-        the posterior of the items. Habits: the Dirichlet distribution around the label shares whose strength has the
-        highest marginal likelihood of the labels given by habit.
+        the posterior of the items. Habits: the Dirichlet distribution around the habit of all together whose strength
+        has the highest marginal likelihood of the labels given by habit.
         """
         right, wrong = self.label_counts(posterior, position)
         prior = replace(self.prior, right=self.prior.right.copy(), wrong=self.prior.wrong.copy())
@@ -303,7 +305,9 @@ class Habit:
             prior.right[everybody if self.prior.own is None else everybody & ~self.prior.own] = a
             prior.wrong[everybody if self.prior.own is None else everybody & ~self.prior.own] = b
             given = part.habit_counts(parameters[chosen, 0], parameters[chosen, 1:], *counts)
-            habit[everybody] = _habit_weight(given, self.shares[task]) * self.shares[task]
+            centre = given.sum(axis=0) + FIRST_HABIT_WEIGHT * len(chosen) * self.shares[task]
+            centre /= centre.sum()
+            habit[everybody] = _habit_weight(given, centre) * centre
         return self.with_prior(replace(prior, habit=habit))
 
     def _skill_pool(self, xi: Floats, right: Floats, wrong: Floats) -> tuple[float, float]:
