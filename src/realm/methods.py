@@ -91,7 +91,7 @@ METHODS: dict[str, Method] = {
             "EM between the model and confusion matrices (Raykar et al. 2010)",
             RAW,
             channel="confusion",
-            channel_settings={"shrinkage": SMOOTHING},
+            channel_settings={"shrinkage": SMOOTHING, "pooled": False},
             objective="joint",
             update="em",
         ),

@@ -1,7 +1,8 @@
 """How evidence and the model's P become a log-likelihood: the paper's sum over annotations, or the joint over items.
 
 With one annotation per item they are the same number. With several, `paper` counts an item's annotations as if they
-were independent items, while `joint` is exact: its gradient in an item's logits is posterior minus P.
+were independent items, while `joint` is exact: its gradient in an item's logits is posterior minus P. `tempered` is
+`joint` for annotators who err together.
 """
 
 from __future__ import annotations
@@ -49,5 +50,14 @@ class Joint(Objective):
         return torch.tensor(len(torch.unique(item)))
 
 
-OBJECTIVES: dict[str, Objective] = {"paper": Paper(), "joint": Joint()}
+class Tempered(Joint):
+    """`Joint` with E[a, k] times an exponent tau in (0, 1], fitted to how far the annotations of an item err together.
+
+    24 judges who copy each other's mistakes are not 24 witnesses: `realm.crowd.dependence` finds the tau at which each
+    annotation is best foretold by the others of its item. `RealmModel` multiplies the evidence by it; where annotators
+    are independent, or no item has two annotations, tau is 1 and this is `Joint`.
+    """
+
+
+OBJECTIVES: dict[str, Objective] = {"paper": Paper(), "joint": Joint(), "tempered": Tempered()}
 """The objectives that settings can name."""

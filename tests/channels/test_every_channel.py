@@ -95,14 +95,14 @@ def test_a_pinned_annotator_gets_no_gradient_and_no_update(name) -> None:
     table = crowd(20, (0.9, 0.5, 0.3))
     channel = channel_class(name).from_annotations(table)
     channel.pin([1], 0.999)
-    pinned = {key: value[1].clone() for key, value in channel.state_dict().items()}
+    pinned = {key: value[1].clone() for key, value in channel.named_parameters()}
     observed = Observed.of(table)
     scores = ItemScores(torch.randn(20, 4).log_softmax(1), torch.full((20,), 4))
     channel(scores, observed).sum().backward()
     assert all(not parameter.grad[1].any() for parameter in channel.parameters())
     assert any(parameter.grad[0].any() for parameter in channel.parameters())
     channel.update(scores, observed, (1.5, 1.5))
-    for key, value in channel.state_dict().items():
+    for key, value in channel.named_parameters():
         assert torch.equal(value[1], pinned[key]), key
 
 

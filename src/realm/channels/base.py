@@ -72,6 +72,7 @@ class Channel(nn.Module, ABC):
     | `start_from(expertise)` | begin at known expertise | refused |
     | `needs_anchor(annotations)` | whether something must say which labelling is the true one | False |
     | `update(scores, observed, prior)` | the closed-form update of `expertise_update="em"` | refused |
+    | `fit_pool(scores, observed)` | how strongly the update draws annotators to the pool | nothing to fit |
     | `summary()` | columns (annotators, tasks) for the expertise table | none |
     | `parameter_groups(rate)` | groups for the optimiser; `masked` ones are per annotator | every parameter, no decay |
     | `settings()` | what a run records beside the class, so that it is not resumed with another | `shared_tasks` |
@@ -173,15 +174,21 @@ class Channel(nn.Module, ABC):
         """Begin at these expertises, (annotators, tasks); entries that are NaN and pinned annotators stay."""
         raise RealmError(f"{type(self).__name__} cannot start from known expertise: it has no `start_from`.")
 
-    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
-        """Set the parameters to their most probable values, the items' P given.
+    def update(
+        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    ) -> None:
+        """Set the parameters to their most probable values, given what is known of the items from elsewhere.
 
-        `scores` holds one row per annotation as the model gave it before it was trained on it, and `observed.item`
-        counts these rows. `prior` is the Beta prior on expertise, numbers or (annotators * tasks,) each.
+        `scores` holds one row per annotation, and `observed.item` counts these rows: the distribution of its item's
+        true label without the annotation itself, by the model and the item's other annotations (`ChannelFit`). `prior`
+        is the Beta prior on expertise, numbers or (annotators * tasks,) each; None for the pool's (`fit_pool`).
         """
         raise RealmError(
             f"`expertise_update=em`: {type(self).__name__} has no closed-form update. Use `expertise_update=gradient`."
         )
+
+    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
+        """Fit the priors of `update` to all annotators together; the arguments are those of `update`."""
 
     def settings(self) -> dict[str, Any]:
         """What distinguishes this channel from others of its class, as plain values."""

@@ -11,7 +11,11 @@ from torch.nn.functional import logsigmoid
 
 from realm.channels.base import ItemScores, Observed
 from realm.channels.habit import HabitChannel
+from realm.crowd.pooling import dirichlet_strength
 
+CHUNK_SIZE = 2**16
+"""Annotations whose matrices are formed at once."""
+PARTS = ("item", "annotator", "task", "label", "weight")
 SHRINKAGE = 4.0
 """Precision of the prior on deviations: 1 / 0.5^2, so that a factor of 1.6 either way is an ordinary deviation."""
 
@@ -26,23 +30,38 @@ class ConfusionChannel(HabitChannel):
     | argument | shape | meaning |
     |---|---|---|
     | annotators, tasks, start, shared_tasks, options, shares, counts, learn_habits | | as for `HabitChannel` |
-    | shrinkage | | precision of the prior on the deviations |
+    | shrinkage | | precision of the prior on the deviations; for the closed-form update, annotations that draw a row to \
+the mixture |
+    | pooled | | True: `fit_pool` fits those annotations, by how far all annotators' rows are from their mixtures |
     | learn_deviations | | False holds them at 0 |
     """
 
+    row_strength: Tensor
+
     def __init__(
-        self, *size: Any, shrinkage: float = SHRINKAGE, learn_deviations: bool = True, **habit_settings: Any
+        self,
+        *size: Any,
+        shrinkage: float = SHRINKAGE,
+        pooled: bool = True,
+        learn_deviations: bool = True,
+        **habit_settings: Any,
     ) -> None:
         super().__init__(*size, **habit_settings)
-        self.shrinkage, self.learn_deviations = shrinkage, learn_deviations
+        self.shrinkage, self.pooled, self.learn_deviations = shrinkage, pooled, learn_deviations
+        strength = torch.full((self.touched.shape[1],), float(shrinkage), dtype=torch.float64)
+        self.register_buffer("row_strength", strength)
         shape = (*self.habit_logits.shape, self.habit_logits.shape[2])
         self.deviations = nn.Parameter(torch.zeros(shape), learn_deviations)
 
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
         width = scores.log_probs.shape[1]
-        deviations = self.deviations[observed.annotator, self.column(observed.task), :width, :width]
-        omega = self.omega[observed.annotator, self.column(observed.task)]
-        rows = (log_mixture(omega, self.log_habits(scores, observed)) + deviations).log_softmax(dim=2)
+        pair = (observed.annotator, self.column(observed.task))
+        if self.omega.numel() <= len(observed.label) and bool((scores.option_counts == self.options).all()):
+            # Each annotator's matrix once, instead of once per annotation.
+            tables = self._log_matrices()
+            return tables[*pair, :, observed.label][:, :width]
+        deviations = self.deviations[pair][:, :width, :width]
+        rows = (log_mixture(self.omega[pair], self.log_habits(scores, observed)) + deviations).log_softmax(dim=2)
         return rows.gather(2, observed.label[:, None, None].expand(-1, width, 1))[:, :, 0]
 
     def log_prior(self, observed: Observed) -> Tensor | None:
@@ -55,37 +74,75 @@ class ConfusionChannel(HabitChannel):
         return own if habits is None else own + habits
 
     @torch.no_grad()
-    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+    def update(
+        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    ) -> None:
         """Expertise and habits as if there were no deviations, then each row from the labels given where it was true.
 
-        A row is drawn to the habit mixture as if by `shrinkage` annotations.
+        A row is drawn to the habit mixture by as many annotations as `row_strength` says.
         """
-        truth = (scores.log_probs[observed.item] + self.evidence(scores, observed)).softmax(dim=1).double()
+        counts = self._label_counts(scores, observed) if self.learn_deviations else None
         super().update(scores, observed, prior)
-        if not self.learn_deviations:
+        if counts is None:
             return
         mixture = self._log_mixtures().double()
-        totals = self.shrinkage * mixture.exp()
-        column, options = self.column(observed.task)[:, None], torch.arange(truth.shape[1])[None, :]
-        place = (observed.annotator[:, None], column, options, observed.label[:, None])
-        totals.index_put_(place, truth * observed.weight.double()[:, None], accumulate=True)
+        totals = self.row_strength[:, None, None] * mixture.exp() + counts
         deviations = (totals / totals.sum(dim=3, keepdim=True)).log() - mixture
         moved = (~self.pinned).view(-1, 1, 1, 1)
         self.deviations.copy_(torch.where(moved, deviations.to(self.deviations.dtype), self.deviations))
+
+    @torch.no_grad()
+    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
+        """Beside the priors on expertise and habits: how far rows of a task are from their mixtures."""
+        if self.pooled and self.learn_deviations:
+            counts = self._label_counts(scores, observed)[~self.pinned].numpy()
+            mixture = self._log_mixtures().double().exp()[~self.pinned].numpy()
+            for column in range(counts.shape[1]):
+                rows, means = (each[:, column].reshape(-1, each.shape[3]) for each in (counts, mixture))
+                met = rows.sum(axis=1) > 0
+                self.row_strength[column] = dirichlet_strength(rows[met], means[met])
+        if self.pooled:
+            super().fit_pool(scores, observed)
+
+    def _label_counts(self, scores: ItemScores, observed: Observed) -> Tensor:
+        """How often each annotator gave each label where each option was true, in expectation.
+
+        (annotators, columns, truth, label)
+        """
+        counts = torch.zeros(self.deviations.shape, dtype=torch.float64)
+        for rows in torch.arange(len(observed.label)).split(CHUNK_SIZE):
+            part = Observed(*(getattr(observed, name)[rows] for name in PARTS))
+            truth = (scores.log_probs[part.item] + self.evidence(scores, part)).softmax(dim=1).double()
+            options = torch.arange(truth.shape[1])[None, :]
+            place = (part.annotator[:, None], self.column(part.task)[:, None], options, part.label[:, None])
+            counts.index_put_(place, truth * part.weight.double()[:, None], accumulate=True)
+        return counts
 
     def _log_mixtures(self) -> Tensor:
         """What every matrix is drawn to, over all options. (annotators, tasks, K, K)"""
         return log_mixture(self.omega.detach(), self.habit_logits.detach().log_softmax(dim=2))
 
+    def _log_matrices(self) -> Tensor:
+        """The log of every matrix, over all options. (annotators, tasks, K, K)"""
+        return (log_mixture(self.omega, self.habit_logits.log_softmax(dim=2)) + self.deviations).log_softmax(dim=3)
+
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "shrinkage": self.shrinkage, "learn_deviations": self.learn_deviations}
+        own = {"shrinkage": self.shrinkage, "pooled": self.pooled, "learn_deviations": self.learn_deviations}
+        return {**super().settings(), **own}
 
     def summary(self) -> dict[str, Any]:
-        """Beside the mixture's columns `accuracy_trained`: the mean of the diagonal over the options of the task."""
-        diagonal = (self._log_mixtures() + self.deviations.detach()).softmax(dim=3).diagonal(dim1=2, dim2=3)
+        """`accuracy_trained` is the mean of the diagonal over the options of the task.
+
+        `expertise_trained` is the beta of a mixture with the same mean, (K accuracy - 1) / (K - 1): negative for
+        somebody who is below chance.
+        """
+        diagonal = self._log_matrices().detach().exp().diagonal(dim1=2, dim2=3)
         present = (self.pool > 0).to(diagonal.dtype)
-        accuracy = (diagonal * present).sum(dim=2) / present.sum(dim=1)
-        return {**super().summary(), "accuracy_trained": self._per_task(accuracy)}
+        options = present.sum(dim=1)
+        accuracy = (diagonal * present).sum(dim=2) / options
+        expertise = (options * accuracy - 1) / (options - 1).clamp(min=1)
+        own = {"expertise_trained": self._per_task(expertise), "accuracy_trained": self._per_task(accuracy)}
+        return {**super().summary(), **own}
 
 
 def log_mixture(omega: Tensor, log_habits: Tensor) -> Tensor:

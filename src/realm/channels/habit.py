@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from realm.channels.base import ItemScores, Observed
 from realm.channels.uniform import UniformChannel
+from realm.crowd.pooling import dirichlet_strength
 from realm.data import Annotations
 
 POOL_ANNOTATIONS = 1.0
-"""The prior on a habit weighs as much as one annotation that follows the pool: enough for those with few labels."""
+"""The prior on a habit weighs as much as one annotation that follows the pool, until a pool is fitted."""
 NEVER = 1e-6
 """The least share of an option in a habit: its logarithm must be finite."""
 
@@ -38,6 +39,7 @@ class HabitChannel(UniformChannel):
 
     pool: Tensor
     counts: Tensor | None
+    habit_strength: Tensor
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class HabitChannel(UniformChannel):
             own = None if own is None else own.sum(axis=1, keepdims=True)
         self.register_buffer("pool", torch.tensor(pool, dtype=torch.float32), persistent=False)
         self.register_buffer("counts", None if own is None else torch.tensor(own).float(), persistent=False)
+        self.register_buffer("habit_strength", torch.full((columns,), POOL_ANNOTATIONS, dtype=torch.float64))
         # Even habits have logits of exactly 0, so that the channel is then `UniformChannel` to the last bit.
         logits = torch.zeros(columns, options) if shares is None else self.pool.clamp(min=NEVER).log()
         self.habit_logits = nn.Parameter(logits.expand(annotators, columns, options).clone(), learn_habits)
@@ -100,21 +103,36 @@ class HabitChannel(UniformChannel):
         return POOL_ANNOTATIONS * fit / self.counts[pair].clamp(min=1)
 
     @torch.no_grad()
-    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+    def update(
+        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    ) -> None:
         """Expertise with the habits given, then each habit from the labels that were probably not read off the item."""
         super().update(scores, observed, prior)
         if not self.learn_habits:
             return
+        totals = self.habit_strength[:, None] * self.pool.double() + self._habit_counts(scores, observed)
+        moved = (~self.pinned).view(-1, 1, 1)
+        logits = totals.clamp(min=NEVER).log().to(self.habit_logits.dtype)
+        self.habit_logits.copy_(torch.where(moved, logits, self.habit_logits))
+
+    @torch.no_grad()
+    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
+        """Beside the prior on expertise: how much the habits of a task differ from the pool's label shares."""
+        super().fit_pool(scores, observed)
+        if self.learn_habits:
+            counts = self._habit_counts(scores, observed)[~self.pinned]
+            for column, shares in enumerate(self.pool.double().numpy()):
+                self.habit_strength[column] = dirichlet_strength(counts[:, column].numpy(), shares)
+
+    def _habit_counts(self, scores: ItemScores, observed: Observed) -> Tensor:
+        """How many labels of each option were given by habit, in expectation. (annotators, columns, K)"""
         column = self.column(observed.task)
         beta = self.omega[observed.annotator, column].double().sigmoid()
         guess = (1 - beta) * self.log_guess(scores, observed).exp().double()
         by_habit = guess / (beta * scores.log_probs[observed.item, observed.label].exp().double() + guess)
-        totals = POOL_ANNOTATIONS * self.pool.double().expand(self.habit_logits.shape).clone()
+        counts = torch.zeros(self.habit_logits.shape, dtype=torch.float64)
         place = (observed.annotator, column, observed.label)
-        totals.index_put_(place, by_habit * observed.weight.double(), accumulate=True)
-        moved = (~self.pinned).view(-1, 1, 1)
-        logits = totals.clamp(min=NEVER).log().to(self.habit_logits.dtype)
-        self.habit_logits.copy_(torch.where(moved, logits, self.habit_logits))
+        return counts.index_put_(place, by_habit * observed.weight.double(), accumulate=True)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "learn_habits": self.learn_habits}

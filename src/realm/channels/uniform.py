@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from realm.channels.base import Channel, ItemScores, Observed
-from realm.crowd.mixture_weights import solve
+from realm.crowd.mixture_weights import PRIOR, solve
+from realm.crowd.pooling import mixture_pool
 
 SURE = 1e-6
 """Expertise is kept this far from 0 and 1 by the closed-form update, so that omega stays within +-14."""
@@ -37,9 +38,13 @@ class UniformChannel(Channel):
         tensor([[0.7500, 0.2500]], grad_fn=<ExpBackward0>)
     """
 
+    pool_prior: Tensor
+
     def __init__(self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False) -> None:
         super().__init__(annotators, tasks, shared_tasks)
         self.omega = nn.Parameter(torch.full(self.touched.shape, float(start)))
+        columns = self.touched.shape[1]
+        self.register_buffer("pool_prior", torch.tensor(PRIOR, dtype=torch.float64).expand(columns, 2).clone())
 
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
         omega = self.omega[observed.annotator, self.column(observed.task)]
@@ -62,23 +67,36 @@ class UniformChannel(Channel):
         self.omega.copy_(torch.where(moved, omega, self.omega))
 
     @torch.no_grad()
-    def update(self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
+    def update(
+        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    ) -> None:
         """Solve for every beta (the log-likelihood is concave in each); annotators not observed stay."""
-        p = scores.log_probs[observed.item, observed.label].exp().double()
-        guess = self.log_guess(scores, observed).exp().double()
-        pair = (observed.annotator * self.omega.shape[1] + self.column(observed.task)).numpy()
-        beta = solve(
-            p.numpy(),
-            guess.numpy(),
-            pair,
-            self.omega.numel(),
-            weight=observed.weight.double().numpy(),
-            prior=prior,
-            start=self.omega.double().sigmoid().reshape(-1).numpy(),
-        )
+        p, guess, pair, weight = self._mixtures(scores, observed)
+        if prior is None:
+            a, b = self.pool_prior.numpy().T
+            prior = np.tile(a, len(self.omega)), np.tile(b, len(self.omega))
+        start = self.omega.double().sigmoid().reshape(-1).numpy()
+        beta = solve(p, guess, pair, self.omega.numel(), weight=weight, prior=prior, start=start)
         observed_pairs = np.bincount(pair, minlength=len(beta)) > 0
         beta = np.where(observed_pairs, np.clip(beta, SURE, 1 - SURE), np.nan)
         self.start_from(torch.from_numpy(beta).reshape(self.omega.shape))
+
+    @torch.no_grad()
+    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
+        """The Beta prior on expertise that best explains all annotators of a task."""
+        p, guess, pair, weight = self._mixtures(scores, observed)
+        annotators, columns = self.omega.shape
+        free = ~self.pinned.numpy()[pair // columns]
+        task = np.tile(np.arange(columns), annotators)
+        pool = mixture_pool(p[free], guess[free], pair[free], task, columns, weight[free])
+        self.pool_prior.copy_(torch.from_numpy(np.stack(pool, axis=1)))
+
+    def _mixtures(self, scores: ItemScores, observed: Observed) -> tuple[Any, Any, Any, Any]:
+        """P(label) if read off the item, if not; the (annotator, task) pair; the weight. (annotations,) each"""
+        p = scores.log_probs[observed.item, observed.label].exp().double()
+        guess = self.log_guess(scores, observed).exp().double()
+        pair = observed.annotator * self.omega.shape[1] + self.column(observed.task)
+        return p.numpy(), guess.numpy(), pair.numpy(), observed.weight.double().numpy()
 
     def expertise(self) -> Tensor:
         """beta = sigmoid(omega). (annotators, tasks)"""

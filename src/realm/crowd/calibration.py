@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from realm.crowd.evidence import Floats, JointLikelihood, check_log_probs, log_softmax_rows, softmax_rows
+from realm.crowd.evidence import Floats, Indices, JointLikelihood, check_log_probs, log_softmax_rows, softmax_rows
 from realm.crowd.habit import Habit
 from realm.data import Annotations
 
@@ -65,6 +65,22 @@ def softening(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
 def tempered(log_probs: Floats, temperature: float) -> Floats:
     """log of P^(1/T), normalised. Shape (items, Kmax)."""
     return log_softmax_rows(log_probs / temperature)
+
+
+def labels_temperature(log_probs: Floats, item: Indices, label: Indices, weight: Floats) -> float:
+    """The T of 1 or more at which P^(1/T) gives the labels the highest likelihood.
+
+    `log_probs` is (items, Kmax); `item`, `label` and `weight` are (labels,). A label that P calls impossible counts as
+    one in a million.
+    """
+    rows = log_probs[item]
+
+    def loss(log_temperature: float) -> float:
+        at_temperature = log_softmax_rows(rows / np.exp(log_temperature))[np.arange(len(label)), label]
+        return float(-(weight * np.maximum(at_temperature, np.log(1e-6))).sum())
+
+    found = minimize_scalar(loss, bounds=(0.0, np.log(SOFTEST)), method="bounded", options={"xatol": SETTLED})
+    return float(np.exp(found.x)) if loss(float(found.x)) < loss(0.0) else 1.0
 
 
 def _best_temperature(log_probs: Floats, item_sums: Floats) -> float:

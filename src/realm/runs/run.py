@@ -189,7 +189,7 @@ class Run:
         from realm.scorers.prompts import PromptStyle
 
         settings = self.scorer_settings
-        return build_scorer(
+        scorer = build_scorer(
             str(self.folder / layout.MODEL),
             settings["kind"],
             PromptStyle(**settings["style"]),
@@ -198,6 +198,8 @@ class Run:
             cloze_scale=float(settings.get("cloze_scale", 10.0)),
             use_safetensors=True,
         )
+        scorer.temperature = float(settings.get("temperature", 1.0))
+        return scorer
 
     def predict(
         self,

@@ -39,6 +39,10 @@ class Scorer(nn.Module, ABC):
         self.tokenizer = tokenizer
         self.style = style
         self.tasks = tasks
+        self.new_head = False
+        """Whether what answers was not in the checkpoint, so that the model can have no opinion yet."""
+        self.temperature = 1.0
+        """What answers are softened by (`realm.scorers.scoring.score`): P^(1/T), normalised."""
         self.frozen_layers: FrozenLayers | None = None
         self.head_only = False
         self.frozen_hash: Any = None
@@ -200,4 +204,4 @@ class Scorer(nn.Module, ABC):
 
     def extra_state(self) -> dict[str, Any]:
         """What must be saved beside the backbone to answer the same way again."""
-        return {}
+        return {} if self.temperature == 1 else {"temperature": self.temperature}

@@ -184,4 +184,5 @@ class LanguageScorer(Scorer):
         return (("answer_residual", self.answer_residual),) if self.head_only else ()
 
     def extra_state(self) -> dict[str, Any]:
-        return {"cloze_scale": float(self.log_scale.detach().exp())} if self.style.answers == "cloze" else {}
+        cloze = {"cloze_scale": float(self.log_scale.detach().exp())} if self.style.answers == "cloze" else {}
+        return {**super().extra_state(), **cloze}

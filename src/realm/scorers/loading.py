@@ -75,8 +75,12 @@ def build_scorer(
         tokenizer.pad_token = tokenizer.eos_token
     if kind == "classifier":
         options |= _label_names(tasks)
-        backbone = _load("AutoModelForSequenceClassification", path, name, **options)
-        return ClassifierScorer(backbone, tokenizer, style, tasks)
+        backbone, found = _load(
+            "AutoModelForSequenceClassification", path, name, output_loading_info=True, **options
+        )
+        classifier = ClassifierScorer(backbone, tokenizer, style, tasks)
+        classifier.new_head = bool(found["missing_keys"])
+        return classifier
     scorer_class, loader = _LANGUAGE[kind]
     backbone = _load(loader, path, name, **options)
     scorer = scorer_class(backbone, tokenizer, style, tasks, max_options, cloze_scale)

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from realm.crowd.evidence import log_softmax_rows
 from realm.data import Items
 from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
@@ -57,7 +58,7 @@ def score(
     progress: Progress = ignore_progress,
     what: str = "scoring",
 ) -> Scores:
-    """Score every item; `cache` spares the frozen layers, `progress` is told of `what`."""
+    """Score every item at the scorer's temperature; `cache` spares the frozen layers, `progress` is told of `what`."""
     log_probs = np.full((len(encoded), int(encoded.option_counts.max(initial=1))), -np.inf)
     mass = np.full(len(encoded), np.nan)
     lengths = None if cache is None else cache.computed_lengths
@@ -70,6 +71,8 @@ def score(
             mass[items] = share.double().cpu().numpy()
     if np.isnan(log_probs).any():
         raise RealmError("the model's answers are not numbers: its training diverged. Lower `learning_rate`.")
+    if scorer.temperature != 1 and len(log_probs):
+        log_probs = log_softmax_rows(log_probs / scorer.temperature)
     return Scores(log_probs, None if np.isnan(mass).any() or not len(mass) else mass)
 
 

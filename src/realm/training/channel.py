@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import TrainerCallback
 
-from realm.channels import Channel, IdentityChannel, ItemScores, Observed, channel_class
+from realm.channels import CHANNELS, Channel, IdentityChannel, channel_class
+from realm.crowd.calibration import labels_temperature
 from realm.crowd.estimate import EXPERT
 from realm.crowd.mixture_weights import PRIOR
 from realm.crowd.priors import expertise_prior
@@ -21,14 +23,21 @@ from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import write_tensors
 from realm.methods import METHODS
+from realm.objectives import OBJECTIVES, Joint, Tempered
+from realm.training.channel_choice import FIRST, ChannelChoice, choose_channel
+from realm.training.channel_fit import ChannelFit, Prior
 from realm.training.config import RealmConfig
+from realm.training.model import RealmModel
+from realm.training.opinion import known_beforehand
 
 Earlier = dict[tuple[int, int], list[float]]
 """(annotator, task) to expertise, accuracy, low and high of an earlier estimate."""
 EARLIER_RANGE = (0.01, 0.99)
 """Training starts within this range whatever an earlier run was sure of: at the ends omega would hardly move again."""
 RECORD = "record.safetensors"
-MEMORY_EPOCHS = 3
+UPDATES_PER_EPOCH = 10
+"""How often an epoch the channel is fitted further: as often as the model has learned something worth noting."""
+MEMORY_EPOCHS = 10
 """Epochs after which, with one annotation per item, P says more of the model's memory than of the annotator."""
 
 
@@ -38,7 +47,8 @@ def make_channel(annotations: Annotations, config: RealmConfig, channel: Channel
     if channel is None:
         if method.channel is not None:
             return channel_class(method.channel).from_annotations(annotations, **method.channel_settings)
-        return channel_class(config.channel).from_annotations(annotations, start=config.expertise_start)
+        name = FIRST if config.channel == "auto" else config.channel
+        return channel_class(name).from_annotations(annotations, start=config.expertise_start)
     if not method.learns_expertise:
         raise RealmError(
             f"`channel` is for methods that learn expertise; `method={config.method}` trains by cross-entropy."
@@ -69,15 +79,11 @@ def check_fits(channel: Channel, annotations: Annotations) -> None:
 
 
 def start_channel(
-    channel: Channel, annotations: Annotations, config: RealmConfig, experts: Sequence[int], earlier: Earlier | None
+    channel: Channel, annotations: Annotations, experts: Sequence[int], earlier: Earlier | None
 ) -> None:
-    """Place the annotators that something is known of: as experts, who stay, by gold in use, by an earlier estimate."""
-    if not (experts or config.use_gold or earlier):
-        check_anchor(channel, annotations)
+    """Place the annotators that something is known of: as experts, who stay, or by an earlier estimate."""
     if experts:
         channel.pin(experts, EXPERT)
-    if config.use_gold and channel.can("update"):
-        ClosedFormUpdate(channel, annotations).update()
     if earlier:
         expertise = torch.full((annotations.n_annotators, len(annotations.tasks)), float("nan"), dtype=torch.float64)
         for pair, (beta, *_) in earlier.items():
@@ -95,18 +101,12 @@ def check_anchor(channel: Channel, annotations: Annotations) -> None:
         )
 
 
-def closed_form_update(channel: Channel, annotations: Annotations, earlier: Earlier | None) -> ClosedFormUpdate:
-    """The update of `expertise_update="em"`, which takes the place of every gradient of the channel."""
-    if not channel.can("update"):
-        raise RealmError(
-            f"`expertise_update=em`: {type(channel).__name__} has no closed-form update; use "
-            "`expertise_update=gradient`."
-        )
-    channel.requires_grad_(False)
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    # An earlier estimate is one per task; where all tasks share one value the general prior holds.
-    prior = expertise_prior(earlier, shape, PRIOR) if earlier and not channel.shared_tasks else None
-    return ClosedFormUpdate(channel, annotations, prior)
+def expertise_beta(channel: Channel, annotations: Annotations, earlier: Earlier | None) -> Prior | None:
+    """The Beta prior on expertise that an earlier estimate gives; None for the pool's."""
+    # An earlier estimate is one per task; where all tasks share one value the pool's prior holds.
+    if not earlier or channel.shared_tasks:
+        return None
+    return expertise_prior(earlier, (annotations.n_annotators, len(annotations.tasks)), PRIOR)
 
 
 def memorisation_warning(annotations: Annotations, config: RealmConfig) -> str | None:
@@ -116,42 +116,86 @@ def memorisation_warning(annotations: Annotations, config: RealmConfig) -> str |
     if int(annotations.annotations_per_item.max(initial=0)) > 1 or epochs <= MEMORY_EPOCHS:
         return None
     return (
-        f"`expertise_update=em`: every item has one annotation and is met about {epochs:.0f} times, so the model may "
-        f"come to know a guesser's labels by heart, and the guesser looks expert. Train {MEMORY_EPOCHS} epochs at "
-        "most, or use `expertise_update=gradient`."
+        f"every item has one annotation and is met about {epochs:.0f} times: a model that comes to know a guesser's "
+        f"labels by heart takes the guesser for an expert. Watch the expertise over the steps, or train fewer epochs."
     )
 
 
 class ClosedFormUpdate(TrainerCallback):
-    """Keeps log P of every annotation's item as the last forward gave it, and updates the channel after each step.
+    """Keeps log P of every item as the last forward gave it, and fits the channel to it as training goes on.
 
     P is recorded in the forward that precedes the optimiser's step, so it never comes from a model that has just been
-    trained on the annotation in the same epoch. From the second epoch on, the model was trained on it an epoch before:
-    harmless while other annotators of the item, or what the model knows, speak against a guess, and measured to be
-    better than keeping the first P for good, but not for many epochs with one annotation per item
-    (`memorisation_warning`). Annotations of gold items are judged by the gold instead, from the first step on.
+    trained on the item in the same epoch. From the second epoch on, the model was trained on it an epoch before:
+    harmless while other annotators of the item, or what the model knows, speak against a guess. Items with gold in use
+    are judged by the gold instead, from the first step on.
 
-    `prior` is the Beta prior on expertise: two numbers, or two arrays (annotators * tasks,).
+    | argument | meaning |
+    |---|---|
+    | model | whose channel is fitted, and whose exponent where the objective is `tempered` |
+    | annotations | what it is trained on, with gold where that is used |
+    | make | a channel by name, as it would start: for `auto`, which may take another; None for the model's own |
+    | prior | the Beta prior on expertise: two numbers, or two arrays (annotators * tasks,); None for the pool's |
     """
 
     def __init__(
         self,
-        channel: Channel,
+        model: RealmModel,
         annotations: Annotations,
-        prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        make: Callable[[str], Channel] | None = None,
+        prior: Prior | None = None,
     ) -> None:
-        self.channel = channel
-        self.prior = PRIOR if prior is None else prior
-        self.observed = Observed.of(annotations)
-        self.option_counts = torch.from_numpy(annotations.option_counts[annotations.item].astype(np.int64))
-        shape = (annotations.n_annotations, int(annotations.option_counts.max(initial=1)))
-        self.log_probs = torch.full(shape, float("nan"), dtype=torch.float64)
-        if annotations.gold is not None:
-            gold = torch.from_numpy(annotations.gold[annotations.item].astype(np.int64))
-            has_gold = gold >= 0
-            self.log_probs[has_gold] = float("-inf")
-            self.log_probs[has_gold, gold[has_gold]] = 0.0
+        self.model, self.annotations, self.prior = model, annotations, prior
+        self.make = make
+        self.choice: ChannelChoice | None = None
+        self.log_probs = known_beforehand(annotations, None)
         self._pending: list[tuple[Tensor, Tensor]] = []
+        self._fit = self._new_fit()
+
+    def _new_fit(self) -> ChannelFit:
+        objective = self.model.objective
+        return ChannelFit(
+            self.model.channel,
+            self.annotations,
+            self.prior,
+            tempered=isinstance(objective, Tempered),
+            together=isinstance(objective, Joint),
+        )
+
+    # ---------------------------------------------------------------- before the first step
+
+    def start(self, log_probs: Tensor) -> None:
+        """Fit the channel to what is known before the first step: opinion and gold (items, K), and agreement."""
+        self.log_probs = log_probs
+        if not self._fit.together and bool(log_probs[:, 0].isnan().all()):
+            return  # one annotation per item and nothing to judge it by
+        self._choose()
+        if isinstance(self.model.channel, IdentityChannel):
+            return
+        with self._on_processor():
+            self._fit.fit(self.log_probs)
+        self.model.exponent = self._fit.exponent
+
+    def _choose(self) -> None:
+        """For `auto`: take the channel that foretells annotations best."""
+        if self.make is None or self.choice is not None:
+            return
+        self.choice = choose_channel(
+            self.annotations, self.log_probs, self.make, self.prior, together=isinstance(self.model.objective, Joint)
+        )
+        self._take(self.choice.name)
+
+    def _take(self, name: str) -> None:
+        """Put the channel of this name in place of the model's."""
+        assert self.make is not None
+        device = self.log_probs.device if not (own := list(self.model.channel.parameters())) else own[0].device
+        if name == "identity":
+            self.model.channel, self.model.objective = IdentityChannel(), OBJECTIVES["paper"]
+            self.model.exponent = 1.0
+        elif type(self.model.channel) is not channel_class(name):
+            self.model.channel = self.make(name).requires_grad_(False).to(device)
+            self._fit = self._new_fit()
+
+    # ---------------------------------------------------------------- during training
 
     def observe(self, indices: Tensor, log_probs: Tensor) -> None:
         """What a forward said of the items of these annotations: (annotations,), (annotations, K)."""
@@ -164,26 +208,75 @@ class ClosedFormUpdate(TrainerCallback):
 
             pending = gather_object(pending)
         self._pending = []
+        items = torch.from_numpy(self.annotations.item.astype(np.int64))
         for indices, log_probs in pending:
-            self.log_probs[indices, : log_probs.shape[1]] = log_probs
-            self.log_probs[indices, log_probs.shape[1] :] = float("-inf")
-        self.update()
+            rows = items[indices]
+            self.log_probs[rows, : log_probs.shape[1]] = log_probs
+            self.log_probs[rows, log_probs.shape[1] :] = float("-inf")
+        every = max(self._steps_per_epoch(args) // UPDATES_PER_EPOCH, 1)
+        if state.global_step % every == 0 or state.global_step >= state.max_steps:
+            self.update()
 
-    def update(self) -> None:
-        """Update the channel from all that is recorded; annotations not met yet say nothing."""
-        recorded = torch.nonzero(~self.log_probs[:, 0].isnan())[:, 0]
-        every = self.observed
-        observed = Observed(
-            torch.arange(len(recorded)),
-            *(values[recorded] for values in (every.annotator, every.task, every.label, every.weight)),
-        )
-        device = next(self.channel.parameters()).device
-        self.channel.cpu()  # the solver is numpy's
-        self.channel.update(ItemScores(self.log_probs[recorded], self.option_counts[recorded]), observed, self.prior)
-        self.channel.to(device)
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._choose()
+        self.update(pools=True)
+
+    def _steps_per_epoch(self, args: Any) -> int:
+        units = self.annotations.n_annotations if args.batch_unit == "annotation" else self.annotations.n_items
+        return math.ceil(units / args.effective_batch_size)
+
+    def update(self, pools: bool = False) -> None:
+        """Fit the channel a little further to all that is recorded."""
+        if isinstance(self.model.channel, IdentityChannel):
+            return
+        with self._on_processor():
+            self._fit.update(self.log_probs, pools=pools)
+        self.model.exponent = self._fit.exponent
+
+    @contextmanager
+    def _on_processor(self) -> Iterator[None]:
+        """The solvers are numpy's."""
+        channel = self.model.channel
+        device = next(iter(channel.parameters())).device
+        channel.cpu()
+        yield
+        channel.to(device)
+
+    # ---------------------------------------------------------------- afterwards
+
+    def temperature(self) -> float:
+        """The temperature, 1 or more, at which P foretells the labels of trusted annotators best.
+
+        A mixture leaves open how sharp P is: with one annotation per item only ratios of expertise are known, and
+        where annotators err together P learns their common mistakes. So P's confidence is brought to what the labels
+        bear out, each weighted by the trained expertise of its annotator.
+        """
+        summary = self.model.channel.summary().get("expertise_trained")
+        gold = self.annotations.gold
+        judged = ~self.log_probs[:, 0].isnan().numpy() & (True if gold is None else gold < 0)
+        rows = np.flatnonzero(judged[self.annotations.item])
+        if summary is None or not len(rows):
+            return 1.0
+        item, label = self.annotations.item[rows], self.annotations.label[rows]
+        task = self.annotations.item_tasks[item]
+        trust = np.clip(summary[self.annotations.annotator[rows], task], 0.0, 1.0)
+        trust = trust * (1.0 if self.annotations.weight is None else self.annotations.weight[rows])
+        return labels_temperature(self.log_probs.numpy(), item, label, trust)
 
     def save(self, folder: Path) -> None:
-        write_tensors(folder / RECORD, log_probs=self.log_probs.numpy())
+        chosen = -1 if self.choice is None else CHANNELS.index(self.choice.name)
+        write_tensors(
+            folder / RECORD,
+            log_probs=self.log_probs.numpy(),
+            exponent=np.array([self._fit.exponent]),
+            channel=np.array([chosen], dtype=np.int64),
+        )
 
     def load(self, folder: Path) -> None:
-        self.log_probs = load_file(folder / RECORD)["log_probs"]
+        """Go on from a checkpoint; to be called before the channel's own state is put back."""
+        record = load_file(folder / RECORD)
+        self.log_probs = record["log_probs"]
+        if (chosen := int(record["channel"])) >= 0:
+            self.choice = ChannelChoice(CHANNELS[chosen], {})
+            self._take(self.choice.name)
+        self._fit.exponent = self.model.exponent = float(record["exponent"])

@@ -41,9 +41,12 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError("`cross_fit=1`: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
         if self.use_gold and self.batch_unit == "annotation":
             raise RealmError("`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
-        if self.method_objective == "joint" and self.batch_unit == "annotation":
-            joint = "`objective=joint`" if METHODS[self.method].objective is None else f"`method={self.method}`"
+        if self.method_objective in ("joint", "tempered") and self.batch_unit == "annotation":
+            own = METHODS[self.method].objective is not None
+            joint = f"`method={self.method}`" if own else f"`objective={self.objective}`"
             raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
+        if METHODS[self.method].channel is None and self.channel == "auto" and self.method_update != "em":
+            raise RealmError("`channel=auto` compares channels in closed form; name one with `expertise_update=gradient`.")
         if self.load_best_model_at_end:
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
         if self.lora_rank and self.train_layers:

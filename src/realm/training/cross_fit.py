@@ -53,11 +53,15 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
         if others.gold is None or not (others.gold >= 0).any():  # all of the gold, if any, lies in this fold
             settings["use_gold"] = False
         config = replace(trainer.args, **settings)
+        if trainer.channel is None and config.method == "realm":  # nothing was better than plain fine-tuning
+            config = replace(config, method="noisy")
         channel = None if trainer.channel is None else copy.deepcopy(trainer.channel)
         part = RealmTrainer(trainer.model_name, others, config, channel=channel, prior=trainer.prior)
         part.remove_callback(PrinterCallback)
+        part.starts_channel = False  # it goes on from the full run's
         if trainer.channel is not None:
             part.model.channel.load_state_dict(trainer.channel.state_dict())
+            part.model.exponent = trainer.model.exponent
         part.train()
         log_probs[held_out] = part.scores().log_probs[held_out]
         differ = float((log_probs[held_out].argmax(1) != full.labels[held_out]).mean())

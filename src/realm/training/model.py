@@ -24,6 +24,8 @@ class RealmModel(nn.Module):
     def __init__(self, scorer: Scorer, channel: Channel, objective: Objective) -> None:
         super().__init__()
         self.scorer, self.channel, self.objective = scorer, channel, objective
+        self.exponent = 1.0
+        """What evidence is multiplied by, below 1 where annotators err together: see `realm.objectives.Tempered`."""
         self.annotation_log_probs: Tensor | None = None
         """log P over the options of each annotation's item, as the last forward gave it. (annotations, K)"""
 
@@ -36,6 +38,8 @@ class RealmModel(nn.Module):
             item_log_probs, gold_terms = self._with_gold(log_probs, batch["gold"])
         self.annotation_log_probs = item_log_probs[observed.item].detach()
         evidence = self.channel(ItemScores(item_log_probs, batch["option_counts"], hidden), observed)
+        if self.exponent != 1:
+            evidence = self.exponent * evidence
         terms = [self.objective.log_likelihood(item_log_probs, evidence, observed)]
         if (prior := self.channel.log_prior(observed)) is not None:
             terms.append(prior)

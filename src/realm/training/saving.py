@@ -122,11 +122,11 @@ class SavingTrainer(Trainer):
         with checkpoints.reading(folder):
             self._load_rng_state(str(folder))  # read again after skipped batches, too late for a clear message
         checkpoints.load_trained(self.model.scorer, folder / checkpoints.TRAINED)
+        if self._closed_form is not None:
+            self._closed_form.load(folder)  # which channel it is
         if (folder / checkpoints.CHANNEL).exists():
             load_channel(self.model.channel, folder / checkpoints.CHANNEL)
         self._running_loss.load(folder)
-        if self._closed_form is not None:
-            self._closed_form.load(folder)
         self._trajectory = []
         if (folder / checkpoints.TRAJECTORY).exists():
             columns = load_file(folder / checkpoints.TRAJECTORY)

@@ -128,15 +128,30 @@ class Settings:
     )
 
     method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
-    channel: str = setting("uniform", "How annotators err", panel=LEARNING, choices=LEARNED_CHANNELS)
+    channel: str = setting(
+        "auto",
+        "How annotators err; `auto` takes what foretells held-out annotations best",
+        panel=LEARNING,
+        choices=("auto", *LEARNED_CHANNELS),
+    )
     objective: str = setting(
-        "paper", "How the annotations of an item become a loss", panel=LEARNING, choices=("paper", "joint")
+        "tempered",
+        "How the annotations of an item become a loss",
+        panel=LEARNING,
+        choices=("paper", "joint", "tempered"),
+    )
+    opinion: bool = setting(
+        True,
+        "Ask the model about the training items before the first step; expertise starts from what it knows already.",
+        panel=LEARNING,
     )
     learning_rate: float = setting(5e-5, "Learning rate of the model.", panel=LEARNING, minimum=0)
     weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", panel=LEARNING)
     num_train_epochs: float = setting(3.0, "Passes over the data.", panel=LEARNING, flag="epochs")
     max_steps: int = setting(-1, "Optimiser steps; overrides `num_train_epochs`.", panel=LEARNING, flag="steps")
-    expertise_learning_rate: float = setting(0.1, "Learning rate of the expertise.", panel=LEARNING, minimum=0)
+    expertise_learning_rate: float = setting(
+        0.1, "Learning rate of the expertise, under `expertise_update=gradient`.", panel=LEARNING, minimum=0
+    )
     expertise_optimizer: str = setting(
         "masked",
         "Whether a step moves only the annotators of its batch or, as in the paper, all",
@@ -145,10 +160,10 @@ class Settings:
     )
     expertise_start: float = setting(0.0, "Where omega starts; expertise is its sigmoid.", panel=LEARNING)
     expertise_update: str = setting(
-        "gradient",
-        "How expertise is learned: as in the paper, or solved for, without a learning rate",
+        "em",
+        "How expertise is learned: solved for, without a learning rate, or by gradient, as in the paper",
         panel=LEARNING,
-        choices=("gradient", "em"),
+        choices=("em", "gradient"),
     )
     use_gold: bool = setting(
         False, "Let training read gold where it is known; annotators are judged by it.", panel=LEARNING
@@ -224,6 +239,7 @@ PAPER: dict[str, Any] = {
     "objective": "paper",
     "expertise_update": "gradient",
     "expertise_start": 0.0,
+    "opinion": False,
     "expertise_optimizer": "adamw",
     "batch_unit": "annotation",
 }

@@ -1,0 +1,80 @@
+"""How alike the annotators of a task are: the priors that draw those with few labels to the rest.
+
+Both priors are fitted by marginal likelihood, so that nothing is left to choose: a Beta distribution of mixture
+weights, and the strength of Dirichlet distributions around given means. What comes back counts labels, as if that many
+had been seen beforehand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from realm.crowd.evidence import Floats, Indices
+from realm.crowd.intervals import Grid, pool_densities
+
+POINTS = 32
+"""Points of the grid of mixture weights: a prior needs no tails."""
+STRENGTHS = 2.0 ** np.arange(-1, 11)
+"""Strengths that are considered: worth half a label to a thousand, by factors of two."""
+MOST_ANNOTATIONS = 200_000
+"""Annotations that a pool of mixture weights is fitted to at most, evenly chosen: two numbers need no more."""
+TINY = 1e-300
+"""Stands for 0 in logarithms: near the smallest float64."""
+
+
+def mixture_pool(
+    p: Floats, guess: Floats, pair: Indices, group: Indices, n_groups: int, weight: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """The Beta(a, b) prior on mixture weights that best explains the annotators of each group. Shapes (n_groups,).
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | p, guess | (annotations,) | P(label) if it is read off the item, and if it is not |
+    | pair | (annotations,) | who gave it; `group` (pairs,) is the group (the task) that each pair belongs to |
+    | weight | (annotations,) or None | how much each annotation counts; None: 1 |
+
+    a and b are 1 and more: the mode of the prior is the pool's mean. A group without annotations has Beta(1, 1).
+    """
+    rows = np.unique(np.linspace(0, len(pair) - 1, min(len(pair), MOST_ANNOTATIONS)).astype(np.int64))
+    p, guess, pair = p[rows], guess[rows], pair[rows]
+    weight = np.ones(len(pair)) if weight is None else weight[rows]
+    grid = Grid(POINTS)
+    logs = np.stack(
+        [
+            np.bincount(pair, weight * np.log(np.maximum(beta * p + (1 - beta) * guess, TINY)), minlength=len(group))
+            for beta in grid.points
+        ],
+        axis=1,
+    )
+    means, weights, densities = pool_densities(POINTS, 0.0)
+    present = np.bincount(pair, minlength=len(group)) > 0
+    a, b = np.ones(n_groups), np.ones(n_groups)
+    for index in np.unique(group[present]):
+        likelihoods = _scaled_rows(logs[present & (group == index)])
+        best = np.log(np.maximum(likelihoods @ densities.T, TINY)).sum(axis=0).argmax()
+        a[index], b[index] = 1 + means[best] * weights[best], 1 + (1 - means[best]) * weights[best]
+    return a, b
+
+
+def dirichlet_strength(counts: Floats, means: npt.ArrayLike) -> float:
+    """The strength of Dirichlet distributions around `means` with the highest marginal likelihood of the counts.
+
+    `counts` is (n, K) and `means` broadcasts to it; options with a mean of 0 are left out. The first of `STRENGTHS`
+    where there are no counts.
+    """
+    means = np.broadcast_to(np.asarray(means, np.float64), counts.shape)
+    inside = means > 0
+    totals = np.where(inside, counts, 0.0).sum(axis=1)
+    fits = []
+    for strength in STRENGTHS:
+        shares = np.where(inside, strength * means, 1.0)
+        fit = gammaln(np.where(inside, counts, 0.0) + shares) - gammaln(shares)
+        whole = np.where(inside, shares, 0.0).sum(axis=1)
+        fits.append(float((gammaln(whole) - gammaln(totals + whole)).sum() + np.where(inside, fit, 0.0).sum()))
+    return float(STRENGTHS[int(np.argmax(fits))])
+
+
+def _scaled_rows(logs: Floats) -> Floats:
+    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))

@@ -1,0 +1,141 @@
+"""The model's opinion: what it says of the training items before it has been trained on them, and what that is worth.
+
+A language model that was told what to do agrees with good annotators more than with bad ones before its first step.
+Its label bias is taken off (the mean log-probability of each option over a task's items, where the label set is fixed),
+and one temperature is fitted together with the channel: the one under which the annotations are most probable. Where no
+temperature makes them significantly more probable than the label shares alone, the model has no opinion: a new
+classification head, for one.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.stats import chi2, norm
+from torch import Tensor
+
+from realm.channels import Channel
+from realm.data import Annotations
+from realm.training.channel_fit import ChannelFit, Prior
+
+TEMPERATURES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
+"""What is tried: at 20 a probability of 0.999 at K=2 is 0.59, next to nothing; below a half favourites are certain."""
+LEVEL = 0.001
+"""How improbable a likelihood ratio must be for the model to have an opinion: the price of a false one is high."""
+STEPS = 20
+"""Iterations of the channel's fit at each temperature: enough to compare them."""
+MOST_ANNOTATIONS = 20_000
+"""Annotations that the temperature is fitted to at most, on items drawn at random: one number needs no more."""
+AGREEMENT_LEVEL = 0.05
+"""The usual level at which agreement with an annotator is better than chance."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the model knows beforehand.
+
+    | field | meaning |
+    |---|---|
+    | log_probs | (items, K) log P without label bias, at the temperature that the annotations bear out |
+    | temperature | that temperature |
+    | statistic | twice the log-likelihood ratio against the label shares alone |
+    | agreeing, annotators | how many annotators it agrees with better than chance, of how many |
+    """
+
+    log_probs: Tensor
+    temperature: float
+    statistic: float
+    agreeing: int
+    annotators: int
+
+    @property
+    def significant(self) -> bool:
+        """Whether the model has an opinion at all."""
+        return self.statistic > float(chi2.isf(LEVEL, 1))
+
+    @property
+    def sentence(self) -> str:
+        """One line for the user."""
+        who = f"{self.agreeing:,} of {self.annotators:,} annotators better than chance"
+        if self.significant:
+            return f"opinion: before training the model agrees with {who}; expertise starts from that."
+        return f"opinion: none worth starting from (before training the model agrees with {who})."
+
+
+def find_opinion(channel: Channel, annotations: Annotations, log_probs: Floats, prior: Prior | None = None) -> Opinion:
+    """The opinion behind log P (items, K) of the untrained model. `channel`, as it would start, is left as it is."""
+    plain = without_label_bias(annotations, log_probs)
+    fits: list[tuple[float, float]] = []
+    part, rows = _some_items(annotations)
+    width = int(part.option_counts.max(initial=1))
+    none = torch.full((part.n_items, width), float("nan"), dtype=torch.float64)
+    baseline = _log_likelihood(channel, part, none, prior)
+    for temperature in TEMPERATURES:
+        at_temperature = torch.from_numpy(plain[rows, :width] / temperature).log_softmax(dim=1)
+        fits.append((_log_likelihood(channel, part, at_temperature, prior), temperature))
+    best, temperature = max(fits)
+    agreeing, judged = _agreement(annotations, plain.argmax(axis=1))
+    tempered = torch.from_numpy(plain / temperature).log_softmax(dim=1)
+    return Opinion(tempered, temperature, 2 * (best - baseline), agreeing, judged)
+
+
+def known_beforehand(annotations: Annotations, opinion: Opinion | None) -> Tensor:
+    """log P of every item before the first step: gold in use, else the opinion, NaN without either. (items, K)"""
+    shape = (annotations.n_items, int(annotations.option_counts.max(initial=1)))
+    beliefs = torch.full(shape, float("nan"), dtype=torch.float64)
+    if opinion is not None and opinion.significant:
+        beliefs = opinion.log_probs.clone()
+    if annotations.gold is not None:
+        gold = torch.from_numpy(annotations.gold.astype(np.int64))
+        has_gold = gold >= 0
+        beliefs[has_gold] = float("-inf")
+        beliefs[has_gold, gold[has_gold]] = 0.0
+    return beliefs
+
+
+def without_label_bias(annotations: Annotations, log_probs: Floats) -> Floats:
+    """log P less the mean of each option over the items of its task, where the task has one label set. (items, K)"""
+    plain = np.asarray(log_probs, np.float64)[:, : int(annotations.option_counts.max(initial=1))].copy()
+    for index, task in enumerate(annotations.tasks):
+        items = np.flatnonzero(annotations.item_tasks == index)
+        if task.labels is not None and len(items):
+            plain[items, : len(task.labels)] -= plain[items, : len(task.labels)].mean(axis=0)
+    return plain
+
+
+def _some_items(annotations: Annotations) -> tuple[Annotations, npt.NDArray[np.int64]]:
+    items = np.flatnonzero(annotations.annotations_per_item > 0)
+    if annotations.n_annotations > MOST_ANNOTATIONS:
+        share = MOST_ANNOTATIONS / annotations.n_annotations
+        items = np.sort(np.random.default_rng(0).permutation(items)[: max(int(share * len(items)), 1)])
+    return annotations.take_items(items), items
+
+
+def _log_likelihood(channel: Channel, annotations: Annotations, log_probs: Tensor, prior: Prior | None) -> float:
+    fit = ChannelFit(copy.deepcopy(channel), annotations, prior, tempered=False)
+    fit.fit(log_probs, STEPS)
+    return fit.log_likelihood(log_probs)
+
+
+def _agreement(annotations: Annotations, answers: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """How many annotators give the model's answer more often than if the two had nothing to do with each other."""
+    width = int(annotations.option_counts.max(initial=1))
+    theirs = np.zeros((annotations.n_annotators, width))
+    np.add.at(theirs, (annotations.annotator, annotations.label), 1.0)
+    models = np.zeros_like(theirs)
+    np.add.at(models, (annotations.annotator, answers[annotations.item]), 1.0)
+    counts = theirs.sum(axis=1)
+    judged = counts > 0
+    same = np.bincount(
+        annotations.annotator, annotations.label == answers[annotations.item], minlength=annotations.n_annotators
+    )
+    chance = (theirs * models).sum(axis=1) / np.maximum(counts, 1) ** 2
+    spread = np.sqrt(np.maximum(chance * (1 - chance) * counts, 1e-12))
+    better = (same - chance * counts) / spread > norm.isf(AGREEMENT_LEVEL)
+    return int((better & judged).sum()), int(judged.sum())
