@@ -161,8 +161,11 @@ class Scorer(nn.Module, ABC):
         """
         inputs = {name: value for name, value in batch.items() if name != "frozen_states"}
         if self.head_only:
+            # a batch is as large as a head may have it, which the layers below need not
+            size = max(1, ACCELERATOR_TOKENS // inputs["input_ids"].shape[1])
+            starts = range(0, len(inputs["input_ids"]), size)
             with torch.no_grad():
-                return self.head_states(inputs)
+                return torch.cat([self.head_states({k: v[i : i + size] for k, v in inputs.items()}) for i in starts])
         assert self.frozen_layers is not None
         return self.frozen_layers.capture(lambda: self.run_backbone(inputs))
 

@@ -51,8 +51,8 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
         if self.lora_rank and self.train_layers:
             raise RealmError("`lora_rank` and `train_layers` cannot be combined: choose one.")
-        if self.train_layers == "head" and self.cache_gb:
-            # An item is one vector: memory is no matter, and one forward costs as much as many.
+        if self.train_layers == "head":
+            # An item is one vector to the head: memory is no matter, and one forward costs as much as many items.
             self.per_device_train_batch_size *= self.gradient_accumulation_steps
             self.gradient_accumulation_steps = 1
         if (optimizer := str(getattr(self.optim, "value", self.optim))) not in OPTIMIZERS:
