@@ -33,7 +33,7 @@ def test_the_prior_comes_to_have_the_class_shares_that_annotators_agree_on():
 
 
 def test_it_ends_where_iterative_scaling_does():
-    """At rest the prior has the posterior's class shares, but for the ten items of the model's."""
+    """At rest the prior has the posterior's class shares, but for the one item of the model's."""
     annotations, _ = skewed(1)
     rng = np.random.default_rng(1)
     log_probs = check_log_probs(annotations, rng.normal(size=(900, 3)))
@@ -42,7 +42,7 @@ def test_it_ends_where_iterative_scaling_does():
     for _ in range(300):
         balance = balance.fitted(posterior)
     mean = np.exp(balance.prior).mean(axis=0)
-    expected = (900 * posterior.mean(axis=0) + 10 * np.exp(log_probs).mean(axis=0)) / 910
+    expected = (900 * posterior.mean(axis=0) + np.exp(log_probs).mean(axis=0)) / 901
     np.testing.assert_allclose(mean, expected, atol=1e-6)
 
 

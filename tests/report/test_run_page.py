@@ -310,3 +310,19 @@ def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str],
     assert "Learning curve" in page.text and "How expertise was learned" in page.text
     assert f"Accuracy {data.metrics['test']['accuracy']:.1%}" in page.text
     Run.open(tmp_path / "run")
+
+
+def test_habits_and_dependence_are_told_in_words() -> None:
+    """Two judges who nearly always say `toxic`, and four who read, each with two copies."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=600)
+    read = rng.random((600, 6)) < np.array([0.2, 0.2, 0.6, 0.7, 0.75, 0.65])
+    guess = np.where(np.arange(6) < 2, rng.random((600, 6)) < 0.95, rng.random((600, 6)) < 0.5).astype(int)
+    label = np.where(read, truth[:, None], guess)[:, [0, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5]]
+    rows = [(str(i), f"judge {a}", ["fine", "toxic"][label[i, a]]) for i in range(600) for a in range(14)]
+    table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
+    log_probs = np.log(np.full((600, 2), 0.5))
+    page = Page(render(RunData("judges", {}, {}, {}, table, log_probs, estimate(table, log_probs))))
+    assert "of the time when not reading" in page.text and "answers `toxic` 9" in page.text
+    assert "Annotators err together: 14 annotators per item are worth about " in page.text
+    assert sum(words != "" for words in page.data["habit"]) == 2

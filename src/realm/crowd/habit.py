@@ -37,8 +37,10 @@ NEVER = 1e-9
 FIRST_SKILL_COUNTS = (1.0, 1.0)
 """Before a pool is fitted its prior is one label right and one wrong: it keeps skills off 0 and 1."""
 FIRST_HABIT_WEIGHT = 2.0
-"""Labels of each annotator that the label shares are worth: against their own habit before a pool is fitted, and then
-against the habits of all as the centre of the pool."""
+"""Before a pool is fitted habits are drawn to the label shares by as much as two labels."""
+CENTRE_WEIGHT = 5.0
+"""Labels of each annotator that the label shares are worth against the habits of all, as the centre of the pool: with
+few labels habits and class shares cannot be told apart."""
 HABIT_WEIGHTS = 2.0 ** np.arange(-1, 11)
 """Strengths of the pool's habit that are considered: worth half a label to a thousand, by factors of two."""
 POOL_STEPS = (1, 2, 4, 8, 16)
@@ -305,7 +307,7 @@ class Habit:
             prior.right[everybody if self.prior.own is None else everybody & ~self.prior.own] = a
             prior.wrong[everybody if self.prior.own is None else everybody & ~self.prior.own] = b
             given = part.habit_counts(parameters[chosen, 0], parameters[chosen, 1:], *counts)
-            centre = given.sum(axis=0) + FIRST_HABIT_WEIGHT * len(chosen) * self.shares[task]
+            centre = given.sum(axis=0) + CENTRE_WEIGHT * len(chosen) * self.shares[task]
             centre /= centre.sum()
             habit[everybody] = _habit_weight(given, centre) * centre
         return self.with_prior(replace(prior, habit=habit))
