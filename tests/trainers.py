@@ -12,9 +12,15 @@ from realm.data import Annotations
 from realm.scorers import load_scorer
 from realm.training import RealmConfig, RealmTrainer
 
+BY_GRADIENT = {"channel": "uniform", "objective": "paper", "expertise_update": "gradient", "opinion": False}
+"""The paper's channel, learned by gradient: for tests of the loop, in which every parameter moves at every step."""
+DEFAULT = {"channel": "auto", "objective": "tempered", "expertise_update": "em", "opinion": True}
+"""The default of `RealmConfig` in these settings."""
+
 
 def config(folder: Path, **settings) -> RealmConfig:
     chosen = {
+        **BY_GRADIENT,
         "write_run": False,
         "save_strategy": "no",
         "logging_steps": 1,
@@ -39,7 +45,9 @@ def trainer(
     prior=None,
     **settings,
 ) -> RealmTrainer:
-    """A trainer that prints nothing; `double` computes in float64."""
+    """A trainer that prints nothing; `double` computes in float64. `channel` is a name or a channel."""
+    if isinstance(channel, str):
+        settings["channel"], channel = channel, None
     chosen = config(folder, **settings)
     more = {"test": test, "channel": channel, "prior": prior}
     if double:

@@ -166,7 +166,6 @@ def test_a_channel_that_does_not_fit_is_refused(tmp_path, tiny_model) -> None:
     for channel, settings, message in (
         (SlipChannel(2), {}, "made for 2 annotators, and the table has 3"),
         (SlipChannel(3), {"method": "noisy"}, "`method=noisy` trains by cross-entropy"),
-        (SlipChannel(3), {"expertise_update": "em"}, "SlipChannel has no closed-form update"),
         (SlipChannel(3), {"experts": ["w0"]}, "cannot start from known expertise"),
         (IdentityChannel(), {}, "Use `method=noisy`"),
         (SlipChannel(3, tasks=2), {}, "made for 2 tasks, and the table has 1"),

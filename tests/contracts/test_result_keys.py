@@ -27,7 +27,7 @@ CHANGED: dict[str, Any] = {
     "lr_scheduler_type": "linear",
     "expertise_learning_rate": 0.5,
     "expertise_start": 1.0,
-    "expertise_update": "em",
+    "expertise_update": "gradient",
     "channel": "habit",
     "objective": "joint",
 }

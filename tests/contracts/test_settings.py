@@ -116,7 +116,7 @@ def test_the_configuration_has_the_settings_and_their_defaults(tmp_path: Path) -
 def test_every_objective_and_learned_channel_can_be_named() -> None:
     choices = {each.name: each.metadata["choices"] for each in dataclasses.fields(Settings)}
     assert tuple(choices["objective"]) == tuple(OBJECTIVES)
-    assert {"identity", *choices["channel"]} == set(CHANNELS)
+    assert {"identity", *choices["channel"]} == {"auto", *CHANNELS}
 
 
 def test_a_default_stands_once() -> None:

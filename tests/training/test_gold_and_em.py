@@ -14,7 +14,7 @@ from realm.errors import RealmError
 from realm.runs import Run
 from realm.training import RealmModel
 from tests.tiny import COLOURS, crowd, save_tiny, sentences
-from tests.trainers import trainer, trajectory
+from tests.trainers import DEFAULT, trainer, trajectory
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,9 @@ def test_gold_is_learnt_by_the_model_and_stands_for_p_in_the_channel(tiny_model,
 
 
 def test_expertise_starts_at_its_estimate_on_gold_items(tiny_model, tmp_path) -> None:
-    made = trainer(tiny_model("bert"), crowd(60, (0.95, 0.3)), tmp_path, use_gold=True)
+    settings = {"use_gold": True, "max_steps": 1, "expertise_learning_rate": 0.0}
+    made = trainer(tiny_model("bert"), crowd(60, (0.95, 0.3)), tmp_path, **settings)
+    made.train()
     beta = made.channel.expertise()[:, 0]
     assert beta[0] > 0.85 and beta[1] < 0.25
     with pytest.raises(RealmError, match="`use_gold` needs gold"):
@@ -124,7 +126,7 @@ def test_the_em_update_needs_no_rate_and_a_guesser_stays_low(model, tmp_path) ->
     """After 30 epochs on a small table the model could know every label by heart."""
     table = crowd(60, (0.95, 0.9, 0.25), seed=3)
     settings = {**LONG, "max_steps": -1, "num_train_epochs": 30, "learning_rate": 3e-3}
-    made = trainer(model, table, tmp_path, expertise_update="em", expertise_learning_rate=0.0, **settings)
+    made = trainer(model, table, tmp_path, **DEFAULT | {"channel": "uniform"}, expertise_learning_rate=0.0, **settings)
     made.train()
     beta = dict(zip(table.annotators, made.channel.expertise()[:, 0], strict=True))
     assert beta["w2"] < 0.2 and beta["w0"] > 0.5
@@ -138,9 +140,9 @@ def test_the_em_update_knows_all_the_gold_from_its_first_step(tiny_model, tmp_pa
         tiny_model("bert"), replace(table, gold=gold), tmp_path, use_gold=True, expertise_update="em", max_steps=1,
         per_device_train_batch_size=2, gradient_accumulation_steps=1,
     )  # fmt: skip
-    before = made.channel.expertise()[:, 0].numpy().copy()
     made.train()
-    np.testing.assert_allclose(made.channel.expertise()[:, 0], before, atol=0.1)
+    beta = made.channel.expertise()[:, 0]
+    assert beta[0] > 0.8 and beta[1] < 0.3
 
 
 def test_the_em_update_starts_from_an_earlier_estimate_and_weighs_it_by_its_interval(tiny_model, tmp_path) -> None:
@@ -163,7 +165,7 @@ def test_the_em_update_starts_from_an_earlier_estimate_and_weighs_it_by_its_inte
 
 def test_many_epochs_with_one_label_each_are_warned_of(tiny_model, tmp_path) -> None:
     one, several = crowd(40).sparse(0), crowd(40)
-    long = {"expertise_update": "em", "max_steps": -1, "num_train_epochs": 10}
+    long = {"expertise_update": "em", "max_steps": -1, "num_train_epochs": 12}
     assert any("by heart" in warning for warning in trainer(tiny_model("bert"), one, tmp_path, **long).warnings)
     for table, settings in (
         (several, long),

@@ -183,9 +183,7 @@ class Channel(nn.Module, ABC):
         true label without the annotation itself, by the model and the item's other annotations (`ChannelFit`). `prior`
         is the Beta prior on expertise, numbers or (annotators * tasks,) each; None for the pool's (`fit_pool`).
         """
-        raise RealmError(
-            f"`expertise_update=em`: {type(self).__name__} has no closed-form update. Use `expertise_update=gradient`."
-        )
+        raise RealmError(f"{type(self).__name__} has no closed-form update: it learns by gradient.")
 
     def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
         """Fit the priors of `update` to all annotators together; the arguments are those of `update`."""

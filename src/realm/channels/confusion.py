@@ -30,9 +30,8 @@ class ConfusionChannel(HabitChannel):
     | argument | shape | meaning |
     |---|---|---|
     | annotators, tasks, start, shared_tasks, options, shares, counts, learn_habits | | as for `HabitChannel` |
-    | shrinkage | | precision of the prior on the deviations; for the closed-form update, annotations that draw a row to \
-the mixture |
-    | pooled | | True: `fit_pool` fits those annotations, by how far all annotators' rows are from their mixtures |
+    | shrinkage | | precision of the prior on the deviations; in the closed-form update, as many annotations |
+    | pooled | | whether `fit_pool` fits how many, by how far all rows are from their mixtures |
     | learn_deviations | | False holds them at 0 |
     """
 
@@ -56,7 +55,7 @@ the mixture |
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
         width = scores.log_probs.shape[1]
         pair = (observed.annotator, self.column(observed.task))
-        if self.omega.numel() <= len(observed.label) and bool((scores.option_counts == self.options).all()):
+        if self.omega.numel() <= len(observed.label) and int(scores.option_counts.min()) == self.options:
             # Each annotator's matrix once, instead of once per annotation.
             tables = self._log_matrices()
             return tables[*pair, :, observed.label][:, :width]
@@ -110,7 +109,7 @@ the mixture |
         (annotators, columns, truth, label)
         """
         counts = torch.zeros(self.deviations.shape, dtype=torch.float64)
-        for rows in torch.arange(len(observed.label)).split(CHUNK_SIZE):
+        for rows in torch.split(torch.arange(len(observed.label)), CHUNK_SIZE):
             part = Observed(*(getattr(observed, name)[rows] for name in PARTS))
             truth = (scores.log_probs[part.item] + self.evidence(scores, part)).softmax(dim=1).double()
             options = torch.arange(truth.shape[1])[None, :]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from realm.crowd.evidence import Floats, Indices, JointLikelihood, check_log_probs, log_softmax_rows, softmax_rows
+from realm.crowd.evidence import Floats, JointLikelihood, check_log_probs, log_softmax_rows, softmax_rows
 from realm.crowd.habit import Habit
 from realm.data import Annotations
 
@@ -67,7 +67,9 @@ def tempered(log_probs: Floats, temperature: float) -> Floats:
     return log_softmax_rows(log_probs / temperature)
 
 
-def labels_temperature(log_probs: Floats, item: Indices, label: Indices, weight: Floats) -> float:
+def labels_temperature(
+    log_probs: Floats, item: npt.NDArray[np.integer], label: npt.NDArray[np.integer], weight: Floats
+) -> float:
     """The T of 1 or more at which P^(1/T) gives the labels the highest likelihood.
 
     `log_probs` is (items, Kmax); `item`, `label` and `weight` are (labels,). A label that P calls impossible counts as

@@ -20,6 +20,9 @@ STRENGTHS = 2.0 ** np.arange(-1, 11)
 """Strengths that are considered: worth half a label to a thousand, by factors of two."""
 MOST_ANNOTATIONS = 200_000
 """Annotations that a pool of mixture weights is fitted to at most, evenly chosen: two numbers need no more."""
+MOST_LABELS = 20.0
+"""Labels that a pool of mixture weights is worth at most, however alike annotators look: it is fitted again and again
+while the model learns, and must not hold them where they are."""
 TINY = 1e-300
 """Stands for 0 in logarithms: near the smallest float64."""
 
@@ -35,7 +38,9 @@ def mixture_pool(
     | pair | (annotations,) | who gave it; `group` (pairs,) is the group (the task) that each pair belongs to |
     | weight | (annotations,) or None | how much each annotation counts; None: 1 |
 
-    a and b are 1 and more: the mode of the prior is the pool's mean. A group without annotations has Beta(1, 1).
+    Pools are averaged by how well they explain the annotators: the single best one is far too sure of itself where the
+    labels say little yet, and would hold everybody at one value. a and b are 1 and more. A group without annotations
+    has Beta(1, 1).
     """
     rows = np.unique(np.linspace(0, len(pair) - 1, min(len(pair), MOST_ANNOTATIONS)).astype(np.int64))
     p, guess, pair = p[rows], guess[rows], pair[rows]
@@ -49,20 +54,24 @@ def mixture_pool(
         axis=1,
     )
     means, weights, densities = pool_densities(POINTS, 0.0)
+    weak = weights <= MOST_LABELS
+    means, weights, densities = means[weak], weights[weak], densities[weak]
     present = np.bincount(pair, minlength=len(group)) > 0
     a, b = np.ones(n_groups), np.ones(n_groups)
     for index in np.unique(group[present]):
         likelihoods = _scaled_rows(logs[present & (group == index)])
-        best = np.log(np.maximum(likelihoods @ densities.T, TINY)).sum(axis=0).argmax()
-        a[index], b[index] = 1 + means[best] * weights[best], 1 + (1 - means[best]) * weights[best]
+        fits = np.log(np.maximum(likelihoods @ densities.T, TINY)).sum(axis=0)
+        plausible = np.exp(fits - fits.max())
+        plausible /= plausible.sum()
+        a[index], b[index] = 1 + plausible @ (means * weights), 1 + plausible @ ((1 - means) * weights)
     return a, b
 
 
 def dirichlet_strength(counts: Floats, means: npt.ArrayLike) -> float:
-    """The strength of Dirichlet distributions around `means` with the highest marginal likelihood of the counts.
+    """The strength of Dirichlet distributions around `means`, averaged by the marginal likelihood of the counts.
 
-    `counts` is (n, K) and `means` broadcasts to it; options with a mean of 0 are left out. The first of `STRENGTHS`
-    where there are no counts.
+    `counts` is (n, K) and `means` broadcasts to it; options with a mean of 0 are left out. The average is that of the
+    logarithm, over `STRENGTHS`.
     """
     means = np.broadcast_to(np.asarray(means, np.float64), counts.shape)
     inside = means > 0
@@ -73,7 +82,8 @@ def dirichlet_strength(counts: Floats, means: npt.ArrayLike) -> float:
         fit = gammaln(np.where(inside, counts, 0.0) + shares) - gammaln(shares)
         whole = np.where(inside, shares, 0.0).sum(axis=1)
         fits.append(float((gammaln(whole) - gammaln(totals + whole)).sum() + np.where(inside, fit, 0.0).sum()))
-    return float(STRENGTHS[int(np.argmax(fits))])
+    plausible = np.exp(np.array(fits) - max(fits))
+    return float(np.exp((plausible @ np.log(STRENGTHS)) / plausible.sum()))
 
 
 def _scaled_rows(logs: Floats) -> Floats:

@@ -75,9 +75,7 @@ def build_scorer(
         tokenizer.pad_token = tokenizer.eos_token
     if kind == "classifier":
         options |= _label_names(tasks)
-        backbone, found = _load(
-            "AutoModelForSequenceClassification", path, name, output_loading_info=True, **options
-        )
+        backbone, found = _load("AutoModelForSequenceClassification", path, name, output_loading_info=True, **options)
         classifier = ClassifierScorer(backbone, tokenizer, style, tasks)
         classifier.new_head = bool(found["missing_keys"])
         return classifier

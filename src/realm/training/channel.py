@@ -78,9 +78,7 @@ def check_fits(channel: Channel, annotations: Annotations) -> None:
             )
 
 
-def start_channel(
-    channel: Channel, annotations: Annotations, experts: Sequence[int], earlier: Earlier | None
-) -> None:
+def start_channel(channel: Channel, annotations: Annotations, experts: Sequence[int], earlier: Earlier | None) -> None:
     """Place the annotators that something is known of: as experts, who stay, or by an earlier estimate."""
     if experts:
         channel.pin(experts, EXPERT)
@@ -213,24 +211,21 @@ class ClosedFormUpdate(TrainerCallback):
             rows = items[indices]
             self.log_probs[rows, : log_probs.shape[1]] = log_probs
             self.log_probs[rows, log_probs.shape[1] :] = float("-inf")
-        every = max(self._steps_per_epoch(args) // UPDATES_PER_EPOCH, 1)
-        if state.global_step % every == 0 or state.global_step >= state.max_steps:
+        # Not `on_epoch_end`, which comes after a checkpoint of the epoch's last step has been written.
+        units = self.annotations.n_annotations if args.batch_unit == "annotation" else self.annotations.n_items
+        epoch = max(math.ceil(units / args.effective_batch_size), 1)
+        if state.global_step % epoch == 0:
+            self._choose()
+            self.update(pools=True, first_epoch=state.global_step == epoch)
+        elif state.global_step % max(epoch // UPDATES_PER_EPOCH, 1) == 0 or state.global_step >= state.max_steps:
             self.update()
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._choose()
-        self.update(pools=True)
-
-    def _steps_per_epoch(self, args: Any) -> int:
-        units = self.annotations.n_annotations if args.batch_unit == "annotation" else self.annotations.n_items
-        return math.ceil(units / args.effective_batch_size)
-
-    def update(self, pools: bool = False) -> None:
-        """Fit the channel a little further to all that is recorded."""
+    def update(self, pools: bool = False, first_epoch: bool = False) -> None:
+        """Fit the channel a little further to all that is recorded; `pools` and exponent as for `ChannelFit.update`."""
         if isinstance(self.model.channel, IdentityChannel):
             return
         with self._on_processor():
-            self._fit.update(self.log_probs, pools=pools)
+            self._fit.update(self.log_probs, pools=pools, exponent_too=first_epoch)
         self.model.exponent = self._fit.exponent
 
     @contextmanager

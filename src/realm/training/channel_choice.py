@@ -32,6 +32,8 @@ FOLDS = 3
 """Two thirds of the annotations are enough to fit a channel to."""
 STEPS = 20
 """Iterations of each fit: enough to compare them."""
+CLEARLY = 3.0
+"""Standard errors by which `identity` must be better than every channel to be chosen."""
 MOST_ANNOTATIONS = 20_000
 """Annotations that are compared at most, on items drawn at random: differences show sooner."""
 TEMPERATURES, LABEL_WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0), (0.5, 2.0, 8.0, 32.0)
@@ -113,7 +115,7 @@ def choose_channel(
     best = max(CANDIDATES, key=lambda name: means[name])
     gain = (foretold[best] - foretold["identity"])[compared]
     error = float(gain.std() / np.sqrt(max(len(gain), 1)))
-    return ChannelChoice("identity" if gain.mean() < -error else best, means, error)
+    return ChannelChoice("identity" if gain.mean() < -CLEARLY * error else best, means, error)
 
 
 def _identity(fitted: Annotations, rest: Annotations, log_probs: Tensor) -> Floats:

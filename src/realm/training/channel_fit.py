@@ -23,7 +23,7 @@ from realm.crowd.dependence import exponent
 from realm.data import Annotations
 
 POOL_STEPS = (1, 2, 4, 8, 16)
-"""The iterations after which the pool's priors and the exponent are fitted anew: they move with the rest, less and less."""
+"""The iterations after which the pool's priors and the exponent are fitted anew: they move less and less."""
 MOST_STEPS = 50
 """Iterations at most: as a rule they come to rest sooner."""
 SETTLED = 1e-3
@@ -72,7 +72,7 @@ class ChannelFit:
     def evidence(self) -> Tensor:
         """E of all annotations, 0 beyond an item's own options. (annotations, K)"""
         chunks = []
-        for rows in torch.arange(len(self.observed.label)).split(CHUNK_SIZE):
+        for rows in torch.split(torch.arange(len(self.observed.label)), CHUNK_SIZE):
             item = self.observed.item[rows]
             counts = self.option_counts[item]
             width = self.class_shares.shape[1]
@@ -103,11 +103,12 @@ class ChannelFit:
 
     # ---------------------------------------------------------------- the fit
 
-    def update(self, log_probs: Tensor, *, pools: bool = False) -> Tensor:
+    def update(self, log_probs: Tensor, *, pools: bool = False, exponent_too: bool = True) -> Tensor:
         """One iteration, given log P of every item (items, K), NaN where nothing is known; returns E before it.
 
         An item of which the model has said nothing, and which has one annotation, says nothing. `pools` fits the
-        exponent and the pool's priors as well.
+        pool's priors as well, and the exponent: not to be done under a P that was trained on the annotations, which
+        foretells them itself and makes the others of the item look worthless.
         """
         evidence = self.evidence()
         item = self.observed.item
@@ -115,7 +116,7 @@ class ChannelFit:
         if self.together:
             others = self.item_sums(evidence)[item] - self.observed.weight.double()[:, None] * evidence
         known = self.known(log_probs)
-        if pools and self.tempered:
+        if pools and self.tempered and exponent_too:
             self.exponent = exponent(self.annotations, known.numpy(), evidence.numpy())
         judged = ~log_probs[item, 0].isnan() | (self.several[item] & self.together)
         rows = torch.nonzero(judged)[:, 0]

@@ -45,8 +45,6 @@ class RealmConfig(Settings, TrainingArguments):
             own = METHODS[self.method].objective is not None
             joint = f"`method={self.method}`" if own else f"`objective={self.objective}`"
             raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
-        if METHODS[self.method].channel is None and self.channel == "auto" and self.method_update != "em":
-            raise RealmError("`channel=auto` compares channels in closed form; name one with `expertise_update=gradient`.")
         if self.load_best_model_at_end:
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
         if self.lora_rank and self.train_layers:

@@ -74,7 +74,7 @@ def described(each: Field[Any]) -> str:
     sentence, choices = each.metadata["help"], each.metadata["choices"]
     if choices is None:
         return str(sentence)
-    *others, last = (f"`{name}`" for name in choices)
+    *others, last = choices  # no backticks, which would be taken for settings: one is called as a flag is
     return f"{sentence.rstrip('.')} ({', '.join(others)} or {last})."
 
 
@@ -130,7 +130,7 @@ class Settings:
     method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
     channel: str = setting(
         "auto",
-        "How annotators err; `auto` takes what foretells held-out annotations best",
+        "How annotators err; auto takes what foretells held-out annotations best (by gradient: confusion)",
         panel=LEARNING,
         choices=("auto", *LEARNED_CHANNELS),
     )
@@ -161,7 +161,7 @@ class Settings:
     expertise_start: float = setting(0.0, "Where omega starts; expertise is its sigmoid.", panel=LEARNING)
     expertise_update: str = setting(
         "em",
-        "How expertise is learned: solved for, without a learning rate, or by gradient, as in the paper",
+        "How expertise is learned: solved for, without a learning rate (where the channel can be), or by gradient",
         panel=LEARNING,
         choices=("em", "gradient"),
     )
@@ -243,7 +243,7 @@ PAPER: dict[str, Any] = {
     "expertise_optimizer": "adamw",
     "batch_unit": "annotation",
 }
-"""The paper's setting, whatever the defaults are: `RealmConfig(folder, **PAPER)`, `--paper`, and the lab's specs.
+"""The paper's setting, whatever the defaults are: `RealmConfig(folder, **PAPER)`, the flag, and the lab's specs.
 
 Every setting in which the paper's method could differ from the default is here, so that a change of defaults changes
 neither.

@@ -160,7 +160,7 @@ class RealmTrainer(SavingTrainer):
         if self.channel is not None:
             start_channel(channel, labels.annotations, experts, earlier)
             self._anchored = bool(experts or config.use_gold or earlier)
-            if config.method_update == "em":
+            if config.method_update == "em" and channel.can("update"):
                 self._closed_form = self._closed_form_update(None if own_channel else experts, earlier)
                 self.add_callback(self._closed_form)
                 if warning := memorisation_warning(labels.annotations, config):
@@ -182,11 +182,6 @@ class RealmTrainer(SavingTrainer):
         """
         channel: Channel = self.model.channel
         annotations = self.training_annotations
-        if not channel.can("update"):
-            raise RealmError(
-                f"`expertise_update=em`: {type(channel).__name__} has no closed-form update; use "
-                "`expertise_update=gradient`."
-            )
         channel.requires_grad_(False)
 
         def make(name: str) -> Channel:
@@ -212,7 +207,9 @@ class RealmTrainer(SavingTrainer):
                 progress=self._progress,
                 what="asking the model about the training items",
             )
-            opinion = find_opinion(channel.cpu(), annotations, scores.log_probs, None if update is None else update.prior)
+            opinion = find_opinion(
+                channel.cpu(), annotations, scores.log_probs, None if update is None else update.prior
+            )
             channel.to(self.args.device)
             self.notes.append(opinion.sentence)
         beliefs = known_beforehand(annotations, opinion)
