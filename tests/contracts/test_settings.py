@@ -68,7 +68,7 @@ def test_a_new_field_is_a_key_of_a_configuration_file(tmp_path: Path) -> None:
 def test_a_new_field_is_a_row_of_the_docs() -> None:
     table = settings_table(Extended)
     assert "| `--dropout-rate` | `dropout_rate` | `0.25` | Share of units dropped. |" in table
-    assert "| `--paint` | `colour` | `red` | Colour of the model (`red` or `blue`). |" in table
+    assert "| `--paint` | `colour` | `red` | Colour of the model (red or blue). |" in table
     assert "|  | `hidden` | `1` | Of Python only. |" in table
     assert "dropout_rate" not in settings_table()
 
