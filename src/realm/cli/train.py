@@ -77,6 +77,8 @@ def train(
         from realm.report.run_page import write_report
         from realm.runs import Run
 
+        for text in trainer.notes:
+            note(text)
         run = Run.open(output, verify_model=False)
         write_report(run)
         _show(run)

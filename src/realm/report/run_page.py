@@ -51,7 +51,7 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
         [data] = pseudonymised([data])
     apart, queue, broken = item_lists.disagreements(data), item_lists.to_relabel(data), item_lists.broken(data)
     disputes = item_lists.disputes(data)
-    warnings = [str(text) for text in data.metrics.get("warnings", [])]
+    warnings = [str(text) for name in ("notes", "warnings") for text in data.metrics.get(name, [])]
     if pseudonymise and (n := names_in_texts(names, [*apart.items, *queue.items, *broken.items])):
         warnings.append(
             f"{wording.plural(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "

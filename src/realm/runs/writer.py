@@ -130,7 +130,8 @@ class RunResults:
     | log_probs | (items, Kmax) | the model's log P, in-sample or out of fold |
     | estimate | | expertise, intervals and posterior labels |
     | channel | | None for methods that learn no channel |
-    | history, steps, warnings | | `Trainer`'s log, the steps taken, what the user should know |
+    | history, steps | | `Trainer`'s log, the steps taken |
+    | warnings, notes | | what the user should know, and what training found |
     | folds | | how many folds `log_probs` come from; 0 for in-sample |
     | temperature | | what out-of-fold log-probabilities were divided by |
     | test | | metrics on the test table, None without one |
@@ -146,6 +147,7 @@ class RunResults:
     history: list[dict[str, Any]]
     steps: int
     warnings: list[str]
+    notes: list[str]
     folds: int = 0
     temperature: float = 1.0
     test: dict[str, Any] | None = None
@@ -245,6 +247,7 @@ def _metrics(results: RunResults) -> dict[str, Any]:
         ],
         "steps": results.steps,
         "warnings": results.warnings,
+        "notes": results.notes,
         "channel": None if results.channel is None else results.channel.name,
         "out_of_fold": results.folds > 0,
         "folds": results.folds,

@@ -36,8 +36,8 @@ CLEARLY = 3.0
 """Standard errors by which `identity` must be better than every channel to be chosen."""
 MOST_ANNOTATIONS = 20_000
 """Annotations that are compared at most, on items drawn at random: differences show sooner."""
-TEMPERATURES, LABEL_WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0), (0.5, 2.0, 8.0, 32.0)
-"""For `identity`: how sharp P is taken, and the labels of an item that P is worth."""
+TEMPERATURES, LABEL_WEIGHTS = (1.0, 2.0, 4.0, 8.0), (0.5, 2.0, 8.0, 32.0)
+"""For `identity`: how far P is softened (not sharpened, which no channel does either), and the labels it is worth."""
 
 Floats = npt.NDArray[np.float64]
 

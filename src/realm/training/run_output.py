@@ -69,6 +69,7 @@ def end(trainer: RealmTrainer) -> None:
             history=trainer.state.log_history,
             steps=trainer.state.global_step,
             warnings=trainer.warnings,
+            notes=trainer.notes,
             folds=trainer.folds,
             temperature=trainer.temperature,
             test=test,
