@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 SEVENTH = 50**-0.5
 FIFTYFOLD = (SEVENTH, 1.0, 1 / SEVENTH)
 """A fifty-fold range around a constant's value."""
@@ -27,8 +29,16 @@ class Knob:
         return f"{self.module}.{self.constant}"
 
 
-KNOBS: tuple[Knob, ...] = (Knob("realm.crowd.mixture_weights", "PRIOR"),)
-"""The constants that the default rests on: pooling strength, temperature, start."""
+KNOBS: tuple[Knob, ...] = (
+    Knob("realm.crowd.pooling", "MOST_LABELS"),
+    Knob("realm.crowd.pooling", "STRENGTHS"),
+    Knob("realm.training.channel", "UPDATES_PER_EPOCH"),
+    Knob("realm.crowd.calibration", "SOFTEST"),
+)
+"""The constants that the default rests on: the strength of the pool (of expertise, of habits and rows), how often the
+channel is fitted, the highest temperature."""
+STARTS = (float(np.log(SEVENTH)), 0.0, -float(np.log(SEVENTH)))
+"""Where omega starts: the odds of expertise over a fifty-fold range."""
 
 
 @contextmanager

@@ -39,7 +39,7 @@ import numpy as np
 
 from benchmarks import _default_measures as measures
 from benchmarks._default_data import ChanceData, GoldApart, KeptApart, Noted, PanelData, read_panel
-from benchmarks._default_knobs import KNOBS, scaled
+from benchmarks._default_knobs import KNOBS, STARTS, scaled
 from benchmarks._default_measures import Measured, Table, Verdict
 from realm import METHODS, RealmError
 from realm.comparison.cells import Cell, CellData
@@ -381,6 +381,12 @@ def sensitivity(results: Results, options: argparse.Namespace) -> tuple[str, lis
                     table = run_row([one], results, options)
                 if "realm" in table[one.title]:
                     by_factor[factor] = table[one.title]["realm"].mean("accuracy")
+        by_start = accuracies.setdefault(f"{title}: expertise_start", {})
+        for start in STARTS:
+            arm = Arm("realm", "realm", {"expertise_start": start} if start else {})
+            table = run_row([replace(configuration, arms=(arm,))], results, options)
+            if "realm" in table[configuration.title]:
+                by_start[float(np.exp(start))] = table[configuration.title]["realm"].mean("accuracy")
     rows = [
         [name, ", ".join(f"x {factor:.2g}: {100 * value:.1f}" for factor, value in by.items())]
         for name, by in accuracies.items()

@@ -36,12 +36,21 @@ def model_card(scorer: Scorer, base_model: str, method: str) -> str:
             "Trained with REALM on labels of annotators of uneven quality. They have left no parameter in it: "
             f"it is a plain checkpoint. Items longer than {scorer.style.max_length} tokens should have their text "
             "shortened, not their options.\n",
+            *_confidence(scorer),
             "## Labels\n",
             *map(_labels, scorer.tasks),
             "## Use\n",
             f"{fence}python\n{code}{fence}\n",
         ]
     )
+
+
+def _confidence(scorer: Scorer) -> list[str]:
+    """How sure the model may be, where its answers are softened."""
+    if scorer.temperature == 1:
+        return []
+    softened = "Its probabilities are too sure of themselves: divide the logits of the options by"
+    return [f"{softened} {scorer.temperature:.3f} to get those of `realm predict`. The answers are the same.\n"]
 
 
 def _labels(task: Task) -> str:

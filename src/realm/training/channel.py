@@ -94,8 +94,8 @@ def check_anchor(channel: Channel, annotations: Annotations) -> None:
     if channel.needs_anchor(annotations):
         raise RealmError(
             f"{type(channel).__name__}: with two options the flipped labels fit as well as the true ones, and nothing "
-            "says which is which. Give `use_gold`, `experts` or `prior`, or take a channel whose annotators are never "
-            "below chance, such as `channel=habit`."
+            "says which is which. Give `use_gold`, `experts` or `prior`, a model that has an opinion on the items, or "
+            "a channel whose annotators are never below chance, such as `channel=habit`."
         )
 
 
@@ -215,7 +215,11 @@ class ClosedFormUpdate(TrainerCallback):
         units = self.annotations.n_annotations if args.batch_unit == "annotation" else self.annotations.n_items
         epoch = max(math.ceil(units / args.effective_batch_size), 1)
         if state.global_step % epoch == 0:
+            before = self.model.channel
             self._choose()
+            if self.model.channel is not before and not isinstance(self.model.channel, IdentityChannel):
+                with self._on_processor():
+                    self._fit.fit(self.log_probs)
             self.update(pools=True, first_epoch=state.global_step == epoch)
         elif state.global_step % max(epoch // UPDATES_PER_EPOCH, 1) == 0 or state.global_step >= state.max_steps:
             self.update()

@@ -68,7 +68,7 @@ class ChannelChoice:
         figures = ", ".join(f"{name} {value - identity:+.4f}" for name, value in self.likelihoods.items())
         plain = " Training is plain fine-tuning." if self.name == "identity" else ""
         return (
-            f"channel: {self.name}, which foretells held-out annotations best (log-probability of an annotation, "
+            f"channel: {self.name}; no other foretells held-out annotations better (log-probability of an annotation, "
             f"over plain fine-tuning: {figures}; standard error {self.standard_error:.4f}).{plain}"
         )
 
@@ -113,9 +113,17 @@ def choose_channel(
     compared = np.isfinite(foretold["identity"])
     means = {name: float(values[compared].mean()) for name, values in foretold.items()}
     best = max(CANDIDATES, key=lambda name: means[name])
-    gain = (foretold[best] - foretold["identity"])[compared]
-    error = float(gain.std() / np.sqrt(max(len(gain), 1)))
-    return ChannelChoice("identity" if gain.mean() < -CLEARLY * error else best, means, error)
+    for name in CANDIDATES:  # the last that is as good: it can say more, and is drawn to the others where it need not
+        gain, error = _difference(foretold[best][compared], foretold[name][compared])
+        best = name if gain <= error else best
+    gain, error = _difference(foretold[best][compared], foretold["identity"][compared])
+    return ChannelChoice("identity" if gain < -CLEARLY * error else best, means, error)
+
+
+def _difference(first: Floats, second: Floats) -> tuple[float, float]:
+    """The mean difference, and its standard error."""
+    difference = first - second
+    return float(difference.mean()), float(difference.std() / np.sqrt(max(len(difference), 1)))
 
 
 def _identity(fitted: Annotations, rest: Annotations, log_probs: Tensor) -> Floats:
