@@ -107,3 +107,26 @@ def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> JointLikelihood:
         item_tasks=np.arange(n_items) % 2,
     )
     return JointLikelihood(made, check_log_probs(made, np.log(rng.random((n_items, 4)) + 0.05)), Coin.of(made))
+
+
+def labelled(seed: int, truth: Ints, matrices: Floats, per_item: int) -> Annotations:
+    """Labels of items of these true labels, each by some annotators of these confusion matrices (annotators, K, K)."""
+    rng = np.random.default_rng(seed)
+    people, options, _ = matrices.shape
+    item = np.repeat(np.arange(len(truth)), per_item)
+    annotator = rng.random((len(truth), people)).argsort(axis=1)[:, :per_item].ravel()
+    rows = matrices[annotator, truth[item]].cumsum(axis=1)
+    label = np.minimum((rows < rng.random(len(item))[:, None]).sum(axis=1), options - 1)
+    return table(item, annotator, label, n_items=len(truth), n_annotators=people, options=options)
+
+
+def mixtures(beta: npt.ArrayLike, habits: npt.ArrayLike) -> Floats:
+    """beta [y = k] + (1 - beta) xi(y): (annotators,) and (annotators, K) or (K,) to (annotators, K, K)."""
+    weight, xi = np.asarray(beta, np.float64)[:, None, None], np.atleast_2d(np.asarray(habits, np.float64))
+    return np.asarray(weight * np.eye(xi.shape[1]) + (1 - weight) * xi[:, None, :])
+
+
+def coins(accuracy: npt.ArrayLike, options: int) -> Floats:
+    """Right with these probabilities (annotators,), else evenly wrong: (annotators, K, K)."""
+    right, same = np.asarray(accuracy, np.float64)[:, None, None], np.eye(options)
+    return np.asarray(right * same + (1 - right) / (options - 1) * (1 - same))

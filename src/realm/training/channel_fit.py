@@ -28,8 +28,8 @@ MOST_STEPS = 50
 """Iterations at most: as a rule they come to rest sooner."""
 SETTLED = 1e-3
 """A change of every annotator's P(label) by less than this (in evidence) ends the iterations."""
-CHUNK_SIZE = 2**16
-"""Annotations whose evidence is formed at once."""
+CHUNK_SIZE = 2**24
+"""Entries of the annotations' confusion matrices, where a channel forms them, at once: 64 MB of float32."""
 
 Prior = tuple[npt.ArrayLike, npt.ArrayLike]
 Floats = npt.NDArray[np.float64]
@@ -72,10 +72,10 @@ class ChannelFit:
     def evidence(self) -> Tensor:
         """E of all annotations, 0 beyond an item's own options. (annotations, K)"""
         chunks = []
-        for rows in torch.split(torch.arange(len(self.observed.label)), CHUNK_SIZE):
+        width = self.class_shares.shape[1]
+        for rows in torch.split(torch.arange(len(self.observed.label)), max(CHUNK_SIZE // width**2, 1)):
             item = self.observed.item[rows]
             counts = self.option_counts[item]
-            width = self.class_shares.shape[1]
             scores = ItemScores(torch.zeros(len(rows), width), counts)
             part = Observed(torch.arange(len(rows)), *(values[rows] for values in self._columns()))
             evidence = self.channel.evidence(scores, part).double()
@@ -103,22 +103,26 @@ class ChannelFit:
 
     # ---------------------------------------------------------------- the fit
 
-    def update(self, log_probs: Tensor, *, pools: bool = False, exponent_too: bool = True) -> Tensor:
+    def update(
+        self, log_probs: Tensor, *, pools: bool = False, exponent_too: bool = True, together: bool = True
+    ) -> Tensor:
         """One iteration, given log P of every item (items, K), NaN where nothing is known; returns E before it.
 
         An item of which the model has said nothing, and which has one annotation, says nothing. `pools` fits the
         pool's priors as well, and the exponent: not to be done under a P that was trained on the annotations, which
-        foretells them itself and makes the others of the item look worthless.
+        foretells them itself and makes the others of the item look worthless. `together=False` leaves the others of
+        the item out this once.
         """
+        together = together and self.together
         evidence = self.evidence()
         item = self.observed.item
         others = torch.zeros_like(evidence)
-        if self.together:
+        if together:
             others = self.item_sums(evidence)[item] - self.observed.weight.double()[:, None] * evidence
         known = self.known(log_probs)
-        if pools and self.tempered and exponent_too:
+        if pools and self.tempered and exponent_too and together:
             self.exponent = exponent(self.annotations, known.numpy(), evidence.numpy())
-        judged = ~log_probs[item, 0].isnan() | (self.several[item] & self.together)
+        judged = ~log_probs[item, 0].isnan() | (self.several[item] & together)
         rows = torch.nonzero(judged)[:, 0]
         if not len(rows):
             return evidence

@@ -4,7 +4,8 @@ A language model that was told what to do agrees with good annotators more than 
 Its label bias is taken off (the mean log-probability of each option over a task's items, where the label set is fixed),
 and one temperature is fitted together with the channel: the one under which the annotations are most probable. Where no
 temperature makes them significantly more probable than the label shares alone, the model has no opinion: a new
-classification head, for one.
+classification head, for one. The likelihood ratio does not decide alone: with one annotation per item a channel of many
+parameters finds something in any P, so P must also foretell the labels better than if it belonged to other items.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, gamma, norm
 from torch import Tensor
 
 from realm.channels import Channel
+from realm.crowd.evidence import log_softmax_rows
 from realm.data import Annotations
-from realm.training.channel_fit import ChannelFit, Prior
+from realm.training.channel_fit import ChannelFit, Prior, label_shares
 
 TEMPERATURES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
 """What is tried: at 20 a probability of 0.999 at K=2 is 0.59, next to nothing; below a half favourites are certain."""
@@ -30,8 +32,13 @@ STEPS = 20
 """Iterations of the channel's fit at each temperature: enough to compare them."""
 MOST_ANNOTATIONS = 20_000
 """Annotations that the temperature is fitted to at most, on items drawn at random: one number needs no more."""
+PERMUTATIONS = 200
+"""Ways of dealing P out among the items: enough for a mean and a spread, from which small probabilities follow."""
 AGREEMENT_LEVEL = 0.05
 """The usual level at which agreement with an annotator is better than chance."""
+
+TINY = 1e-12
+"""Stands for 0 in denominators."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,19 +52,21 @@ class Opinion:
     | log_probs | (items, K) log P without label bias, at the temperature that the annotations bear out |
     | temperature | that temperature |
     | statistic | twice the log-likelihood ratio against the label shares alone |
+    | p_value | how often P would agree or disagree with the annotators as much if it belonged to other items |
     | agreeing, annotators | how many annotators it agrees with better than chance, of how many |
     """
 
     log_probs: Tensor
     temperature: float
     statistic: float
+    p_value: float
     agreeing: int
     annotators: int
 
     @property
     def significant(self) -> bool:
         """Whether the model has an opinion at all."""
-        return self.statistic > float(chi2.isf(LEVEL, 1))
+        return self.statistic > float(chi2.isf(LEVEL, 1)) and self.p_value < LEVEL
 
     @property
     def sentence(self) -> str:
@@ -74,15 +83,15 @@ def find_opinion(channel: Channel, annotations: Annotations, log_probs: Floats, 
     fits: list[tuple[float, float]] = []
     part, rows = _some_items(annotations)
     width = int(part.option_counts.max(initial=1))
-    none = torch.full((part.n_items, width), float("nan"), dtype=torch.float64)
-    baseline = _log_likelihood(channel, part, none, prior)
+    baseline = _log_likelihood(channel, part, torch.from_numpy(label_shares(part)), prior)
     for temperature in TEMPERATURES:
         at_temperature = torch.from_numpy(plain[rows, :width] / temperature).log_softmax(dim=1)
         fits.append((_log_likelihood(channel, part, at_temperature, prior), temperature))
     best, temperature = max(fits)
     agreeing, judged = _agreement(annotations, plain.argmax(axis=1))
     tempered = torch.from_numpy(plain / temperature).log_softmax(dim=1)
-    return Opinion(tempered, temperature, 2 * (best - baseline), agreeing, judged)
+    p_value = _p_value(part, np.exp(log_softmax_rows(plain[rows, :width])))
+    return Opinion(tempered, temperature, 2 * (best - baseline), p_value, agreeing, judged)
 
 
 def known_beforehand(annotations: Annotations, opinion: Opinion | None) -> Tensor:
@@ -119,8 +128,42 @@ def _some_items(annotations: Annotations) -> tuple[Annotations, npt.NDArray[np.i
 
 def _log_likelihood(channel: Channel, annotations: Annotations, log_probs: Tensor, prior: Prior | None) -> float:
     fit = ChannelFit(copy.deepcopy(channel), annotations, prior, tempered=False)
+    # P alone first: where most annotators are wrong, agreement would hold the fit at the flipped labelling.
+    fit.update(log_probs, pools=True, together=False)
     fit.fit(log_probs, STEPS)
     return fit.log_likelihood(log_probs)
+
+
+def _p_value(annotations: Annotations, probs: Floats) -> float:
+    """How improbable the annotators' agreement with P (items, K) is, or that of some and others' disagreement.
+
+    P is dealt out anew among items of the same task and number of options. Both the sum of P(label) over all
+    annotations and the sum of its squares over annotators are looked at: the first shows what many who are a little
+    better than chance have in common, the second those who are below it.
+    """
+    group = annotations.item_tasks.astype(np.int64) * (probs.shape[1] + 1) + annotations.option_counts
+    gain = probs.copy()
+    for each in np.unique(group):
+        gain[group == each] -= gain[group == each].mean(axis=0)
+    pair = annotations.annotator.astype(np.int64) * len(annotations.tasks) + annotations.item_tasks[annotations.item]
+    _, pair = np.unique(pair, return_inverse=True)
+    weight = np.ones(len(pair)) if annotations.weight is None else annotations.weight
+    counts = np.bincount(pair, weight)
+    by_group = np.argsort(group, kind="stable")
+    rng = np.random.default_rng(0)
+    sums = []
+    for permutation in range(PERMUTATIONS + 1):
+        source = np.arange(annotations.n_items)
+        if permutation:
+            shuffled = rng.permutation(annotations.n_items)
+            source[by_group] = shuffled[np.argsort(group[shuffled], kind="stable")]
+        own = np.bincount(pair, weight * gain[source[annotations.item], annotations.label], minlength=len(counts))
+        sums.append((own.sum(), (own**2 / np.maximum(counts, TINY)).sum()))
+    (total, squares), others = sums[0], np.array(sums[1:])
+    means, spreads = others.mean(axis=0), np.maximum(others.std(axis=0), TINY)
+    shape = max(means[1], TINY) ** 2 / spreads[1] ** 2
+    p_values = norm.sf((total - means[0]) / spreads[0]), gamma.sf(squares, shape, scale=max(means[1], TINY) / shape)
+    return float(min(2 * min(p_values), 1.0))
 
 
 def _agreement(annotations: Annotations, answers: npt.NDArray[np.int64]) -> tuple[int, int]:
