@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from realm.channels.base import Channel, ItemScores, Observed
 from realm.crowd.mixture_weights import PRIOR, solve
+from realm.crowd.pooling import mixture_pool
 from realm.data import Annotations
 
 SURE = 1e-6
@@ -44,6 +45,7 @@ class CoinChannel(Channel):
     """
 
     chance: Tensor
+    pool_prior: Tensor
 
     def __init__(
         self,
@@ -61,6 +63,8 @@ class CoinChannel(Channel):
         shares = shares.mean(keepdims=True) if shared_tasks else shares
         self.register_buffer("chance", torch.tensor(shares), persistent=False)
         self.accuracy_logits = nn.Parameter(torch.zeros(self.touched.shape))
+        pool = np.stack(_on_accuracy(PRIOR, shares), axis=1)
+        self.register_buffer("pool_prior", torch.tensor(pool, dtype=torch.float64))
         self.start_from(torch.full((annotators, tasks), float(start), dtype=torch.float64).sigmoid())
 
     @classmethod
@@ -105,27 +109,34 @@ class CoinChannel(Channel):
         Given P of the label, p, the label's probability is a p + (1 - a) (1 - p) / (K - 1). The Beta prior on expertise
         becomes one on accuracy with the same weight, most probable at the same expertise.
         """
-        p = scores.log_probs[observed.item, observed.label].exp().double()
-        others = (scores.option_counts[observed.item] - 1).clamp(min=1).double()
-        pair = (observed.annotator * self.accuracy_logits.shape[1] + self.column(observed.task)).numpy()
-        accuracy = solve(
-            p.numpy(),
-            ((1 - p) / others).numpy(),
-            pair,
-            self.accuracy_logits.numel(),
-            weight=observed.weight.double().numpy(),
-            prior=self._accuracy_prior(PRIOR if prior is None else prior),
-            start=self.accuracy_logits.double().sigmoid().reshape(-1).numpy(),
-        )
+        right, wrong, pair, weight = self._mixtures(scores, observed)
+        annotators, columns = self.accuracy_logits.shape
+        if prior is None:
+            a, b = (np.tile(number, annotators) for number in self.pool_prior.numpy().T)
+        else:
+            a, b = _on_accuracy(prior, np.tile(self.chance.numpy(), annotators))
+        start = self.accuracy_logits.double().sigmoid().reshape(-1).numpy()
+        accuracy = solve(right, wrong, pair, annotators * columns, weight=weight, prior=(a, b), start=start)
         observed_pairs = np.bincount(pair, minlength=len(accuracy)) > 0
         values = torch.from_numpy(np.where(observed_pairs, accuracy, np.nan))
         self._set_accuracy(values.reshape(self.accuracy_logits.shape))
 
-    def _accuracy_prior(self, prior: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple[Any, Any]:
-        """The Beta on accuracy, (pairs,) each, of a Beta on expertise: right and wrong labels more than 1 each."""
-        right, wrong = (np.asarray(number, np.float64) - 1 for number in prior)
-        chance = np.broadcast_to(self.chance.numpy(), self.accuracy_logits.shape).reshape(-1)
-        return 1 + right + wrong * chance, 1 + wrong * (1 - chance)
+    @torch.no_grad()
+    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
+        """The Beta prior on accuracy that best explains all annotators of a task."""
+        right, wrong, pair, weight = self._mixtures(scores, observed)
+        annotators, columns = self.accuracy_logits.shape
+        free = ~self.pinned.numpy()[pair // columns]
+        task = np.tile(np.arange(columns), annotators)
+        pool = mixture_pool(right[free], wrong[free], pair[free], task, columns, weight[free])
+        self.pool_prior.copy_(torch.from_numpy(np.stack(pool, axis=1)))
+
+    def _mixtures(self, scores: ItemScores, observed: Observed) -> tuple[Any, Any, Any, Any]:
+        """P(label) if right, if wrong; the (annotator, task) pair; the weight. (annotations,) each"""
+        p = scores.log_probs[observed.item, observed.label].exp().double()
+        others = (scores.option_counts[observed.item] - 1).clamp(min=1).double()
+        pair = observed.annotator * self.accuracy_logits.shape[1] + self.column(observed.task)
+        return p.numpy(), ((1 - p) / others).numpy(), pair.numpy(), observed.weight.double().numpy()
 
     def accuracy(self) -> Tensor:
         """a, (annotators, columns)."""
@@ -136,3 +147,9 @@ class CoinChannel(Channel):
         accuracy = self.accuracy()
         expertise = (accuracy - self.chance) / (1 - self.chance)
         return {"expertise_trained": self._per_task(expertise), "accuracy_trained": self._per_task(accuracy)}
+
+
+def _on_accuracy(prior: tuple[npt.ArrayLike, npt.ArrayLike], chance: npt.NDArray[np.float64]) -> tuple[Any, Any]:
+    """The Beta on accuracy, as many as `chance`, of a Beta on expertise: right and wrong labels more than 1 each."""
+    right, wrong = (np.asarray(number, np.float64) - 1 for number in prior)
+    return 1 + right + wrong * chance, 1 + wrong * (1 - chance)

@@ -13,8 +13,8 @@ from realm.channels.base import ItemScores, Observed
 from realm.channels.habit import HabitChannel
 from realm.crowd.pooling import dirichlet_strength
 
-CHUNK_SIZE = 2**16
-"""Annotations whose matrices are formed at once."""
+CHUNK_SIZE = 2**24
+"""Entries of the annotations' matrices that are formed at once: 64 MB of float32."""
 PARTS = ("item", "annotator", "task", "label", "weight")
 SHRINKAGE = 4.0
 """Precision of the prior on deviations: 1 / 0.5^2, so that a factor of 1.6 either way is an ordinary deviation."""
@@ -109,7 +109,8 @@ class ConfusionChannel(HabitChannel):
         (annotators, columns, truth, label)
         """
         counts = torch.zeros(self.deviations.shape, dtype=torch.float64)
-        for rows in torch.split(torch.arange(len(observed.label)), CHUNK_SIZE):
+        rows_at_once = max(CHUNK_SIZE // self.deviations.shape[2] ** 2, 1)
+        for rows in torch.split(torch.arange(len(observed.label)), rows_at_once):
             part = Observed(*(getattr(observed, name)[rows] for name in PARTS))
             truth = (scores.log_probs[part.item] + self.evidence(scores, part)).softmax(dim=1).double()
             options = torch.arange(truth.shape[1])[None, :]

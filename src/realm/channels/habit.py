@@ -137,15 +137,6 @@ class HabitChannel(UniformChannel):
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "learn_habits": self.learn_habits}
 
-    def summary(self) -> dict[str, Any]:
-        habits = self.habit_logits.detach().softmax(dim=2)
-        share, option = habits.max(dim=2)
-        return {
-            **super().summary(),
-            "habit_option": self._per_task(option),
-            "habit_share": self._per_task(share),
-        }
-
 
 def _widest(annotations: Annotations) -> npt.NDArray[np.int64]:
     """The most options of any item of each task. (tasks,)"""

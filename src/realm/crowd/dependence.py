@@ -36,6 +36,8 @@ SAMPLED = 10_000
 """Items that a panel's dependence is found on at most."""
 SETTLED = 1e-3
 """How exactly the exponent is searched for: no number of annotators changes in its first decimal."""
+TINY = 1e-300
+"""Stands for 0 in logarithms: near the smallest float64."""
 
 
 @dataclass(frozen=True)
@@ -150,16 +152,23 @@ class _Forecast:
         counted = np.flatnonzero((annotations.annotations_per_item > 1)[annotations.item])
         weight = np.ones(annotations.n_annotations) if annotations.weight is None else annotations.weight
         inside = np.isfinite(log_probs)
-        self.evidence = np.where(inside[annotations.item], evidence[:, : log_probs.shape[1]], 0.0)
+        evidence = np.where(inside[annotations.item], evidence[:, : log_probs.shape[1]], 0.0)
         sums = np.zeros(log_probs.shape)
-        np.add.at(sums, annotations.item, weight[:, None] * self.evidence)
-        self.others = (sums[annotations.item] - weight[:, None] * self.evidence)[counted]
-        self.evidence, self.weight = self.evidence[counted], weight[counted]
-        self.log_probs = log_probs[annotations.item[counted]]
+        np.add.at(sums, annotations.item, weight[:, None] * evidence)
+        others = (sums[annotations.item] - weight[:, None] * evidence)[counted]
+        # Options first: numpy reduces over a few long rows far faster than over many short ones.
+        self.others = np.ascontiguousarray(others.T)
+        self.likelihood = np.ascontiguousarray(np.exp(evidence[counted]).T)
+        self.log_probs = np.ascontiguousarray(log_probs[annotations.item[counted]].T)
+        self.weight = weight[counted]
 
     def __call__(self, tau: float) -> float:
-        scores = log_softmax_rows(self.log_probs + tau * self.others) + self.evidence
-        return float(np.logaddexp.reduce(scores, axis=1) @ self.weight)
+        scores = self.log_probs + tau * self.others
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        total = scores.sum(axis=0)
+        scores *= self.likelihood
+        return float((np.log(np.maximum(scores.sum(axis=0), TINY)) - np.log(total)) @ self.weight)
 
 
 def _fitted(annotations: Annotations, log_probs: npt.ArrayLike | None) -> tuple[Floats, LabelEvidence]:

@@ -42,9 +42,10 @@ def mixture_pool(
     labels say little yet, and would hold everybody at one value. a and b are 1 and more. A group without annotations
     has Beta(1, 1).
     """
-    rows = np.unique(np.linspace(0, len(pair) - 1, min(len(pair), MOST_ANNOTATIONS)).astype(np.int64))
-    p, guess, pair = p[rows], guess[rows], pair[rows]
-    weight = np.ones(len(pair)) if weight is None else weight[rows]
+    weight = np.ones(len(pair)) if weight is None else weight
+    if len(pair) > MOST_ANNOTATIONS:
+        rows = np.linspace(0, len(pair) - 1, MOST_ANNOTATIONS).astype(np.int64)
+        p, guess, pair, weight = p[rows], guess[rows], pair[rows], weight[rows]
     grid = Grid(POINTS)
     logs = np.stack(
         [
