@@ -164,7 +164,8 @@ class ClosedFormUpdate(TrainerCallback):
     def start(self, log_probs: Tensor) -> None:
         """Fit the channel to what is known before the first step: opinion and gold (items, K), and agreement."""
         self.log_probs = log_probs
-        if not self._fit.together and bool(log_probs[:, 0].isnan().all()):
+        comparable = self.make is None or self.annotations.n_annotators > 1
+        if comparable and not self._fit.together and bool(log_probs[:, 0].isnan().all()):
             return  # one annotation per item and nothing to judge it by
         self._choose()
         if isinstance(self.model.channel, IdentityChannel):
@@ -185,12 +186,12 @@ class ClosedFormUpdate(TrainerCallback):
     def _take(self, name: str) -> None:
         """Put the channel of this name in place of the model's."""
         assert self.make is not None
-        device = self.log_probs.device if not (own := list(self.model.channel.parameters())) else own[0].device
+        own = next(iter(self.model.channel.parameters()), self.log_probs)
         if name == "identity":
             self.model.channel, self.model.objective = IdentityChannel(), OBJECTIVES["paper"]
             self.model.exponent = 1.0
         elif type(self.model.channel) is not channel_class(name):
-            self.model.channel = self.make(name).requires_grad_(False).to(device)
+            self.model.channel = self.make(name).requires_grad_(False).to(own.device)
             self._fit = self._new_fit()
 
     # ---------------------------------------------------------------- during training
@@ -238,8 +239,10 @@ class ClosedFormUpdate(TrainerCallback):
         channel = self.model.channel
         device = next(iter(channel.parameters())).device
         channel.cpu()
-        yield
-        channel.to(device)
+        try:
+            yield
+        finally:
+            channel.to(device)
 
     # ---------------------------------------------------------------- afterwards
 
@@ -262,13 +265,22 @@ class ClosedFormUpdate(TrainerCallback):
         trust = trust * (1.0 if self.annotations.weight is None else self.annotations.weight[rows])
         return labels_temperature(self.log_probs.numpy(), item, label, trust)
 
+    def go_on_from(self, other: ClosedFormUpdate) -> None:
+        """Begin where another run on the same items stands: its channel's state, its record of P and its exponent."""
+        self.model.channel.load_state_dict(other.model.channel.state_dict())
+        self.log_probs = other.log_probs.clone()
+        self._fit.exponent = self.model.exponent = other.model.exponent
+
     def save(self, folder: Path) -> None:
-        chosen = -1 if self.choice is None else CHANNELS.index(self.choice.name)
+        choice = ChannelChoice("", {}) if self.choice is None else self.choice
+        compared = [(CHANNELS.index(name), value) for name, value in choice.likelihoods.items()]
         write_tensors(
             folder / RECORD,
             log_probs=self.log_probs.numpy(),
             exponent=np.array([self._fit.exponent]),
-            channel=np.array([chosen], dtype=np.int64),
+            channel=np.array([CHANNELS.index(choice.name) if choice.name else -1], dtype=np.int64),
+            likelihoods=np.array(compared, dtype=np.float64).reshape(-1, 2),
+            standard_error=np.array([choice.standard_error]),
         )
 
     def load(self, folder: Path) -> None:
@@ -276,6 +288,7 @@ class ClosedFormUpdate(TrainerCallback):
         record = load_file(folder / RECORD)
         self.log_probs = record["log_probs"]
         if (chosen := int(record["channel"])) >= 0:
-            self.choice = ChannelChoice(CHANNELS[chosen], {})
+            likelihoods = {CHANNELS[int(row)]: value for row, value in record["likelihoods"].tolist()}
+            self.choice = ChannelChoice(CHANNELS[chosen], likelihoods, float(record["standard_error"]))
             self._take(self.choice.name)
         self._fit.exponent = self.model.exponent = float(record["exponent"])

@@ -111,6 +111,8 @@ def choose_channel(
             foretold[name][rows] = fit.with_others(log_probs, rest).numpy()
         foretold["identity"][rows] = _identity(fitted, rest, log_probs)
     compared = np.isfinite(foretold["identity"])
+    if not compared.any():
+        return ChannelChoice(FIRST, {})
     means = {name: float(values[compared].mean()) for name, values in foretold.items()}
     best = max(CANDIDATES, key=lambda name: means[name])
     for name in CANDIDATES:  # the last that is as good: it can say more, and is drawn to the others where it need not
@@ -135,7 +137,7 @@ def _identity(fitted: Annotations, rest: Annotations, log_probs: Tensor) -> Floa
     shares = torch.from_numpy(label_shares(fitted))
     known = torch.where(log_probs[:, :1].isnan(), shares, log_probs)
     counts = np.zeros(shares.shape)
-    np.add.at(counts, (fitted.item, fitted.label), 1.0)
+    np.add.at(counts, (fitted.item, fitted.label), 1.0 if fitted.weight is None else fitted.weight)
     best: tuple[float, Floats] | None = None
     for temperature, weight in itertools.product(TEMPERATURES, LABEL_WEIGHTS):
         p = (known / temperature).softmax(dim=1).numpy()

@@ -28,10 +28,11 @@ PARTIAL = ".partial"
 TRAINED = "trained.safetensors"
 CHANNEL = "channel.safetensors"
 TRAJECTORY = "trajectory.safetensors"
+NOTES = "notes.json"
 OPTIMIZER, SHARDED_OPTIMIZER = "optimizer.pt", "sharded_optimizer.pt"
 SCHEDULER, SCALER, STATE = "scheduler.pt", "scaler.pt", "trainer_state.json"
 KNOWN = re.compile(
-    r"(trained|channel|trajectory|record)\.safetensors|(losses|trainer_state|manifest)\.json|"
+    r"(trained|channel|trajectory|record)\.safetensors|(losses|notes|trainer_state|manifest)\.json|"
     r"(optimizer|sharded_optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth"
 )
 """What a checkpoint of ours consists of; `Trainer`'s pickled arguments are never written, so never expected."""

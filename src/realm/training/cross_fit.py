@@ -61,7 +61,8 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> Scores:
         part.starts_channel = False  # it goes on from the full run's
         if trainer.channel is not None:
             part.model.channel.load_state_dict(trainer.channel.state_dict())
-            part.model.exponent = trainer.model.exponent
+            if part._closed_form is not None and trainer._closed_form is not None:
+                part._closed_form.go_on_from(trainer._closed_form)
         part.train()
         log_probs[held_out] = part.scores().log_probs[held_out]
         differ = float((log_probs[held_out].argmax(1) != full.labels[held_out]).mean())

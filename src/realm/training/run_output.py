@@ -30,8 +30,11 @@ def describe(trainer: RealmTrainer) -> writer.RunDescription:
 
 
 def _channel_setting(trainer: RealmTrainer) -> dict[str, Any]:
-    """The channel that is trained, in place of the setting: the caller may have given another."""
-    if trainer.channel is None:
+    """The channel that is trained, in place of the setting: the caller may have given another.
+
+    `auto` stays what it is: which channel it takes is known later.
+    """
+    if trainer.channel is None or (trainer._closed_form is not None and trainer._closed_form.make is not None):
         return {}
     names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
     name = names.get(type(trainer.channel), type(trainer.channel).__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class SavingTrainer(Trainer):
 
     control: Any
     optimizer: Any
+    notes: list[str]
     _closed_form: ClosedFormUpdate | None
     _running_loss: RunningLoss
     _trajectory: Trajectory
@@ -106,6 +108,8 @@ class SavingTrainer(Trainer):
             write_tensors(folder / checkpoints.TRAJECTORY, **trajectory_arrays(self._trajectory))
         if self._closed_form is not None:
             self._closed_form.save(folder)
+        if self.notes:
+            (folder / checkpoints.NOTES).write_text(json.dumps(self.notes))
         for stateful in (*self.callback_handler.callbacks, self.control):
             if isinstance(stateful, ExportableState):
                 self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
@@ -126,6 +130,8 @@ class SavingTrainer(Trainer):
             self._closed_form.load(folder)  # which channel it is
         if (folder / checkpoints.CHANNEL).exists():
             load_channel(self.model.channel, folder / checkpoints.CHANNEL)
+        notes = folder / checkpoints.NOTES
+        self.notes = json.loads(notes.read_text()) if notes.exists() else []
         self._running_loss.load(folder)
         self._trajectory = []
         if (folder / checkpoints.TRAJECTORY).exists():
@@ -162,5 +168,7 @@ def load_channel(channel: Channel, path: Path) -> None:
 def trajectory_arrays(trajectory: Trajectory) -> dict[str, npt.NDArray[Any]]:
     """The steps (steps,), and each column of the summaries (steps, annotators, tasks)."""
     steps, summaries = zip(*trajectory, strict=True)
-    columns = {name: np.stack([summary[name] for summary in summaries]) for name in summaries[0]}
+    # Those that all have: `auto` may take another channel after the first epoch.
+    common = [name for name in summaries[-1] if all(name in summary for summary in summaries)]
+    columns = {name: np.stack([summary[name] for summary in summaries]) for name in common}
     return {"steps": np.array(steps, dtype=np.int64), **columns}

@@ -116,7 +116,7 @@ class RealmTrainer(SavingTrainer):
         own_channel = channel is not None or config.channel != "auto" or METHODS[config.method].channel is not None
         channel = make_channel(labels.annotations, config, channel)
         self.warnings = [*annotations.ledger.warnings, *labels.warnings]
-        self.notes: list[str] = []
+        self.notes = []
         set_seed(config.seed)
         self.model_name = model if isinstance(model, str) else model.backbone.config._name_or_path
         scorer = _load(model, annotations, config) if isinstance(model, str) else model
