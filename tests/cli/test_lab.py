@@ -28,7 +28,8 @@ def folder(tmp_path_factory, tiny_model) -> Path:
     place = tmp_path_factory.mktemp("lab")
     write_questions(place / "data")
     grid = {"method": ["realm", "noisy", "oracle"], "seeds": 2, "regime": ["sparse"]}
-    choose = {"realm": {"expertise_learning_rate": [0.1, 0.5]}}
+    by_gradient = {"expertise_update": ["gradient"], "channel": ["uniform"]}
+    choose = {"realm": {"expertise_learning_rate": [0.1, 0.5], **by_gradient}}
     write_spec(place / "tiny.yaml", tiny_model("seq2seq"), grid, choose=choose, curve=2)
     return place
 

@@ -79,7 +79,14 @@ def write_run(
         folder, RunDescription("tiny/model", {**SETTINGS, **(settings or {})}, gold_used, data, versions=versions)
     )
     history = [{"loss": 1.2 * 0.9**step + 0.3, "step": 10 * step, "epoch": step / 10} for step in range(20)]
-    usual: dict[str, Any] = {"history": history, "steps": 200, "warnings": [], "notes": [], "test": None, **(metrics or {})}
+    usual: dict[str, Any] = {
+        "history": history,
+        "steps": 200,
+        "warnings": [],
+        "notes": [],
+        "test": None,
+        **(metrics or {}),
+    }
     style = PromptStyle()
     scorer: Any = SimpleNamespace(kind="seq2seq", style=style, tasks=annotations.tasks, extra_state=dict)
     channel = None

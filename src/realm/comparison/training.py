@@ -28,6 +28,7 @@ from realm.models.store import model_fingerprint
 from realm.scorers import Scorer
 from realm.scorers.scoring import score
 from realm.training import RealmConfig, RealmTrainer
+from realm.training.channel_choice import FIRST
 from realm.training.labels import training_labels
 
 LIKELIHOOD = "held_out_likelihood"
@@ -113,7 +114,7 @@ def quiet_trainer(
 def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotations | None = None) -> RealmTrainer:
     channel = None
     if cell.shared_tasks:
-        kind = channel_class(config.channel)
+        kind = channel_class(FIRST if config.channel == "auto" else config.channel)
         channel = kind.from_annotations(table, start=config.expertise_start, shared_tasks=True)
     scorer = shared_scorer(cell.model, table.items, config)
     return quiet_trainer(cell.model if scorer is None else scorer, table, config, test, channel)
