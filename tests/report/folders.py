@@ -79,7 +79,8 @@ def write_run(
         folder, RunDescription("tiny/model", {**SETTINGS, **(settings or {})}, gold_used, data, versions=versions)
     )
     history = [{"loss": 1.2 * 0.9**step + 0.3, "step": 10 * step, "epoch": step / 10} for step in range(20)]
-    usual: dict[str, Any] = {
+    usual: dict[str, Any] = {"history": history, "steps": 200, "warnings": [], "notes": [], "test": None}
+    usual |= metrics or {}
         "history": history,
         "steps": 200,
         "warnings": [],
