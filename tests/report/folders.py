@@ -81,13 +81,6 @@ def write_run(
     history = [{"loss": 1.2 * 0.9**step + 0.3, "step": 10 * step, "epoch": step / 10} for step in range(20)]
     usual: dict[str, Any] = {"history": history, "steps": 200, "warnings": [], "notes": [], "test": None}
     usual |= metrics or {}
-        "history": history,
-        "steps": 200,
-        "warnings": [],
-        "notes": [],
-        "test": None,
-        **(metrics or {}),
-    }
     style = PromptStyle()
     scorer: Any = SimpleNamespace(kind="seq2seq", style=style, tasks=annotations.tasks, extra_state=dict)
     channel = None
