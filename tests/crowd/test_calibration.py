@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.crowd.calibration import softening, temperature, tempered
+from realm.crowd.calibration import labels_temperature, softening, temperature, tempered
 from realm.crowd.estimate import estimate
 from realm.data import Annotations
 
@@ -56,3 +56,28 @@ def test_with_one_label_per_item_nothing_can_be_said():
 def test_tempering_keeps_impossible_options_impossible():
     found = np.exp(tempered(np.array([[np.log(0.8), np.log(0.2), -np.inf]]), 2.0))
     np.testing.assert_allclose(found, [[2 / 3, 1 / 3, 0.0]])
+
+
+def test_the_temperature_of_labels_is_the_best_of_a_grid_and_never_sharpens():
+    rng = np.random.default_rng(2)
+    log_probs = np.log(rng.dirichlet(np.ones(3), 300))
+    log_probs[:50, 2] = -np.inf  # items of two options
+    item = rng.integers(300, size=900)
+    probs = np.exp(tempered(log_probs, 1.0))
+    label = np.array([rng.choice(3, p=row) for row in probs[item]])
+    weight = rng.random(900)
+
+    def loss(sharp, at):
+        chosen = np.maximum(tempered(sharp, at)[item, label], np.log(1e-6))
+        return -(weight * chosen).sum()
+
+    for distortion in (0.2, 0.5):  # sharper than the labels bear out
+        sharp = tempered(log_probs, distortion)
+        grid = np.exp(np.linspace(0, np.log(20), 400))
+        best = grid[np.argmin([loss(sharp, at) for at in grid])]
+        assert best > 1.5
+        assert labels_temperature(sharp, item, label, weight) == pytest.approx(best, rel=0.02)
+    assert labels_temperature(tempered(log_probs, 3.0), item, label, weight) == 1.0
+    assert labels_temperature(log_probs, item[:0], label[:0], weight[:0]) == 1.0
+    impossible = np.log(np.array([[1.0, 0.0]]) + 1e-300)
+    assert 1.0 <= labels_temperature(impossible, np.zeros(3, int), np.array([0, 0, 1]), np.ones(3)) <= 20.0

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.trainers import DEFAULT
+
 EFFECTIVE = 8
 
 
@@ -41,6 +43,8 @@ CASES = {
     "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE | SHARED),
     "em-gold": Case("bert", settings={"expertise_update": "em"} | GOLD),
     "float32-cache": Case("causal", double=False, settings={"train_layers": 1}),
+    "default": Case("causal", settings=DEFAULT),
+    "default-sparse": Case("bert", table={"n_items": 50, "per_item": 1}, settings=DEFAULT),
 }
 MORE = {
     "full-dense": Case("bert", settings=DENSE),

@@ -200,3 +200,25 @@ def test_deleting_the_gold_column_changes_no_byte_of_a_run(tiny_model, tmp_path)
     assert files[0] == files[1] and len(files[0]) > 8
     for name in files[0]:
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("exponent", [1.0, 0.3])
+def test_the_tempered_objective_is_the_joint_one_of_scaled_evidence(exponent, tiny_model, tmp_path) -> None:
+    """Against enumeration: log sum_k P(k) prod_a P(label of a | k)^(w tau), of the items of a batch."""
+    made = trainer(tiny_model("bert"), crowd(6), tmp_path, channel="uniform", objective="tempered")
+    joint = trainer(tiny_model("bert"), crowd(6), tmp_path, channel="uniform", objective="joint")
+    batch = next(iter(made.get_train_dataloader()))
+    for each in (made, joint):
+        each.model.eval()
+    made.model.exponent = exponent
+    terms = made.model(**batch).detach()
+    if exponent == 1:
+        torch.testing.assert_close(terms, joint.model(**batch).detach(), rtol=0, atol=0)
+    log_probs = made.scorer(batch).detach().double()
+    item, label = batch["annotation_item"], batch["annotation_labels"]
+    for index in torch.unique(item):
+        rows, total = torch.nonzero(item == index)[:, 0], 0.0
+        for k in range(4):
+            factors = [(0.5 * float(label[row] == k) + 0.5 / 4) ** exponent for row in rows]  # beta = 0.5
+            total += math.exp(log_probs[index, k]) * math.prod(factors)
+        assert float(terms[index]) == pytest.approx(math.log(total), rel=1e-5)
