@@ -103,6 +103,25 @@ def test_the_prior_is_most_probable_at_the_same_expertise() -> None:
     assert channel.summary()["expertise_trained"].item() == pytest.approx(0.5, abs=1e-6)
 
 
+def test_annotators_with_few_labels_are_drawn_to_the_accuracy_of_the_pool() -> None:
+    scores, observed, _ = drawn(200, 3, (0.85, 0.8, 0.82, 0.78, 0.84, 0.1))
+    rows = torch.nonzero((observed.annotator != 4) | (observed.item < 3))[:, 0]
+    few = Observed(*(getattr(observed, name)[rows] for name in ("item", "annotator", "task", "label", "weight")))
+    few.label[few.annotator == 4] = (few.label[few.annotator == 4] + 1) % 3  # three labels, most of them wrong
+    alone, together = CoinChannel(6, options=3), CoinChannel(6, options=3)
+    alone.update(scores, few)
+    together.fit_pool(scores, few)
+    together.update(scores, few)
+    right, wrong = (together.pool_prior[0] - 1).tolist()
+    assert 0.5 < right / (right + wrong) < 0.85
+    assert together.accuracy()[4, 0] > alone.accuracy()[4, 0] + 0.05  # drawn up
+    assert together.accuracy()[5, 0] == pytest.approx(0.1, abs=0.05)  # 200 labels speak for themselves
+    together.pin([5], 0.999)
+    together.fit_pool(scores, few)
+    right, wrong = (together.pool_prior[0] - 1).tolist()
+    assert right / (right + wrong) > 0.7  # who is pinned says nothing of the others
+
+
 def test_chance_is_of_the_tasks_own_items() -> None:
     table = crowd(20, tasks=2)
     channel = CoinChannel.from_annotations(table)
