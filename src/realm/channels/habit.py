@@ -86,8 +86,11 @@ class HabitChannel(UniformChannel):
 
     def log_habits(self, scores: ItemScores, observed: Observed) -> Tensor:
         """log xi over the options of each annotation's item, -inf beyond them. (annotations, K)"""
-        width = scores.log_probs.shape[1]
-        logits = self.habit_logits[observed.annotator, self.column(observed.task), :width]
+        width, pair = scores.log_probs.shape[1], (observed.annotator, self.column(observed.task))
+        if self.omega.numel() <= len(observed.label) and int(scores.option_counts.min()) == self.options:
+            # Each annotator's habit once, instead of once per annotation.
+            return self.habit_logits.log_softmax(dim=2)[pair]
+        logits = self.habit_logits[*pair, :width]
         beyond = torch.arange(width, device=logits.device) >= scores.option_counts[observed.item][:, None]
         return logits.masked_fill(beyond, float("-inf")).log_softmax(dim=1)
 
