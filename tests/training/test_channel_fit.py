@@ -72,7 +72,7 @@ def test_the_likelihood_and_what_the_channel_is_given_are_those_of_plain_loops(n
     assert fit.log_likelihood(log_probs) == pytest.approx(float(total))
     given: list[tuple] = []
     monkeypatch.setattr(type(channel), "update", lambda self, *arguments: given.append(arguments))
-    torch.testing.assert_close(fit.update(log_probs), evidence)
+    torch.testing.assert_close(fit.update(log_probs, pools=False), evidence)
     scores, observed, prior = given[0]
     assert prior == (1.5, 1.5) and observed.label.tolist() == annotations.label.tolist()
     for row, expected in enumerate(cavities):

@@ -221,16 +221,16 @@ class ClosedFormUpdate(TrainerCallback):
             if self.model.channel is not before and not isinstance(self.model.channel, IdentityChannel):
                 with self._on_processor():
                     self._fit.fit(self.log_probs)
-            self.update(pools=True, first_epoch=state.global_step == epoch)
+            self.update()
         elif state.global_step % max(epoch // UPDATES_PER_EPOCH, 1) == 0 or state.global_step >= state.max_steps:
             self.update()
 
-    def update(self, pools: bool = False, first_epoch: bool = False) -> None:
-        """Fit the channel a little further to all that is recorded; `pools` and exponent as for `ChannelFit.update`."""
+    def update(self) -> None:
+        """Fit the channel, its priors and the exponent a little further to all that is recorded."""
         if isinstance(self.model.channel, IdentityChannel):
             return
         with self._on_processor():
-            self._fit.update(self.log_probs, pools=pools, exponent_too=first_epoch)
+            self._fit.update(self.log_probs)
         self.model.exponent = self._fit.exponent
 
     @contextmanager

@@ -103,15 +103,13 @@ class ChannelFit:
 
     # ---------------------------------------------------------------- the fit
 
-    def update(
-        self, log_probs: Tensor, *, pools: bool = False, exponent_too: bool = True, together: bool = True
-    ) -> Tensor:
+    def update(self, log_probs: Tensor, *, pools: bool = True, together: bool = True) -> Tensor:
         """One iteration, given log P of every item (items, K), NaN where nothing is known; returns E before it.
 
         An item of which the model has said nothing, and which has one annotation, says nothing. `pools` fits the
-        pool's priors as well, and the exponent: not to be done under a P that was trained on the annotations, which
-        foretells them itself and makes the others of the item look worthless. `together=False` leaves the others of
-        the item out this once.
+        pool's priors and the exponent as well. The exponent must follow P: held at what it was for an early P, it lets
+        the model pull annotators, and itself, towards one label. `together=False` leaves the others of the item out
+        this once.
         """
         together = together and self.together
         evidence = self.evidence()
@@ -120,7 +118,7 @@ class ChannelFit:
         if together:
             others = self.item_sums(evidence)[item] - self.observed.weight.double()[:, None] * evidence
         known = self.known(log_probs)
-        if pools and self.tempered and exponent_too and together:
+        if pools and self.tempered and together:
             self.exponent = exponent(self.annotations, known.numpy(), evidence.numpy())
         judged = ~log_probs[item, 0].isnan() | (self.several[item] & together)
         rows = torch.nonzero(judged)[:, 0]
@@ -135,9 +133,14 @@ class ChannelFit:
         return evidence
 
     def fit(self, log_probs: Tensor, steps: int = MOST_STEPS) -> None:
-        """Iterate until no evidence changes any more."""
+        """Iterate until no evidence changes any more.
+
+        The first iteration goes by P alone where P is known (an opinion, gold): where most annotators are wrong,
+        agreement would hold everything at the flipped labelling.
+        """
+        judged_by_p = not bool(log_probs[:, 0].isnan().all())
         for step in range(1, steps + 1):
-            before = self.update(log_probs, pools=step in POOL_STEPS)
+            before = self.update(log_probs, pools=step in POOL_STEPS, together=step > 1 or not judged_by_p)
             if step > POOL_STEPS[-1] and float((self.evidence() - before).abs().max()) < SETTLED:
                 break
 

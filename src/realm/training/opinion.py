@@ -49,7 +49,7 @@ class Opinion:
 
     | field | meaning |
     |---|---|
-    | log_probs | (items, K) log P without label bias, at the temperature that the annotations bear out |
+    | log_probs | (items, K) log P at the temperature that fits, the label shares in place of its bias |
     | temperature | that temperature |
     | statistic | twice the log-likelihood ratio against the label shares alone |
     | p_value | how often P would agree or disagree with the annotators as much if it belonged to other items |
@@ -83,13 +83,16 @@ def find_opinion(channel: Channel, annotations: Annotations, log_probs: Floats, 
     fits: list[tuple[float, float]] = []
     part, rows = _some_items(annotations)
     width = int(part.option_counts.max(initial=1))
-    baseline = _log_likelihood(channel, part, torch.from_numpy(label_shares(part)), prior)
-    for temperature in TEMPERATURES:
-        at_temperature = torch.from_numpy(plain[rows, :width] / temperature).log_softmax(dim=1)
+    shares = torch.from_numpy(label_shares(part))
+    baseline = _log_likelihood(channel, part, shares, prior)
+    # With one annotation per item how sharp P is cannot be told from how good annotators are: P is not sharpened then.
+    sharpest = TEMPERATURES[0] if (part.annotations_per_item > 1).any() else 1.0
+    for temperature in (each for each in TEMPERATURES if each >= sharpest):
+        at_temperature = (torch.from_numpy(plain[rows, :width] / temperature) + shares).log_softmax(dim=1)
         fits.append((_log_likelihood(channel, part, at_temperature, prior), temperature))
     best, temperature = max(fits)
     agreeing, judged = _agreement(annotations, plain.argmax(axis=1))
-    tempered = torch.from_numpy(plain / temperature).log_softmax(dim=1)
+    tempered = (torch.from_numpy(plain / temperature) + torch.from_numpy(label_shares(annotations))).log_softmax(dim=1)
     p_value = _p_value(part, np.exp(log_softmax_rows(plain[rows, :width])))
     return Opinion(tempered, temperature, 2 * (best - baseline), p_value, agreeing, judged)
 
@@ -128,8 +131,6 @@ def _some_items(annotations: Annotations) -> tuple[Annotations, npt.NDArray[np.i
 
 def _log_likelihood(channel: Channel, annotations: Annotations, log_probs: Tensor, prior: Prior | None) -> float:
     fit = ChannelFit(copy.deepcopy(channel), annotations, prior, tempered=False)
-    # P alone first: where most annotators are wrong, agreement would hold the fit at the flipped labelling.
-    fit.update(log_probs, pools=True, together=False)
     fit.fit(log_probs, STEPS)
     return fit.log_likelihood(log_probs)
 

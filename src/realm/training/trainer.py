@@ -18,7 +18,7 @@ from transformers import set_seed
 from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
 
-from realm.channels import Channel, channel_class
+from realm.channels import Channel
 from realm.crowd.calibration import softening, tempered
 from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
@@ -26,28 +26,19 @@ from realm.errors import RealmError
 from realm.files import writing
 from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
-from realm.objectives import OBJECTIVES, Joint
+from realm.objectives import OBJECTIVES
 from realm.progress import Progress, ignore_progress
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
-from realm.training import sharding
+from realm.training import channel_start, sharding
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
-from realm.training.channel import (
-    ClosedFormUpdate,
-    check_anchor,
-    expertise_beta,
-    make_channel,
-    memorisation_warning,
-    start_channel,
-)
-from realm.training.channel_fit import ChannelFit
+from realm.training.channel import check_anchor, make_channel, memorisation_warning, start_channel
 from realm.training.config import RealmConfig
 from realm.training.distributed import on_first
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
-from realm.training.opinion import find_opinion, known_beforehand
 from realm.training.optimizer import MaskedAdamW, parameter_groups
 from realm.training.running_loss import RunningLoss
 from realm.training.saving import SavingTrainer
@@ -159,67 +150,19 @@ class RealmTrainer(SavingTrainer):
         """Whether `train` begins by fitting the channel to what is known before the first step."""
         if self.channel is not None:
             start_channel(channel, labels.annotations, experts, earlier)
-            self._anchored = bool(experts or config.use_gold or earlier)
+            self.anchored = bool(experts or config.use_gold or earlier)
             if config.method_update == "em" and channel.can("update"):
-                self._closed_form = self._closed_form_update(None if own_channel else experts, earlier)
+                self._closed_form = channel_start.closed_form(self, None if own_channel else experts, earlier)
                 self.add_callback(self._closed_form)
                 if warning := memorisation_warning(labels.annotations, config):
                     self.warnings.append(warning)
-            if not (self._anchored or config.opinion):
+            if not (self.anchored or config.opinion):
                 check_anchor(channel, labels.annotations)
         if earlier is not None:
             named = len({annotator for annotator, _ in earlier})
             self.warnings.append(f"`prior`: it knows {named:,} of the {annotations.n_annotators:,} annotators.")
         for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
-
-    # ---------------------------------------------------------------- the channel's start
-
-    def _closed_form_update(self, experts: Sequence[int] | None, earlier: Any) -> ClosedFormUpdate:
-        """The update of `expertise_update="em"`, which takes the place of every gradient of the channel.
-
-        `experts` are for the other channels that may be chosen; None where the channel is given.
-        """
-        channel: Channel = self.model.channel
-        annotations = self.training_annotations
-        channel.requires_grad_(False)
-
-        def make(name: str) -> Channel:
-            other = channel_class(name).from_annotations(annotations, start=self.args.expertise_start)
-            start_channel(other, annotations, experts or (), earlier)
-            return other
-
-        prior = expertise_beta(channel, annotations, earlier)
-        return ClosedFormUpdate(self.model, annotations, None if experts is None else make, prior)
-
-    def _start_channel(self) -> None:
-        """Before the first step: what the model and agreement say of the annotators."""
-        channel, update = self.channel, self._closed_form
-        if channel is None or not channel.can("update"):
-            return
-        annotations, opinion = self.training_annotations, None
-        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled  # a sharded model is not asked
-        if self.args.opinion and not sharded and not self.scorer.new_head:
-            scores = score(
-                self.scorer,
-                self.encoded,
-                cache=self._cache("train"),
-                progress=self._progress,
-                what="asking the model about the training items",
-            )
-            opinion = find_opinion(
-                channel.cpu(), annotations, scores.log_probs, None if update is None else update.prior
-            )
-            channel.to(self.args.device)
-            self.notes.append(opinion.sentence)
-        beliefs = known_beforehand(annotations, opinion)
-        if not self._anchored and (opinion is None or not opinion.significant):
-            check_anchor(channel, annotations)
-        if update is not None:
-            update.start(beliefs)
-        elif not bool(beliefs[:, 0].isnan().all()):
-            ChannelFit(channel.cpu(), annotations, together=isinstance(self.model.objective, Joint)).fit(beliefs)
-            channel.to(self.args.device)
 
     # ---------------------------------------------------------------- batches and loss
 
@@ -360,7 +303,7 @@ class RealmTrainer(SavingTrainer):
             set_seed(self.args.seed + self.args.process_index)  # each process its own dropout
         start_time = time.monotonic()
         if checkpoint is None and self.starts_channel:
-            self._start_channel()
+            channel_start.start(self)
         result = self._train_from(checkpoint, **more)
         if self.is_fsdp_enabled:
             sharding.make_whole(self.model)
@@ -368,7 +311,7 @@ class RealmTrainer(SavingTrainer):
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
         self.scorer.merge_head()
-        self._soften()
+        channel_start.soften(self)
         if self.args.cross_fit:
             if self.is_world_process_zero():
                 from realm.training.cross_fit import expected
@@ -402,20 +345,6 @@ class RealmTrainer(SavingTrainer):
             self.scorer.backbone.save_pretrained(folder)
             self.scorer.tokenizer.save_pretrained(folder)
 
-    def _soften(self) -> None:
-        """Bring the model's confidence to what the labels of trusted annotators bear out."""
-        update = self._closed_form
-        if update is None:
-            return
-        if update.choice is not None:
-            self.notes.append(update.choice.sentence)
-        if self.channel is not None:
-            self.scorer.temperature = update.temperature()
-            self.notes.append(
-                f"confidence: answers are softened by a temperature of {self.scorer.temperature:.2f}, at which they "
-                "foretell the labels of trusted annotators best."
-            )
-
     def _cross_fit_or_say(self) -> None:
         """Probabilities out of fold, or, rather than lose the training, in-sample ones and a warning."""
         try:
@@ -445,8 +374,12 @@ class RealmTrainer(SavingTrainer):
     def scores(self) -> Scores:
         """What the model says of the training items: in-sample, unless `cross_fit` has made it out of fold."""
         if self._scores is None:
-            self._scores = score(self.scorer, self.encoded, cache=self._cache("train"))
+            self._scores = self.score_training_items()
         return self._scores
+
+    def score_training_items(self, what: str = "scoring") -> Scores:
+        """What the model says of the training items as it is now."""
+        return score(self.scorer, self.encoded, cache=self._cache("train"), progress=self._progress, what=what)
 
     def cross_fit(self, folds: int) -> Scores:
         """Train again without each fold of items and let each speak of the items it has not seen.

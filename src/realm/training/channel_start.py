@@ -1,0 +1,71 @@
+"""What a trainer does for its channel before the first step and after the last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from realm.channels import Channel, channel_class
+from realm.objectives import Joint
+from realm.training.channel import ClosedFormUpdate, Earlier, check_anchor, expertise_beta, start_channel
+from realm.training.channel_fit import ChannelFit
+from realm.training.opinion import find_opinion, known_beforehand
+
+if TYPE_CHECKING:
+    from realm.training.trainer import RealmTrainer
+
+
+def closed_form(trainer: RealmTrainer, experts: Sequence[int] | None, earlier: Earlier | None) -> ClosedFormUpdate:
+    """The update of `expertise_update="em"`, which takes the place of every gradient of the channel.
+
+    `experts` are for the other channels that may be chosen; None where the channel is given.
+    """
+    channel: Channel = trainer.model.channel
+    annotations = trainer.training_annotations
+    channel.requires_grad_(False)
+
+    def make(name: str) -> Channel:
+        other = channel_class(name).from_annotations(annotations, start=trainer.args.expertise_start)
+        start_channel(other, annotations, experts or (), earlier)
+        return other
+
+    prior = expertise_beta(channel, annotations, earlier)
+    return ClosedFormUpdate(trainer.model, annotations, None if experts is None else make, prior)
+
+
+def start(trainer: RealmTrainer) -> None:
+    """Before the first step: fit the channel to what the model, agreement and gold say of the annotators."""
+    channel, update = trainer.channel, trainer._closed_form
+    if channel is None or not channel.can("update"):
+        return
+    annotations, opinion = trainer.training_annotations, None
+    sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled  # a sharded model is not asked
+    if trainer.args.opinion and not sharded and not trainer.scorer.new_head:
+        scores = trainer.score_training_items("asking the model about the training items")
+        prior = None if update is None else update.prior
+        opinion = find_opinion(channel.cpu(), annotations, scores.log_probs, prior)
+        channel.to(trainer.args.device)
+        trainer.notes.append(opinion.sentence)
+    beliefs = known_beforehand(annotations, opinion)
+    if not trainer.anchored and (opinion is None or not opinion.significant):
+        check_anchor(channel, annotations)
+    if update is not None:
+        update.start(beliefs)
+    elif not bool(beliefs[:, 0].isnan().all()):
+        ChannelFit(channel.cpu(), annotations, together=isinstance(trainer.model.objective, Joint)).fit(beliefs)
+        channel.to(trainer.args.device)
+
+
+def soften(trainer: RealmTrainer) -> None:
+    """After the last step: bring the model's confidence to what the labels of trusted annotators bear out."""
+    update = trainer._closed_form
+    if update is None:
+        return
+    if update.choice is not None:
+        trainer.notes.append(update.choice.sentence)
+    if trainer.channel is not None:
+        trainer.scorer.temperature = update.temperature()
+        trainer.notes.append(
+            f"confidence: answers are softened by a temperature of {trainer.scorer.temperature:.2f}, at which they "
+            "foretell the labels of trusted annotators best."
+        )
