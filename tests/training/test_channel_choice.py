@@ -169,6 +169,6 @@ def test_cross_fit_goes_on_from_the_default_channel(tiny_model, tmp_path, monkey
     fold._closed_form._fit = fold._closed_form._new_fit()
     fold._closed_form.go_on_from(made._closed_form)
     before = fold.channel.summary()["expertise_trained"]
-    fold._closed_form.update()
     assert fold.model.exponent == 0.4
+    fold._closed_form.update()
     np.testing.assert_allclose(fold.channel.summary()["expertise_trained"], before, atol=0.15)

@@ -44,7 +44,6 @@ class Size:
     second_steps: int
     batch: int
     learning_rate: float
-    expertise_learning_rate: float
     labels_per_item: int = 3
 
 
@@ -59,7 +58,6 @@ FULL = Size(
     second_steps=35,
     batch=32,
     learning_rate=2e-4,
-    expertise_learning_rate=0.3,
 )
 """On a language model: some minutes on two cores."""
 QUICK = replace(
@@ -186,7 +184,6 @@ class Demo:
             per_device_train_batch_size=size.batch,
             gradient_accumulation_steps=1,
             learning_rate=size.learning_rate,
-            expertise_learning_rate=size.expertise_learning_rate,
             logging_steps=LOGGING_STEPS,
             seed=self.seed,
             disable_tqdm=True,

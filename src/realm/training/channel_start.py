@@ -64,8 +64,6 @@ def soften(trainer: RealmTrainer) -> None:
     if update.choice is not None:
         trainer.notes.append(update.choice.sentence)
     if trainer.channel is not None:
-        trainer.scorer.temperature = update.temperature()
-        trainer.notes.append(
-            f"confidence: answers are softened by a temperature of {trainer.scorer.temperature:.2f}, at which they "
-            "foretell the labels of trusted annotators best."
-        )
+        trainer.scorer.temperature = temperature = update.temperature()
+        done = f"answers are softened by a temperature of {temperature:.2f}" if temperature > 1 else "no softening"
+        trainer.notes.append(f"confidence: {done}; so they foretell the labels of trusted annotators best.")
