@@ -45,6 +45,7 @@ from realm import METHODS, RealmError
 from realm.comparison.cells import Cell, CellData
 from realm.comparison.grid import CellFinished, run_cells
 from realm.comparison.results import Results
+from realm.comparison.simulation import read_pool
 from realm.lab.benchmark_cells import BenchmarkData
 from realm.training.settings import PAPER
 
@@ -194,7 +195,16 @@ def _simulated(
 ) -> Configuration:  # fmt: skip
     gold = BenchmarkData(benchmark, **sizes(options))
     data = replace(gold, noise=noise, pool=pool, regime=regime)
+    if regime == "shared":
+        selected = tuple(_as_many_steps(arm, options, len(read_pool(pool))) for arm in selected)
     return Configuration(title, model, KeptApart(data, gold), KeptApart(gold, gold), selected)
+
+
+def _as_many_steps(arm: Arm, options: argparse.Namespace, annotators: int) -> Arm:
+    """The paper's batches are of annotations: its epochs are divided, so that every method takes as many steps."""
+    if not arm.name.startswith(f"{measures.PAPER} "):
+        return arm
+    return replace(arm, settings={**arm.settings, "num_train_epochs": options.epochs / annotators})
 
 
 def chance(options: argparse.Namespace) -> list[Configuration]:
