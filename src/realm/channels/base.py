@@ -56,6 +56,11 @@ class Observed:
         columns = [torch.from_numpy(values.astype(np.int64)) for values in integers]
         return cls(*columns, weight=torch.from_numpy(weight.astype(np.float32)))  # type: ignore[misc]
 
+    def take(self, rows: Tensor) -> Observed:
+        """The annotations at these places; `item` still counts the same rows."""
+        columns = (self.item, self.annotator, self.task, self.label, self.weight)
+        return Observed(*(column[rows] for column in columns))
+
 
 class Channel(nn.Module, ABC):
     """Evidence for every option of an annotation's item: E[a, k] = log P(label of a | option k is true).

@@ -10,16 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from realm.channels.base import Channel, ItemScores, Observed
-from realm.crowd.mixture_weights import PRIOR, solve
-from realm.crowd.pooling import mixture_pool
+from realm.channels.base import ItemScores, Observed
+from realm.channels.weight import SURE, WeightChannel
+from realm.crowd.mixture_weights import PRIOR
 from realm.data import Annotations
 
-SURE = 1e-6
-"""Accuracy is kept this far from 0 and 1, so that its log-odds stay within +-14."""
 
-
-class CoinChannel(Channel):
+class CoinChannel(WeightChannel):
     """P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k], a the accuracy of the annotator in the task.
 
     a = sigmoid(accuracy_logits[annotator, task]). Dawid and Skene's matrix with one number, and the signed coin of
@@ -45,7 +42,6 @@ class CoinChannel(Channel):
     """
 
     chance: Tensor
-    pool_prior: Tensor
 
     def __init__(
         self,
@@ -109,34 +105,18 @@ class CoinChannel(Channel):
         Given P of the label, p, the label's probability is a p + (1 - a) (1 - p) / (K - 1). The Beta prior on expertise
         becomes one on accuracy with the same weight, most probable at the same expertise.
         """
-        right, wrong, pair, weight = self._mixtures(scores, observed)
-        annotators, columns = self.accuracy_logits.shape
-        if prior is None:
-            a, b = (np.tile(number, annotators) for number in self.pool_prior.numpy().T)
-        else:
-            a, b = _on_accuracy(prior, np.tile(self.chance.numpy(), annotators))
-        start = self.accuracy_logits.double().sigmoid().reshape(-1).numpy()
-        accuracy = solve(right, wrong, pair, annotators * columns, weight=weight, prior=(a, b), start=start)
-        observed_pairs = np.bincount(pair, minlength=len(accuracy)) > 0
-        values = torch.from_numpy(np.where(observed_pairs, accuracy, np.nan))
-        self._set_accuracy(values.reshape(self.accuracy_logits.shape))
+        if prior is not None:
+            prior = _on_accuracy(prior, np.tile(self.chance.numpy(), len(self.accuracy_logits)))
+        self._set_accuracy(self.solve_weights(scores, observed, prior))
 
-    @torch.no_grad()
-    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
-        """The Beta prior on accuracy that best explains all annotators of a task."""
-        right, wrong, pair, weight = self._mixtures(scores, observed)
-        annotators, columns = self.accuracy_logits.shape
-        free = ~self.pinned.numpy()[pair // columns]
-        task = np.tile(np.arange(columns), annotators)
-        pool = mixture_pool(right[free], wrong[free], pair[free], task, columns, weight[free])
-        self.pool_prior.copy_(torch.from_numpy(np.stack(pool, axis=1)))
+    @property
+    def weight_logits(self) -> nn.Parameter:
+        return self.accuracy_logits
 
-    def _mixtures(self, scores: ItemScores, observed: Observed) -> tuple[Any, Any, Any, Any]:
-        """P(label) if right, if wrong; the (annotator, task) pair; the weight. (annotations,) each"""
+    def label_probabilities(self, scores: ItemScores, observed: Observed) -> tuple[Tensor, Tensor]:
+        """P(label) if the annotator is right, and if wrong."""
         p = scores.log_probs[observed.item, observed.label].exp().double()
-        others = (scores.option_counts[observed.item] - 1).clamp(min=1).double()
-        pair = observed.annotator * self.accuracy_logits.shape[1] + self.column(observed.task)
-        return p.numpy(), ((1 - p) / others).numpy(), pair.numpy(), observed.weight.double().numpy()
+        return p, (1 - p) / (scores.option_counts[observed.item] - 1).clamp(min=1).double()
 
     def accuracy(self) -> Tensor:
         """a, (annotators, columns)."""

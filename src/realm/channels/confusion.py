@@ -15,7 +15,6 @@ from realm.crowd.pooling import dirichlet_strength
 
 CHUNK_SIZE = 2**24
 """Entries of the annotations' matrices that are formed at once: 64 MB of float32."""
-PARTS = ("item", "annotator", "task", "label", "weight")
 SHRINKAGE = 4.0
 """Precision of the prior on deviations: 1 / 0.5^2, so that a factor of 1.6 either way is an ordinary deviation."""
 
@@ -111,7 +110,7 @@ class ConfusionChannel(HabitChannel):
         counts = torch.zeros(self.deviations.shape, dtype=torch.float64)
         rows_at_once = max(CHUNK_SIZE // self.deviations.shape[2] ** 2, 1)
         for rows in torch.split(torch.arange(len(observed.label)), rows_at_once):
-            part = Observed(*(getattr(observed, name)[rows] for name in PARTS))
+            part = observed.take(rows)
             truth = (scores.log_probs[part.item] + self.evidence(scores, part)).softmax(dim=1).double()
             options = torch.arange(truth.shape[1])[None, :]
             place = (part.annotator[:, None], self.column(part.task)[:, None], options, part.label[:, None])

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from realm.channels.base import Channel, ItemScores, Observed
-from realm.crowd.mixture_weights import PRIOR, solve
-from realm.crowd.pooling import mixture_pool
-
-SURE = 1e-6
-"""Expertise is kept this far from 0 and 1 by the closed-form update, so that omega stays within +-14."""
+from realm.channels.base import ItemScores, Observed
+from realm.channels.weight import WeightChannel
+from realm.crowd.mixture_weights import PRIOR
 
 
-class UniformChannel(Channel):
+class UniformChannel(WeightChannel):
     """P(label = y | truth = k) = beta [y = k] + (1 - beta) / K_Q, with beta = sigmoid(omega[annotator, task]).
 
     Equations 1 and 5 of the paper. In log space, finite for |omega| up to 1e4 and P down to 0. omega = +inf is
@@ -37,8 +33,6 @@ class UniformChannel(Channel):
         >>> channel(scores, Observed(zero, zero, zero, zero, torch.ones(1))).exp()  # 0.5 + 0.5 / 2 and 0.5 / 2
         tensor([[0.7500, 0.2500]], grad_fn=<ExpBackward0>)
     """
-
-    pool_prior: Tensor
 
     def __init__(self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False) -> None:
         super().__init__(annotators, tasks, shared_tasks)
@@ -71,32 +65,16 @@ class UniformChannel(Channel):
         self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
     ) -> None:
         """Solve for every beta (the log-likelihood is concave in each); annotators not observed stay."""
-        p, guess, pair, weight = self._mixtures(scores, observed)
-        if prior is None:
-            a, b = self.pool_prior.numpy().T
-            prior = np.tile(a, len(self.omega)), np.tile(b, len(self.omega))
-        start = self.omega.double().sigmoid().reshape(-1).numpy()
-        beta = solve(p, guess, pair, self.omega.numel(), weight=weight, prior=prior, start=start)
-        observed_pairs = np.bincount(pair, minlength=len(beta)) > 0
-        beta = np.where(observed_pairs, np.clip(beta, SURE, 1 - SURE), np.nan)
-        self.start_from(torch.from_numpy(beta).reshape(self.omega.shape))
+        self.start_from(self.solve_weights(scores, observed, prior))
 
-    @torch.no_grad()
-    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
-        """The Beta prior on expertise that best explains all annotators of a task."""
-        p, guess, pair, weight = self._mixtures(scores, observed)
-        annotators, columns = self.omega.shape
-        free = ~self.pinned.numpy()[pair // columns]
-        task = np.tile(np.arange(columns), annotators)
-        pool = mixture_pool(p[free], guess[free], pair[free], task, columns, weight[free])
-        self.pool_prior.copy_(torch.from_numpy(np.stack(pool, axis=1)))
+    @property
+    def weight_logits(self) -> nn.Parameter:
+        return self.omega
 
-    def _mixtures(self, scores: ItemScores, observed: Observed) -> tuple[Any, Any, Any, Any]:
-        """P(label) if read off the item, if not; the (annotator, task) pair; the weight. (annotations,) each"""
+    def label_probabilities(self, scores: ItemScores, observed: Observed) -> tuple[Tensor, Tensor]:
+        """P(label) if it is read off the item, and if it is not."""
         p = scores.log_probs[observed.item, observed.label].exp().double()
-        guess = self.log_guess(scores, observed).exp().double()
-        pair = observed.annotator * self.omega.shape[1] + self.column(observed.task)
-        return p.numpy(), guess.numpy(), pair.numpy(), observed.weight.double().numpy()
+        return p, self.log_guess(scores, observed).exp().double()
 
     def expertise(self) -> Tensor:
         """beta = sigmoid(omega). (annotators, tasks)"""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.channels import Channel, ItemScores, Observed, channel_class
+from realm.channels import Channel, ItemScores, Observed
 from realm.comparison.cells import Cell, CellTables, cell_config
 from realm.comparison.shared_scorer import shared_scorer
 from realm.comparison.significance import rank_correlation
@@ -28,7 +28,7 @@ from realm.models.store import model_fingerprint
 from realm.scorers import Scorer
 from realm.scorers.scoring import score
 from realm.training import RealmConfig, RealmTrainer
-from realm.training.channel_choice import FIRST
+from realm.training.channel import configured_class
 from realm.training.labels import training_labels
 
 LIKELIHOOD = "held_out_likelihood"
@@ -114,8 +114,7 @@ def quiet_trainer(
 def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotations | None = None) -> RealmTrainer:
     channel = None
     if cell.shared_tasks:
-        kind = channel_class(FIRST if config.channel == "auto" else config.channel)
-        channel = kind.from_annotations(table, start=config.expertise_start, shared_tasks=True)
+        channel = configured_class(config).from_annotations(table, start=config.expertise_start, shared_tasks=True)
     scorer = shared_scorer(cell.model, table.items, config)
     return quiet_trainer(cell.model if scorer is None else scorer, table, config, test, channel)
 

@@ -81,8 +81,8 @@ def labels_temperature(
         at_temperature = log_softmax_rows(rows / np.exp(log_temperature))[np.arange(len(label)), label]
         return float(-(weight * np.maximum(at_temperature, np.log(1e-6))).sum())
 
-    found = minimize_scalar(loss, bounds=(0.0, np.log(SOFTEST)), method="bounded", options={"xatol": SETTLED})
-    return float(np.exp(found.x)) if loss(float(found.x)) < loss(0.0) else 1.0
+    optimum = minimize_scalar(loss, bounds=(0.0, np.log(SOFTEST)), method="bounded", options={"xatol": SETTLED})
+    return float(np.exp(optimum.x)) if loss(float(optimum.x)) < loss(0.0) else 1.0
 
 
 def _best_temperature(log_probs: Floats, item_sums: Floats) -> float:

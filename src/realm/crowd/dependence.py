@@ -20,6 +20,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from realm.crowd.class_balance import ClassBalance, fit_habits
+from realm.crowd.coin import TINY
 from realm.crowd.evidence import (
     Floats,
     LabelEvidence,
@@ -36,8 +37,6 @@ SAMPLED = 10_000
 """Items that a panel's dependence is found on at most."""
 SETTLED = 1e-3
 """How exactly the exponent is searched for: no number of annotators changes in its first decimal."""
-TINY = 1e-300
-"""Stands for 0 in logarithms: near the smallest float64."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,10 @@ None: habits fitted by EM |
         foretold = _LabelForecast(annotations, scores, evidence)
     else:
         foretold = _Forecast(annotations, scores, np.asarray(evidence, np.float64))
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda tau: -foretold(float(tau)), bounds=(LOWEST, 1.0), method="bounded", options={"xatol": SETTLED}
     )
-    return float(found.x) if -found.fun > foretold(1.0) else 1.0
+    return float(optimum.x) if -optimum.fun > foretold(1.0) else 1.0
 
 
 class _LabelForecast:

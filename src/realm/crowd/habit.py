@@ -27,7 +27,8 @@ from scipy.special import betaln, gammaln
 
 from realm.crowd.coin import EDGE, bits, pairs_of, weights_of
 from realm.crowd.evidence import Bools, Floats, Indices, LabelEvidence
-from realm.crowd.intervals import Grid, pool_densities
+from realm.crowd.intervals import Grid, pool_densities, scaled
+from realm.crowd.pooling import STRENGTHS, dirichlet_fits
 from realm.data import Annotations
 
 START = 0.5
@@ -41,14 +42,12 @@ FIRST_HABIT_WEIGHT = 2.0
 CENTRE_WEIGHT = 5.0
 """Labels of each annotator that the label shares are worth against the habits of all, as the centre of the pool: with
 few labels habits and class shares cannot be told apart."""
-HABIT_WEIGHTS = 2.0 ** np.arange(-1, 11)
-"""Strengths of the pool's habit that are considered: worth half a label to a thousand, by factors of two."""
 POOL_STEPS = (1, 2, 4, 8, 16)
 """The iterations of EM after which the pool's prior is fitted anew: it moves with the posterior, less and less."""
 POOL_GRID = 64
 """Points of the grid of skills on which a pool is fitted: a prior needs no tails."""
 POOL_PAIRS = 2048
-"""Annotators that a pool is fitted to at most, evenly chosen: ten numbers need no more."""
+"""Annotators that a pool is fitted to at most, evenly sample: ten numbers need no more."""
 WIDEST = 100.0
 """The most that an unknown habit widens a variance: a tenth of the standard deviations say nothing more."""
 NEWTON_STEPS = 6
@@ -299,17 +298,17 @@ class Habit:
             rows = np.flatnonzero((self.task == task) & (self.weights > 0))
             if not len(rows):
                 continue
-            chosen = rows[np.linspace(0, len(rows) - 1, min(len(rows), POOL_PAIRS)).astype(np.int64)]
-            part = self._part(chosen)
-            counts = right[chosen], wrong[chosen]
+            sample = rows[np.linspace(0, len(rows) - 1, min(len(rows), POOL_PAIRS)).astype(np.int64)]
+            part = self._part(sample)
+            counts = right[sample], wrong[sample]
             everybody = self.task == task
-            a, b = part._skill_pool(parameters[chosen, 1:], *counts)
-            prior.right[everybody if self.prior.own is None else everybody & ~self.prior.own] = a
-            prior.wrong[everybody if self.prior.own is None else everybody & ~self.prior.own] = b
-            given = part.habit_counts(parameters[chosen, 0], parameters[chosen, 1:], *counts)
-            centre = given.sum(axis=0) + CENTRE_WEIGHT * len(chosen) * self.shares[task]
+            a, b = part._skill_pool(parameters[sample, 1:], *counts)
+            drawn = everybody if self.prior.own is None else everybody & ~self.prior.own
+            prior.right[drawn], prior.wrong[drawn] = a, b
+            by_habit = part.habit_counts(parameters[sample, 0], parameters[sample, 1:], *counts)
+            centre = by_habit.sum(axis=0) + CENTRE_WEIGHT * len(sample) * self.shares[task]
             centre /= centre.sum()
-            habit[everybody] = _habit_weight(given, centre) * centre
+            habit[everybody] = STRENGTHS[dirichlet_fits(by_habit, centre).argmax()] * centre
         return self.with_prior(replace(prior, habit=habit))
 
     def _skill_pool(self, xi: Floats, right: Floats, wrong: Floats) -> tuple[float, float]:
@@ -323,8 +322,7 @@ class Habit:
                 own = beta + (1 - beta) * habits[:, size, label, None]
                 logs += right[:, size, label, None] * np.log(np.maximum(own, EDGE))
         means, weights, densities = pool_densities(grid.size, -lowest / (1 - lowest))
-        likelihoods = np.exp(logs - logs.max(axis=1, keepdims=True))
-        best = np.log(np.maximum(likelihoods @ densities.T, EDGE)).sum(axis=0).argmax()
+        best = np.log(np.maximum(scaled(logs) @ densities.T, EDGE)).sum(axis=0).argmax()
         return float(means[best] * weights[best]), float((1 - means[best]) * weights[best])
 
     # ---------------------------------------------------------------- what an accuracy is made of
@@ -460,15 +458,3 @@ def label_distribution(expertise: Floats, habits: Floats, posterior: Floats, opt
     own = np.maximum(beta + other, 0.0)
     noise = bits(other).sum(axis=2) + ((bits(own) - bits(other)) * posterior[:, None, :]).sum(axis=2)
     return np.where(inside, np.maximum(beta * posterior[:, None, :] + other, 0.0), 0.0), noise
-
-
-def _habit_weight(counts: Floats, shares: Floats) -> float:
-    """The strength of a Dirichlet around `shares` (Kmax,) with the highest marginal likelihood of counts (n, Kmax)."""
-    inside = shares > 0
-    counts, total = counts[:, inside], counts.sum(axis=1)
-    fits = [
-        float((gammaln(weight) - gammaln(total + weight)).sum())
-        + float((gammaln(counts + weight * shares[inside]) - gammaln(weight * shares[inside])).sum())
-        for weight in HABIT_WEIGHTS
-    ]
-    return float(HABIT_WEIGHTS[int(np.argmax(fits))])

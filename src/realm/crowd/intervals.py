@@ -202,7 +202,7 @@ def pooled(grid: Grid, log_likelihoods: Floats, chance: float) -> Floats:
     `chance` is the skill of a guesser.
     """
     pools = pool_densities(grid.size, chance)[2]
-    likelihoods = _scaled(log_likelihoods)
+    likelihoods = scaled(log_likelihoods)
     blocks = [slice(start, start + POOL_ROWS) for start in range(0, len(likelihoods), POOL_ROWS)]
     fits = np.zeros(len(pools))
     for block in blocks:
@@ -218,10 +218,11 @@ def pooled(grid: Grid, log_likelihoods: Floats, chance: float) -> Floats:
 
 def with_prior(grid: Grid, log_likelihoods: Floats, a: Floats, b: Floats) -> Floats:
     """The posterior of skills that each have a Beta(a, b) prior of their own. (pairs, size)"""
-    return _normalised(_scaled(log_likelihoods) * grid.density(a, b))
+    return _normalised(scaled(log_likelihoods) * grid.density(a, b))
 
 
-def _scaled(log_likelihoods: Floats) -> Floats:
+def scaled(log_likelihoods: Floats) -> Floats:
+    """Likelihoods whose largest of each row is 1. (pairs, size)"""
     return np.asarray(np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True, initial=-np.inf)))
 
 

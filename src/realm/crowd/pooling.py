@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from realm.crowd.coin import TINY
 from realm.crowd.evidence import Floats, Indices
-from realm.crowd.intervals import Grid, pool_densities
+from realm.crowd.intervals import Grid, pool_densities, scaled
 
 POINTS = 32
 """Points of the grid of mixture weights: a prior needs no tails."""
@@ -23,8 +24,6 @@ MOST_ANNOTATIONS = 200_000
 MOST_LABELS = 20.0
 """Labels that a pool of mixture weights is worth at most, however alike annotators look: it is fitted again and again
 while the model learns, and must not hold them where they are."""
-TINY = 1e-300
-"""Stands for 0 in logarithms: near the smallest float64."""
 
 
 def mixture_pool(
@@ -60,7 +59,7 @@ def mixture_pool(
     present = np.bincount(pair, minlength=len(group)) > 0
     a, b = np.ones(n_groups), np.ones(n_groups)
     for index in np.unique(group[present]):
-        likelihoods = _scaled_rows(logs[present & (group == index)])
+        likelihoods = scaled(logs[present & (group == index)])
         fits = np.log(np.maximum(likelihoods @ densities.T, TINY)).sum(axis=0)
         plausible = np.exp(fits - fits.max())
         plausible /= plausible.sum()
@@ -71,8 +70,17 @@ def mixture_pool(
 def dirichlet_strength(counts: Floats, means: npt.ArrayLike) -> float:
     """The strength of Dirichlet distributions around `means`, averaged by the marginal likelihood of the counts.
 
-    `counts` is (n, K) and `means` broadcasts to it; options with a mean of 0 are left out. The average is that of the
-    logarithm, over `STRENGTHS`.
+    The arguments are those of `dirichlet_fits`. The average is that of the logarithm, over `STRENGTHS`.
+    """
+    fits = dirichlet_fits(counts, means)
+    plausible = np.exp(fits - fits.max())
+    return float(np.exp((plausible @ np.log(STRENGTHS)) / plausible.sum()))
+
+
+def dirichlet_fits(counts: Floats, means: npt.ArrayLike) -> Floats:
+    """The log marginal likelihood of counts (n, K) under Dirichlets around `means`, at each of `STRENGTHS`.
+
+    `means` broadcasts to the counts; options with a mean of 0 are left out.
     """
     means = np.broadcast_to(np.asarray(means, np.float64), counts.shape)
     inside = means > 0
@@ -83,9 +91,4 @@ def dirichlet_strength(counts: Floats, means: npt.ArrayLike) -> float:
         fit = gammaln(np.where(inside, counts, 0.0) + shares) - gammaln(shares)
         whole = np.where(inside, shares, 0.0).sum(axis=1)
         fits.append(float((gammaln(whole) - gammaln(totals + whole)).sum() + np.where(inside, fit, 0.0).sum()))
-    plausible = np.exp(np.array(fits) - max(fits))
-    return float(np.exp((plausible @ np.log(STRENGTHS)) / plausible.sum()))
-
-
-def _scaled_rows(logs: Floats) -> Floats:
-    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+    return np.array(fits)

@@ -47,8 +47,7 @@ def make_channel(annotations: Annotations, config: RealmConfig, channel: Channel
     if channel is None:
         if method.channel is not None:
             return channel_class(method.channel).from_annotations(annotations, **method.channel_settings)
-        name = FIRST if config.channel == "auto" else config.channel
-        return channel_class(name).from_annotations(annotations, start=config.expertise_start)
+        return configured_class(config).from_annotations(annotations, start=config.expertise_start)
     if not method.learns_expertise:
         raise RealmError(
             f"`channel` is for methods that learn expertise; `method={config.method}` trains by cross-entropy."
@@ -58,6 +57,11 @@ def make_channel(annotations: Annotations, config: RealmConfig, channel: Channel
     check_fits(channel, annotations)
     channel.hold_pinned()
     return channel
+
+
+def configured_class(config: RealmConfig) -> type[Channel]:
+    """The class of the channel that the settings name; of `auto`, the one that training begins with."""
+    return channel_class(FIRST if config.channel == "auto" else config.channel)
 
 
 def check_fits(channel: Channel, annotations: Annotations) -> None:
@@ -207,9 +211,8 @@ class ClosedFormUpdate(TrainerCallback):
 
             pending = gather_object(pending)
         self._pending = []
-        items = torch.from_numpy(self.annotations.item.astype(np.int64))
         for indices, log_probs in pending:
-            rows = items[indices]
+            rows = self._fit.observed.item[indices]
             self.log_probs[rows, : log_probs.shape[1]] = log_probs
             self.log_probs[rows, log_probs.shape[1] :] = float("-inf")
         # Not `on_epoch_end`, which comes after a checkpoint of the epoch's last step has been written.

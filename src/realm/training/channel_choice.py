@@ -22,7 +22,7 @@ from torch import Tensor
 
 from realm.channels import Channel
 from realm.data import Annotations
-from realm.training.channel_fit import ChannelFit, Prior, label_shares
+from realm.training.channel_fit import ChannelFit, Prior, label_shares, sample_items
 
 CANDIDATES = ("uniform", "habit", "confusion")
 """The channels that are compared, beside `identity`."""
@@ -34,8 +34,6 @@ STEPS = 20
 """Iterations of each fit: enough to compare them."""
 CLEARLY = 3.0
 """Standard errors by which `identity` must be better than every channel to be chosen."""
-MOST_ANNOTATIONS = 20_000
-"""Annotations that are compared at most, on items drawn at random: differences show sooner."""
 TEMPERATURES, LABEL_WEIGHTS = (1.0, 2.0, 4.0, 8.0), (0.5, 2.0, 8.0, 32.0)
 """For `identity`: how far P is softened (not sharpened, which no channel does either), and the labels it is worth."""
 
@@ -93,8 +91,7 @@ def choose_channel(
     items = np.flatnonzero((known & (per_item > 0)) | (together & (per_item > 1)))
     if not len(items):
         return ChannelChoice(FIRST, {})
-    most = max(len(items) * MOST_ANNOTATIONS // int(per_item[items].sum()), 1)
-    items = np.sort(np.random.default_rng(0).permutation(items)[:most])
+    items = sample_items(annotations, items)
     table = annotations.take_items(items)
     log_probs = log_probs[torch.from_numpy(items), : int(table.option_counts.max())]
     fold = np.random.default_rng(1).permutation(table.n_annotations) % FOLDS

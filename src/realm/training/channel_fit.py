@@ -13,6 +13,8 @@ agreement where the model knows nothing yet.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -31,8 +33,12 @@ SETTLED = 1e-3
 CHUNK_SIZE = 2**24
 """Entries of the annotations' confusion matrices, where a channel forms them, at once: 64 MB of float32."""
 
+MOST_ANNOTATIONS = 20_000
+"""Annotations that temperatures and channels are compared on at most: one number needs no more."""
+
 Prior = tuple[npt.ArrayLike, npt.ArrayLike]
 Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 
 class ChannelFit:
@@ -77,13 +83,10 @@ class ChannelFit:
             item = self.observed.item[rows]
             counts = self.option_counts[item]
             scores = ItemScores(torch.zeros(len(rows), width), counts)
-            part = Observed(torch.arange(len(rows)), *(values[rows] for values in self._columns()))
+            part = replace(self.observed.take(rows), item=torch.arange(len(rows)))
             evidence = self.channel.evidence(scores, part).double()
             chunks.append(evidence.masked_fill(torch.arange(width) >= counts[:, None], 0.0))
         return torch.cat(chunks) if chunks else torch.zeros(0, self.class_shares.shape[1], dtype=torch.float64)
-
-    def _columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return self.observed.annotator, self.observed.task, self.observed.label, self.observed.weight
 
     def item_sums(self, evidence: Tensor) -> Tensor:
         """The weighted evidence of each item's annotations. (items, K)"""
@@ -125,7 +128,7 @@ class ChannelFit:
         if not len(rows):
             return evidence
         scores = (known[item[rows]] + self.exponent * others[rows]).log_softmax(dim=1)
-        observed = Observed(torch.arange(len(rows)), *(values[rows] for values in self._columns()))
+        observed = replace(self.observed.take(rows), item=torch.arange(len(rows)))
         item_scores = ItemScores(scores, self.option_counts[item[rows]])
         if pools and self.prior is None:
             self.channel.fit_pool(item_scores, observed)
@@ -152,6 +155,12 @@ class ChannelFit:
         known = self.known(log_probs) + self.exponent * self.item_sums(self.evidence())
         other = ChannelFit(self.channel, annotations)
         return (known.log_softmax(dim=1)[other.observed.item] + other.evidence()).logsumexp(dim=1)
+
+
+def sample_items(annotations: Annotations, items: Indices) -> Indices:
+    """Of these items as many, drawn at random, as have `MOST_ANNOTATIONS` annotations together. Sorted."""
+    most = max(len(items) * MOST_ANNOTATIONS // max(int(annotations.annotations_per_item[items].sum()), 1), 1)
+    return np.sort(np.random.default_rng(0).permutation(items)[:most])
 
 
 def label_shares(annotations: Annotations) -> Floats:

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from realm.channels import Channel
 from realm.crowd.evidence import log_softmax_rows
+from realm.crowd.priors import with_gold
 from realm.data import Annotations
-from realm.training.channel_fit import ChannelFit, Prior, label_shares
+from realm.training.channel_fit import ChannelFit, Prior, label_shares, sample_items
 
 TEMPERATURES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
 """What is tried: at 20 a probability of 0.999 at K=2 is 0.59, next to nothing; below a half favourites are certain."""
@@ -30,8 +31,6 @@ LEVEL = 0.001
 """How improbable a likelihood ratio must be for the model to have an opinion: the price of a false one is high."""
 STEPS = 20
 """Iterations of the channel's fit at each temperature: enough to compare them."""
-MOST_ANNOTATIONS = 20_000
-"""Annotations that the temperature is fitted to at most, on items drawn at random: one number needs no more."""
 PERMUTATIONS = 200
 """Ways of dealing P out among the items: enough for a mean and a spread, from which small probabilities follow."""
 AGREEMENT_LEVEL = 0.05
@@ -81,7 +80,8 @@ def find_opinion(channel: Channel, annotations: Annotations, log_probs: Floats, 
     """The opinion behind log P (items, K) of the untrained model. `channel`, as it would start, is left as it is."""
     plain = without_label_bias(annotations, log_probs)
     fits: list[tuple[float, float]] = []
-    part, rows = _some_items(annotations)
+    rows = sample_items(annotations, np.flatnonzero(annotations.annotations_per_item > 0))
+    part = annotations.take_items(rows)
     width = int(part.option_counts.max(initial=1))
     shares = torch.from_numpy(label_shares(part))
     baseline = _log_likelihood(channel, part, shares, prior)
@@ -103,12 +103,7 @@ def known_beforehand(annotations: Annotations, opinion: Opinion | None) -> Tenso
     beliefs = torch.full(shape, float("nan"), dtype=torch.float64)
     if opinion is not None and opinion.significant:
         beliefs = opinion.log_probs.clone()
-    if annotations.gold is not None:
-        gold = torch.from_numpy(annotations.gold.astype(np.int64))
-        has_gold = gold >= 0
-        beliefs[has_gold] = float("-inf")
-        beliefs[has_gold, gold[has_gold]] = 0.0
-    return beliefs
+    return torch.from_numpy(with_gold(annotations, beliefs.numpy(), annotations.gold))
 
 
 def without_label_bias(annotations: Annotations, log_probs: Floats) -> Floats:
@@ -119,14 +114,6 @@ def without_label_bias(annotations: Annotations, log_probs: Floats) -> Floats:
         if task.labels is not None and len(items):
             plain[items, : len(task.labels)] -= plain[items, : len(task.labels)].mean(axis=0)
     return plain
-
-
-def _some_items(annotations: Annotations) -> tuple[Annotations, npt.NDArray[np.int64]]:
-    items = np.flatnonzero(annotations.annotations_per_item > 0)
-    if annotations.n_annotations > MOST_ANNOTATIONS:
-        share = MOST_ANNOTATIONS / annotations.n_annotations
-        items = np.sort(np.random.default_rng(0).permutation(items)[: max(int(share * len(items)), 1)])
-    return annotations.take_items(items), items
 
 
 def _log_likelihood(channel: Channel, annotations: Annotations, log_probs: Tensor, prior: Prior | None) -> float:

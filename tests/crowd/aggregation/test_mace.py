@@ -15,8 +15,6 @@ from realm.data import Annotations
 
 from .pools import simulate
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
-
 
 @dataclass(eq=False)
 class Unpooled(Mace):
@@ -158,10 +156,7 @@ def test_thousands_of_annotators_with_few_labels_are_pooled_to_no_less_than_a_vo
     assert (Unpooled().fit(*arrays).labels_ == truth).mean() < right[MajorityVote] - 0.005
 
 
-def panel(name: str) -> Annotations:
-    path = DATA / name / "panel.csv"
-    if not path.exists():
-        pytest.skip("the real data sets are not beside this checkout")
+def panel(path: Path) -> Annotations:
     wide = pd.read_csv(path, dtype=str)
     return Annotations.from_pandas(
         wide.melt(["item", "text", "gold"], var_name="annotator", value_name="label").dropna(subset=["label"])
@@ -171,8 +166,8 @@ def panel(name: str) -> Annotations:
 @pytest.mark.parametrize(
     ("name", "majority", "mace"), [("dices350", 0.654, 0.691), ("civilcomments_judges", 0.72, 0.73)]
 )
-def test_real_panels(name: str, majority: float, mace: float) -> None:
-    annotations = panel(name)
+def test_real_panels(name: str, majority: float, mace: float, shared_data: Path) -> None:
+    annotations = panel(shared_data / name / "panel.csv")
     known = annotations.gold >= 0
     for method, expected in (("majority", majority), ("mace", mace)):
         labels = aggregate(annotations, method).labels

@@ -119,10 +119,10 @@ class AnnotationArrays:
     def present_options(self) -> Bools:
         """Which options may be true: those that anybody gave or gold names, but for `abstain`. Shape (options,)."""
         options = np.concatenate([self.label, self.gold[self.gold_items]])
-        given = np.bincount(options, minlength=self.n_options) > 0
+        possible = np.bincount(options, minlength=self.n_options) > 0
         if self.abstain is not None:
-            given[self.abstain] = False
-        return given
+            possible[self.abstain] = False
+        return possible
 
     @cached_property
     def votes(self) -> Bools | None:
