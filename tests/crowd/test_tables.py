@@ -78,8 +78,10 @@ def test_a_verdict_holds_over_the_whole_interval(low, high, chance, verdict):
 
 def test_no_verdict_in_a_simulated_pool_spans_its_threshold():
     crowd = simulate(4, annotators=np.linspace(0.05, 0.98, 40), labels_each=60, per_item=5, options=4)
-    frame = expertise_table(crowd.annotations, estimate(crowd.annotations, crowd.log_probs))
-    low, high = (1 - (1 - frame[side]) / 0.75 for side in ("low", "high"))
+    found = estimate(crowd.annotations, crowd.log_probs)
+    frame = expertise_table(crowd.annotations, found)
+    chance = frame["annotator"].map(dict(zip(crowd.annotations.annotators, found.chance[:, 0], strict=True)))
+    low, high = (1 - (1 - frame[side]) / (1 - chance) for side in ("low", "high"))
     for verdict, holds in (
         ("reliable", low > 0.5),
         ("no better than chance", high < 0.2),

@@ -40,7 +40,7 @@ BetaPrior = tuple[npt.ArrayLike, npt.ArrayLike]
 
 
 def accuracy_of(expertise: npt.ArrayLike, chance: npt.ArrayLike) -> Floats:
-    """The accuracy that an expertise means, `chance` being (the mean of) 1/K. Broadcasts."""
+    """The accuracy at an expertise, `chance` being the accuracy at expertise 0: 1/K of a coin. Broadcasts."""
     expertise, chance = np.asarray(expertise, np.float64), np.asarray(chance, np.float64)
     return np.asarray(chance + (1 - chance) * expertise)
 
@@ -171,12 +171,31 @@ def expertise_evidence(annotations: Annotations, expertise: npt.ArrayLike) -> La
     return coin.evidence(coin.skill(np.asarray(expertise, np.float64).reshape(coin.n_pairs)))
 
 
-def chance_of(annotations: Annotations) -> Floats:
-    """Mean 1/K over the items a pair annotated: the accuracy of a guesser. Shape (pairs,), NaN where none."""
+def chance_of(annotations: Annotations, posterior: Floats) -> Floats:
+    """What somebody would score on a pair's items who always gives the task's most frequent label, or who draws lots.
+
+    The better of the two: the mean, over the items the pair annotated, of the posterior probability (items, Kmax) of
+    the task's most frequent label (by its sum over all items of the task; a position, where items have options of
+    their own), and of 1/K. Shape (pairs,), NaN where none.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = Annotations.from_pandas(pd.DataFrame(
+        ...     {"text": list("abcd"), "annotator": ["x", "x", "y", "y"], "label": ["no", "yes", "no", "no"]}))
+        >>> chance_of(table, np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [1.0, 0.0]])).round(2).tolist()
+        [0.8, 0.6]
+    """
+    shape = len(annotations.tasks), posterior.shape[1]
+    position = annotations.item_tasks[:, None].astype(np.int64) * shape[1] + np.arange(shape[1])
+    frequent = np.bincount(position.ravel(), posterior.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+    by_label = posterior[np.arange(len(posterior)), frequent.argmax(axis=1)[annotations.item_tasks]]
     pair, n_pairs = pairs_of(annotations), annotations.n_annotators * len(annotations.tasks)
-    total = np.bincount(pair, 1 / annotations.option_counts[annotations.item], minlength=n_pairs)
+    by_label, by_lot = (
+        np.bincount(pair, share[annotations.item], minlength=n_pairs)
+        for share in (by_label, 1 / annotations.option_counts)
+    )
     with np.errstate(invalid="ignore"):
-        return np.asarray(total / np.bincount(pair, minlength=n_pairs))
+        return np.asarray(np.maximum(by_label, by_lot) / np.bincount(pair, minlength=n_pairs))
 
 
 def lowest_expertise(annotations: Annotations) -> Floats:

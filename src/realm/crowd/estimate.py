@@ -62,7 +62,7 @@ class Estimate:
     |---|---|---|
     | expertise | (annotators, tasks) | beta: the posterior mean, on [-1/(K-1), 1]; NaN without annotations |
     | accuracy, low, high | (annotators, tasks) | P(label = truth), and its equal-tailed 95% interval |
-    | chance | (annotators, tasks) | accuracy of a guesser on the same items: mean(1/K) |
+    | chance | (annotators, tasks) | accuracy on the same items of always giving the most frequent label: `chance_of` |
     | annotations | (annotators, tasks) | how many annotations each gave |
     | posterior | (items, Kmax) | P(true label = k | everything), given `expertise` and `habits` |
     | relative_tasks | (tasks,) | mostly one label per item and no gold: values hang on the model's calibration |
@@ -168,7 +168,7 @@ def estimate(
         accuracy=accuracy,
         low=low,
         high=high,
-        chance=chance_of(annotations).reshape(shape),
+        chance=chance_of(annotations, final).reshape(shape),
         annotations=np.bincount(habit.pair, minlength=habit.n_pairs).reshape(shape),
         posterior=final,
         relative_tasks=relative_tasks(annotations, gold),

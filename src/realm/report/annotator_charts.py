@@ -105,7 +105,8 @@ def ranking(pool: Pool, *, beside: bool = False) -> Markup:
     """
     words = verdict_words([int((pool.verdict == kind).sum()) for kind in range(len(VERDICTS))])
     title = f"Accuracy of {len(pool.names):,} annotators with 95% intervals" + (f", {pool.task}" if pool.task else "")
-    description = f"Ranked by accuracy: {words}. A guesser would be right {percent(pool.chance)} of the time."
+    constant = f"Always giving the most frequent label would be right {percent(pool.chance)} of the time."
+    description = f"Ranked by accuracy: {words}. {constant}"
     weak, strong = pool.thresholds
     zones = [(0.0, weak, "zone low"), (strong, 1.0, "zone high")]
     if len(pool.names) <= (LISTED_BESIDE if beside else LISTED):
@@ -114,7 +115,7 @@ def ranking(pool: Pool, *, beside: bool = False) -> Markup:
             accuracy, low, high = float(pool.accuracy[i]), float(pool.low[i]), float(pool.high[i])
             note = f"{percent(accuracy)}  ({percent_range(low, high)})"
             rows.append(Row(name, accuracy, low, high, note, int(pool.verdict[i])))
-        guides = [(pool.chance, "guessing")]
+        guides = [(pool.chance, "chance")]
         return interval_rows(title, description, rows, domain=(0, 1), guides=guides, zones=zones, beside=beside)
     return _curve(pool, title, description, zones, beside)
 
@@ -131,7 +132,7 @@ def _curve(pool: Pool, title: str, description: str, zones: Sequence[tuple[float
     for i in ranks:
         plot.line(plot.x(i + 1), plot.y(pool.low[i]), plot.x(i + 1), plot.y(pool.high[i]), f"hair v{pool.verdict[i]}")
     plot.line(plot.left, plot.y(pool.chance), plot.right, plot.y(pool.chance), "guide")
-    plot.text(plot.left + 8, plot.y(pool.chance) - 5, "guessing", "axis")
+    plot.text(plot.left + 8, plot.y(pool.chance) - 5, "chance", "axis")
     for i in ranks:
         hint = f"{pool.names[i]}: {percent(pool.accuracy[i])} ({percent(pool.low[i])} to {percent(pool.high[i])})"
         plot.mark(plot.x(i + 1), plot.y(pool.accuracy[i]), int(pool.verdict[i]), 2.6, hint=hint)
@@ -180,7 +181,7 @@ def heat_map(
 def small_interval(accuracy: float, low: float, high: float, chance: float, kind: int) -> Markup:
     """The interval bar in a row of the table; the page's script draws the same."""
     title = f"{percent(accuracy)}, 95% interval {percent(low)} to {percent(high)}"
-    picture = Picture(140, 16, title, f"Guessing would be right {percent(chance)} of the time.")
+    picture = Picture(140, 16, title, f"Always the most frequent label: right {percent(chance)} of the time.")
     picture.line(6, 8, 134, 8, "track")
     picture.line(6 + 128 * chance, 3, 6 + 128 * chance, 13, "guide")
     picture.line(6 + 128 * low, 8, 6 + 128 * high, 8, f"whisker v{kind}")

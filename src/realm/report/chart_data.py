@@ -29,7 +29,8 @@ SAMPLED = 10_000
 
 @dataclass(frozen=True)
 class Pool:
-    """The annotators of one task, most accurate first. Shapes (annotators,); `chance` is a guesser's accuracy."""
+    """The annotators of one task, most accurate first. Shapes (annotators,); `chance` is that of always giving
+    the most frequent label."""
 
     task: str
     names: list[str]
