@@ -162,9 +162,9 @@ class _Pairs:
         shared = sp.triu(_common(annotator, item, n), k=1).tocoo()
         same = _common(annotator, item * width + annotations.label[rows], n)
         agreeing = np.asarray(same[shared.row, shared.col]).ravel()
-        sums = [
-            np.bincount(shared.row, counts, minlength=n) + np.bincount(shared.col, counts, minlength=n)
-            for counts in (shared.data, agreeing)
+        sums: list[Floats] = [
+            np.asarray(np.bincount(shared.row, count, n) + np.bincount(shared.col, count, n), np.float64)
+            for count in (shared.data, agreeing)
         ]
         enough = shared.data >= LEAST_SHARED
         columns = (shared.row, shared.col, shared.data, agreeing)
@@ -213,8 +213,8 @@ def _divergence(rate: Floats, expected: Floats) -> Floats:
 
 def _groups(n_annotators: int, first: npt.ArrayLike, second: npt.ArrayLike) -> Indices:
     """Who hangs together by these pairs: a number for each annotator (annotators,), that of nobody else if alone."""
-    ones = np.ones(np.size(first), dtype=np.int8)
-    graph = sp.csr_matrix((ones, (first, second)), shape=(n_annotators, n_annotators))
+    pairs = np.asarray(first, np.int64), np.asarray(second, np.int64)
+    graph = sp.csr_matrix((np.ones(len(pairs[0]), np.int8), pairs), shape=(n_annotators, n_annotators))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
