@@ -19,6 +19,7 @@ from realm.data.ledger import Ledger
 from realm.data.options import LABEL_FORMS, LabelForm, option_keys
 from realm.data.roles import ANNOTATIONS, ITEMS, TEST, ReadRequest, check_word
 from realm.data.rows import SourceRows
+from realm.data.wrong_columns import column_names, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ def build(
     check_word("missing", missing, ("error", "drop"))
     check_word("label_form", label_form, ("auto", *LABEL_FORMS))
     request = replace(request, **columns)  # type: ignore[arg-type]
-    names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
-    by_role = request.resolve(names, source)
+    by_role = request.resolve(column_names(table), source)
     if not len(table):
         raise RealmError(f"{source}: there are no rows in it.")
     numbers = np.arange(1, len(table) + 1, dtype=np.int64) if rows is None else rows
@@ -75,7 +75,7 @@ def build(
     table_rows = SourceRows.of(table, by_role, numbers, request.wants_annotations, source, ledger)
     table_rows.drop_missing(missing)
     table_rows.normalise([*(labels or ()), *(name for task in tasks or () for name in task.labels or ())])
-    return _annotations(table_rows, labels, tasks, label_form, keep_rows)
+    return _annotations(table_rows, table, labels, tasks, label_form, keep_rows)
 
 
 def build_test(table: pd.DataFrame | pa.Table, **arguments: Any) -> Annotations:
@@ -90,6 +90,7 @@ def build_items(table: pd.DataFrame | pa.Table, **arguments: Any) -> Items:
 
 def _annotations(
     rows: SourceRows,
+    table: pd.DataFrame | pa.Table,
     labels: Sequence[str] | None,
     tasks: Sequence[Task] | None,
     label_form: LabelForm,
@@ -97,6 +98,8 @@ def _annotations(
 ) -> Annotations:
     task_of_row, task_names = _tasks(rows, tasks)
     item_of_row, first_row, ids = _items(rows, task_of_row)
+    refuse_merged_items(rows, table, task_of_row, item_of_row)
+    refuse_swapped(rows, item_of_row)
     numbers = number_labels(rows, task_of_row, task_names, labels, tasks, label_form)
     items = Items(
         ids=ids,

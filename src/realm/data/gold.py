@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ def read_gold(annotations: Annotations, path: Path) -> Annotations:
 
     Labels are names (or, for items with their own options, the option's text). An unknown item or label is an error.
     """
+    if os.path.isdir(path):
+        raise RealmError(f"`gold_items`: {path} is a folder, not a file with the columns item and gold.")
     table, items = open_file(path).table(), annotations.items
     task_names = [task.name for task in items.tasks]
     for name in ("item", "gold", *(["task"] if len(task_names) > 1 else [])):
@@ -33,6 +36,7 @@ def read_gold(annotations: Annotations, path: Path) -> Annotations:
     item_tasks = [task_names[task] for task in items.item_tasks]
     index_of = {item: index for index, item in enumerate(zip(items.ids.to_pylist(), item_tasks, strict=True))}
     gold = np.full(len(items), UNKNOWN, dtype=np.int32)
+    row_of: dict[int, int] = {}
     for row, (item, task, label) in enumerate(zip(columns["item"], tasks, columns["gold"], strict=True), 1):
         if not label:
             continue
@@ -42,5 +46,11 @@ def read_gold(annotations: Annotations, path: Path) -> Annotations:
             raise RealmError(
                 f"`gold_items`: {path}, row {row}: {label!r} is not one of the item's labels ({', '.join(options)})."
             )
+        if gold[index] not in (UNKNOWN, options.index(label)):
+            raise RealmError(
+                f"`gold_items`: {path}, rows {row_of[index]} and {row}: the gold of the item {item!r} is "
+                f"{options[gold[index]]!r} on one and {label!r} on the other. Keep the right one."
+            )
         gold[index] = options.index(label)
+        row_of.setdefault(index, row)
     return replace(annotations, gold=gold)

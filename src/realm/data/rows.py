@@ -29,6 +29,7 @@ class SourceRows:
     | columns | (rows,) each | the column of each role that is read, all but the options |
     | options | (rows,) lists or None | the options that the row lists for its item; null where it lists none |
     | numbers | (rows,) | the number of the row in its source, for messages |
+    | positions | (rows,) | where the row is in the table that was given |
     | annotated | (rows,) | whether the row has an annotation |
     | wants_annotations | | whether annotations are read at all |
     | names | | the name of each role's column |
@@ -37,6 +38,7 @@ class SourceRows:
     columns: dict[str, Categorical]
     options: pa.LargeListArray | None
     numbers: Rows
+    positions: Rows
     annotated: Mask
     wants_annotations: bool
     names: dict[str, str]
@@ -57,7 +59,8 @@ class SourceRows:
         if options is not None and options.null_count == len(options):
             options = None
         annotated = np.full(len(table), wants_annotations)
-        return cls(columns, options, numbers, annotated, wants_annotations, names, source, ledger)
+        positions = np.arange(len(table), dtype=np.int64)
+        return cls(columns, options, numbers, positions, annotated, wants_annotations, names, source, ledger)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -94,7 +97,8 @@ class SourceRows:
     def _filter(self, mask: Mask) -> None:
         self.columns = {role: column.filter(mask) for role, column in self.columns.items()}
         self.options = None if self.options is None else self.options.filter(pa.array(mask))
-        self.numbers, self.annotated = self.numbers[mask], self.annotated[mask]
+        self.numbers, self.positions = self.numbers[mask], self.positions[mask]
+        self.annotated = self.annotated[mask]
 
     def _refuse(self, missing: Mask, role: str, remedy: str) -> None:
         if missing.any():

@@ -184,7 +184,9 @@ def test_records_that_are_none(tmp_path: Path) -> None:
     refused(tmp_path / "t.json", b'"hello"', "not a list of records but str 'hello'")
     refused(tmp_path / "t.json", b"{}", "no rows|a JSON object|no column")
     refused(
-        tmp_path / "t.jsonl", b'{"text": "\\ud800", "annotator": "w", "label": "x"}\n', "row 1: field 'text' holds half"
+        tmp_path / "t.jsonl",
+        b'{"text": "\\ud800", "annotator": "w", "label": "x"}\n',
+        "line 1: field 'text' holds half",
     )
 
 

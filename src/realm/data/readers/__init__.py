@@ -28,6 +28,7 @@ from realm.data.readers import (
 from realm.data.readers.files import Container, SourceFile, is_archive, open_archive, open_file
 from realm.data.readers.long_table import LongTable
 from realm.data.readers.tables import read_long, read_wide
+from realm.data.readers.unpacking import Limits
 from realm.data.roles import ANNOTATIONS, ITEMS, ROLES, TEST, Multi, ReadRequest, check_word
 from realm.errors import RealmError
 
@@ -60,6 +61,7 @@ def read(path: str | Path, **arguments: Any) -> Annotations:
         wide: the columns of annotators, in a table with one row per item.
         multi: several answers in one annotation: "first" keeps the first, "drop" none; by default they are refused.
         rejected: whether assignments that the requester rejected (MTurk, Toloka) are dropped ("drop") or read ("keep").
+        max_unpacked_gb: how many gigabytes a compressed file may unpack to; by default 2, and 200 times its size.
         **arguments: columns by role and the rest of what `realm.data.build.build` takes.
     """
     return _read(path, ANNOTATIONS, **arguments)
@@ -83,6 +85,7 @@ def _read(
     wide: Sequence[str] | None = None,
     multi: Multi | None = None,
     rejected: Literal["drop", "keep"] = "drop",
+    max_unpacked_gb: float | None = None,
     **arguments: Any,
 ) -> Annotations:
     path = Path(path)
@@ -91,7 +94,7 @@ def _read(
     check_word("format", format, (None, *FORMATS))
     columns = {role: arguments.pop(role, None) for role in ROLES}
     request = replace(request, **columns, multi=multi, rejected=rejected)
-    long, detected = _read_long(path, format, wide, request)
+    long, detected = _read_long(path, format, wide, request, Limits(max_unpacked_gb))
     long.ledger.format = detected
     if detected in EXPORTS:
         request = request.without_columns()
@@ -104,17 +107,17 @@ def _read(
 
 
 def _read_long(
-    path: Path, format: str | None, wide: Sequence[str] | None, request: ReadRequest
+    path: Path, format: str | None, wide: Sequence[str] | None, request: ReadRequest, limits: Limits
 ) -> tuple[LongTable, str]:
     """The long table, and the format it was read as."""
     container = CONTAINERS.get(format or "")
     if not is_archive(path):
-        return _read_file(open_file(path, container), format, wide, request)
-    files = open_archive(path, container)
+        return _read_file(open_file(path, container, limits), format, wide, request)
+    files = open_archive(path, container, limits)
     if format == "doccano" or (format is None and not wide and _one_file_per_annotator(files, request)):
         return doccano.read_files(files, str(path), request), "doccano"
     if len(files) > 1:
-        names = ", ".join(file.path.name for file in files[:5]) + (", ..." if len(files) > 5 else "")
+        names = ", ".join(file.member for file in files[:5]) + (", ..." if len(files) > 5 else "")
         raise RealmError(
             f"{path}: {len(files)} files ({names}), and one at a time can be read. Put them into one table with a "
             'column for the annotator; or, if each is one annotator\'s file from doccano, give `format="doccano"`.'
@@ -123,13 +126,17 @@ def _read_long(
 
 
 def _one_file_per_annotator(files: Sequence[SourceFile], request: ReadRequest) -> bool:
-    """Whether these are doccano's files, each named for its annotator; a CSV of doccano's bears no other mark."""
-    if request.annotator is not None or not all(doccano.may_be(file) for file in files):
+    """Whether these are doccano's files, each named for its annotator; one file alone is read as if it were not packed.
+
+    A CSV of doccano's bears no other mark than its columns, and that no id is in it twice.
+    """
+    if request.annotator is not None or len(files) == 1:
         return False
     formats = [detect_format(file) for file in files]
-    if len(files) == 1 and not request.wants_annotations:
-        return formats == ["doccano"]
-    return set(formats) <= {None, "doccano"}
+    return all(
+        format == "doccano" or (format is None and doccano.may_be(file))
+        for format, file in zip(formats, files, strict=True)
+    )
 
 
 def _read_file(

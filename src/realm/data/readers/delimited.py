@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from realm.data.readers.unpacking import in_arrow
 from realm.errors import RealmError
 
 BLOCK = 1 << 23
@@ -24,22 +26,38 @@ _RECORD = re.compile(rb'[\r\n]*((?:[^"\r\n]+|"[^"]*"?)*)')
 
 
 def read_delimited(data: pa.Buffer, kind: str, source: str) -> pa.Table:
-    """The table with every column as text. `data` must have lost its byte order mark."""
+    """The table with every column as text. `data` is in Arrow's own memory and has lost its byte order mark."""
     check_utf8(data, source)
     header = first_record(data)
     delimiter = _delimiter(header, kind)
     quoted = _check_quotes(data, delimiter, source)
     names = _names(header, delimiter, source)
-    table, ragged = _parse(data, delimiter, quoted, names, source, threads=True)
+    try:
+        return _parse(data, delimiter, quoted, names, source)
+    except RealmError:
+        _refuse_ragged(data, delimiter, quoted, names, source)
+        raise
+
+
+def _refuse_ragged(data: pa.Buffer, delimiter: str, quoted: bool, names: list[str], source: str) -> None:
+    """Name the rows that have another number of cells than the header."""
+    ragged: list[Any] = []
+
+    def skip(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    try:
+        _parse(data, delimiter, quoted, names, source, skip=skip)
+    except RealmError:
+        return
     if ragged:
-        _, ragged = _parse(data, delimiter, quoted, names, source, threads=False)
         row = ragged[0]
         more = f" ({len(ragged):,} such rows)" if len(ragged) > 1 else ""
         raise RealmError(
             f"{source}, row {row.number - 1}: {row.actual_columns} cells where the header has {row.expected_columns}"
             f"{more}. A text with a separator in it must be quoted."
         )
-    return table
 
 
 def check_utf8(data: bytes | pa.Buffer, source: str) -> None:
@@ -75,8 +93,8 @@ def _delimiter(header: bytes, kind: str) -> str:
 def _names(header: bytes, delimiter: str, source: str) -> list[str]:
     try:
         head = pa_csv.read_csv(
-            io.BytesIO(header + b"\n"),
-            pa_csv.ReadOptions(block_size=len(header) + 2),
+            pa.BufferReader(in_arrow(header + b"\n")),
+            pa_csv.ReadOptions(block_size=len(header) + 2, use_threads=False),
             pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         )
         return list(head.column_names)
@@ -85,19 +103,23 @@ def _names(header: bytes, delimiter: str, source: str) -> list[str]:
 
 
 def _parse(
-    data: pa.Buffer, delimiter: str, quoted: bool, names: list[str], source: str, *, threads: bool, block: int = BLOCK
-) -> tuple[pa.Table, list[Any]]:
-    """The table, and the rows that have another number of cells than the header."""
-    ragged: list[Any] = []
+    data: pa.Buffer,
+    delimiter: str,
+    quoted: bool,
+    names: list[str],
+    source: str,
+    *,
+    skip: Callable[[Any], str] | None = None,
+    block: int = BLOCK,
+) -> pa.Table:
+    """The table. Rows with another number of cells than the header are an error, or left to `skip`.
 
-    def skip(row: Any) -> str:
-        ragged.append(row)
-        return "skip"
-
+    Where Python is asked, one thread reads: others could still hold the function when the interpreter ends.
+    """
     try:
-        table = pa_csv.read_csv(
+        return pa_csv.read_csv(
             pa.BufferReader(data),
-            pa_csv.ReadOptions(block_size=block, use_threads=threads),
+            pa_csv.ReadOptions(block_size=block, use_threads=skip is None),
             pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=quoted, invalid_row_handler=skip),
             pa_csv.ConvertOptions(
                 column_types={name: pa.string() for name in names}, strings_can_be_null=False, check_utf8=False
@@ -106,11 +128,10 @@ def _parse(
     except pa.ArrowException as error:
         if "straddling" in str(error) and block <= len(data):
             larger = min(len(data) + 1, MAX_BLOCK)
-            return _parse(data, delimiter, quoted, names, source, threads=threads, block=larger)
+            return _parse(data, delimiter, quoted, names, source, skip=skip, block=larger)
         if "Empty CSV file" in str(error):
             raise RealmError(f"{source}: a header and no rows.") from None
         raise RealmError(f"{source}: cannot be read as a table ({error}).") from None
-    return table, ragged
 
 
 def _check_quotes(data: pa.Buffer, delimiter: str, source: str) -> bool:

@@ -6,19 +6,22 @@ A collaborative project exports one `all.jsonl` without any annotator, which not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
+from realm.data.ledger import Ledger
 from realm.data.readers.fields import check_fields, objects_in, refuse_column, value_in
 from realm.data.readers.files import SUFFIXES, SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.roles import ITEM_ROLES, ReadRequest
+from realm.data.roles import ITEM_ROLES, ReadRequest, listed
 from realm.errors import RealmError
 
 UNLABELLED = "example not labelled by this annotator"
 OLD_KEYS = {"label", "user"}
+OWN_FIELDS = {"id", "text", "label", "Comments", "annotations", "meta", "annotation_approver"}
+"""Fields that doccano itself writes; others are the metadata of an example."""
 ANNOTATOR_FIELDS = {"annotator", "annotator_id", "worker", "worker_id", "rater", "rater_id", "user", "user_id", "coder"}
 ANNOTATOR_FIELDS |= {"labeller", "labeler", "annotators"}
 COLLABORATIVE = (
@@ -30,14 +33,21 @@ COLLABORATIVE = (
 
 def matches(file: SourceFile) -> bool:
     """Lines with id, text and a list of labels, and no field for the annotator; nothing else says it is doccano's."""
-    if not may_be(file) or "_input_hash" in file.names or isinstance(file.content, pa.Table):
+    if _names_annotator(file) or "_input_hash" in file.names or isinstance(file.content, pa.Table):
         return False
     return bool(file.first) and all(_is_doccano(record) for record in file.first)
 
 
 def may_be(file: SourceFile) -> bool:
-    """Whether a file may be one annotator's: no field in it names one."""
-    return not ANNOTATOR_FIELDS & {name.lower() for name in file.names}
+    """Whether a file may be one annotator's: an id, a label, no field that names an annotator, and no id twice."""
+    if _names_annotator(file) or not {"id", "label"} <= file.names or isinstance(file.content, dict):
+        return False
+    ids = [str(record.get("id")) for record in file.records()]
+    return len(set(ids)) == len(ids)
+
+
+def _names_annotator(file: SourceFile) -> bool:
+    return bool(ANNOTATOR_FIELDS & {name.lower() for name in file.names})
 
 
 def _is_doccano(record: dict[str, Any]) -> bool:
@@ -58,16 +68,17 @@ def read_files(files: Sequence[SourceFile], source: str, request: ReadRequest) -
     check_fields(request, ("text",), frozenset().union(*(file.names for file in files)), source)
     text = request.text or "text"
     builder = LongTableBuilder(request, source)
+    annotators = _annotators(files, source, builder.ledger)
     shift = 0
-    for file in files:
-        name, records = _annotator(file), file.records()
+    for file, name in zip(files, annotators, strict=True):
+        records, is_csv = file.records(), isinstance(file.content, pa.Table)
         is_old = any("annotations" in record for record in records)
         check_fields(request, ITEM_ROLES, file.names, file.source)
         if is_old:
             refuse_column(request, "label", "in annotations", file.source)
         else:
             check_fields(request, ("label",), file.names, file.source)
-        if name == "all" and not is_old and request.wants_annotations:
+        if PurePosixPath(name).name == "all" and not is_old and request.wants_annotations:
             raise RealmError(COLLABORATIVE.format(file.source))
         for row, record in enumerate(records, shift + 1):
             item = value_in(record, "id", row, file.source)
@@ -75,28 +86,65 @@ def read_files(files: Sequence[SourceFile], source: str, request: ReadRequest) -
             if is_old:
                 for annotation in objects_in(record, "annotations", row, file.source):
                     builder.annotation(annotation.get("user"), annotation.get("label"))
-            elif labels := _labels(record, request.label or "label", row, file.source):
+            elif labels := _labels(record, request.label or "label", row, file.source, is_csv):
                 builder.annotation(name, labels)
             else:
                 builder.drop(UNLABELLED)
         shift += len(records)
     if len(files) > 1:
         builder.ledger.warn("Rows are counted through the files in the order of their names.")
+    used = {*OWN_FIELDS, text, *request.columns((*ITEM_ROLES, "label")).values()}
+    others = sorted(frozenset().union(*(file.names for file in files)) - used)
+    if others and request.wants_annotations and not any("annotations" in file.names for file in files):
+        builder.ledger.warn(
+            f"The annotator is the name of the file ({listed(annotators)}); these fields were not read: "
+            f'{listed(others)}. If one of them is the annotator, name it with `annotator` and give `format="table"`.'
+        )
     return builder.finish()
 
 
-def _annotator(file: SourceFile) -> str:
-    name = Path(file.path.name.removesuffix(".gz"))
-    return name.stem if name.suffix in SUFFIXES else name.name
+def _annotators(files: Sequence[SourceFile], source: str, ledger: Ledger) -> list[str]:
+    """The annotator of each file: its name, and its folder too where a name is in several folders."""
+    paths = [PurePosixPath(file.member or file.path.name) for file in files]
+    stems = [_stem(path.name) for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    names = [str(path.with_name(stem)) for path, stem in zip(paths, stems, strict=True)]
+    for index, name in enumerate(names):
+        if (first := names.index(name)) < index:
+            raise RealmError(
+                f"{source}: two files of one annotator, {name}: {paths[first]} and {paths[index]}. Keep one of them."
+            )
+    ledger.warn("Files in different folders have the same name: each is an annotator, called after folder and file.")
+    return names
 
 
-def _labels(record: dict[str, Any], field: str, row: int, source: str) -> list[str]:
+def _stem(name: str) -> str:
+    """The name of a file without the endings that say what it holds."""
+    path = Path(name[: -len(".gz")] if name.lower().endswith(".gz") else name)
+    return path.stem if path.suffix.lower() in SUFFIXES else path.name
+
+
+def _labels(record: dict[str, Any], field: str, row: int, source: str, is_csv: bool) -> list[str]:
     """Labels are a list; in CSV they are joined by #. Spans ([start, end, label]) are not labels of a text."""
     labels = record.get(field)
     if isinstance(labels, str):
-        return [label for label in labels.split("#") if label]
+        return _split(labels, row, source) if is_csv else [labels] if labels else []
     if labels is None:
         return []
     if not isinstance(labels, list) or any(isinstance(label, list | dict) for label in labels):
         raise RealmError(f"{source}, row {row}: '{field}' holds spans, not labels of the whole text.")
     return labels
+
+
+def _split(cell: str, row: int, source: str) -> list[str]:
+    """The labels in a cell. No label is empty: one # at an end belongs to a label, such as C#."""
+    labels = cell.split("#")
+    if all(labels):
+        return labels
+    if len(labels) > 2:  # C##Java is C# and Java, or C and #Java
+        raise RealmError(
+            f"{source}, row {row}: '{cell}': labels are joined by # and have one themselves, so that they cannot be "
+            "told apart. Export JSONL."
+        )
+    return [cell] if cell else []

@@ -1,21 +1,17 @@
-"""Opening a file, a zip or a folder of files: bytes, compression, encoding and container, whatever its records mean."""
+"""Opening a file, a zip or a folder of files: encoding and container, whatever its records mean."""
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
-import mmap
 import os
-import stat
-import zipfile
-import zlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -23,6 +19,7 @@ import pyarrow.parquet as pq
 
 from realm.data.columns import cell_text
 from realm.data.readers.delimited import check_utf8, read_delimited
+from realm.data.readers.unpacking import Limits, folder_names, read_bytes, read_members, reading
 from realm.errors import RealmError
 
 Container = Literal["csv", "tsv", "json", "jsonl", "parquet"]
@@ -35,29 +32,35 @@ SUFFIXES: dict[str, Container] = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
-ARCHIVE_SUFFIXES = (".jsonl", ".json", ".csv")
-"""What is read from a zip or a folder: the files that doccano exports."""
 BOM = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8."""
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """The byte order marks of UTF-16."""
-GZIP = b"\x1f\x8b"
-"""How a gzip file begins."""
 SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """How .xlsx (a zip) and .xls files begin."""
+USUAL = Limits()
+"""What a file may unpack to unless the user allows more."""
 HEAD_BYTES = 4096
 """Bytes that a container is guessed from: one page of a disk, and more than any blank beginning."""
+LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The escape of a surrogate in JSON, alone or of a pair: UTF-8 text can have one in no other way."""
+PARQUET_ROWS = 1 << 16
+"""Rows of Parquet that are unpacked at a time: those that Arrow itself takes."""
 FIRST_RECORDS = 100
 """Records that a format is detected by: some exports begin with records that have no annotations."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """What a file holds: a table of columns (CSV, TSV, Parquet), or records (JSON, JSONL), or a JSON object."""
+    """What a file holds: a table of columns (CSV, TSV, Parquet), or records (JSON, JSONL), or a JSON object.
+
+    `member` is its name within a zip or a folder that was opened as one.
+    """
 
     path: Path
     source: str
     content: pa.Table | list[Any] | dict[str, Any]
+    member: str = ""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -99,22 +102,23 @@ class SourceFile:
         return pa.table({name: column_of([r.get(name) for r in records], name, self.source) for name in names})
 
 
-def open_file(path: Path, container: Container | None = None) -> SourceFile:
+def open_file(path: Path, container: Container | None = None, limits: Limits = USUAL) -> SourceFile:
     """Open a table or a file of records, whatever it means."""
-    data = read_bytes(path)
+    data = read_bytes(path, limits)
     if is_blank(data):
         raise RealmError(f"{path}: the file is empty.")
-    return open_bytes(data, path, str(path), container)
+    return open_bytes(data, path, str(path), container, limits)
 
 
-def open_archive(path: Path, container: Container | None = None) -> list[SourceFile]:
+def open_archive(path: Path, container: Container | None = None, limits: Limits = USUAL) -> list[SourceFile]:
     """The files of a zip or a folder, by name; those without content are passed over."""
     is_folder = path.is_dir()
-    files = [
-        open_bytes(data, path / name, str(path / name) if is_folder else f"{path}, {name}", container)
-        for name, data in sorted((_folder_files(path) if is_folder else _zip_files(path)).items())
-        if not is_blank(data)
-    ]
+    files = []
+    for member in read_members(path, tuple(SUFFIXES), limits):
+        if not is_blank(member.data):
+            source = str(path / member.name) if is_folder else f"{path}, {member.name}"
+            file = open_bytes(member.data, path / member.name, source, container, limits)
+            files.append(replace(file, member=member.name))
     if not files:
         raise RealmError(f"{path}: every file in it is empty.")
     return files
@@ -125,34 +129,16 @@ def is_archive(path: Path) -> bool:
     # Not the methods of `Path`: they raise where a name is too long.
     if os.path.isdir(path):
         with reading(path):
-            return any(_in_archive(child.name) for child in path.iterdir())
+            return bool(folder_names(path, tuple(SUFFIXES)))
     return path.suffix.lower() == ".zip" and os.path.isfile(path)
-
-
-def _in_archive(name: str) -> bool:
-    path = PurePosixPath(name)
-    return path.suffix in ARCHIVE_SUFFIXES and not path.name.startswith(".") and "__MACOSX" not in path.parts
-
-
-def _folder_files(path: Path) -> dict[str, bytes | pa.Buffer]:
-    return {child.name: read_bytes(child) for child in path.iterdir() if child.is_file() and _in_archive(child.name)}
-
-
-def _zip_files(path: Path) -> dict[str, bytes | pa.Buffer]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            files: dict[str, Any] = {name: archive.read(name) for name in archive.namelist() if _in_archive(name)}
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError) as error:
-        raise RealmError(f"{path}: not a readable zip file ({error}).") from None
-    if not files:
-        raise RealmError(f"{path}: there is no .jsonl, .json or .csv file in the zip.")
-    return files
 
 
 # ---------------------------------------------------------------- bytes
 
 
-def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Container | None = None) -> SourceFile:
+def open_bytes(
+    data: pa.Buffer, path: Path, source: str, container: Container | None = None, limits: Limits = USUAL
+) -> SourceFile:
     """Open bytes that are known by a path, on disk or within an archive."""
     head = bytes(data[:HEAD_BYTES])
     kind = container or container_of(path, head)
@@ -161,40 +147,25 @@ def open_bytes(data: bytes | pa.Buffer, path: Path, source: str, container: Cont
     if head.startswith(SPREADSHEETS):
         raise RealmError(f"{source}: a spreadsheet (or a zip by another name), not a table. Save it as CSV (UTF-8).")
     if kind == "parquet":
-        with reading_parquet(source):
-            return SourceFile(path, source, pq.read_table(pa.BufferReader(data)))
+        return SourceFile(path, source, _read_parquet(data, source, limits))
     if head.startswith(BOM):
         data = data[len(BOM) :]
     if kind in ("csv", "tsv"):
-        return SourceFile(path, source, read_delimited(pa.py_buffer(data), kind, source))
+        return SourceFile(path, source, read_delimited(data, kind, source))
     return SourceFile(path, source, _read_json(bytes(data), kind, source))
 
 
-def read_bytes(path: Path) -> bytes | pa.Buffer:
-    """The file's bytes, mapped where they lie or decompressed; a pipe's are read."""
-    if os.path.isdir(path):
-        raise RealmError(f"{path} is a folder, not a file.")
-    with reading(path):
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_ISREG(status.st_mode) and status.st_size:
-                data: bytes | pa.Buffer = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            else:
-                data = file.read()
-        return gzip.decompress(data) if bytes(data[:2]) == GZIP else data
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with a file into an error that names it."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise RealmError(f"{path}: there is no such file.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
-    except OSError as error:
-        raise RealmError(f"{path}: cannot be read ({error.strerror or error}).") from None
+def _read_parquet(data: pa.Buffer, source: str, limits: Limits) -> pa.Table:
+    """The table, in parts so that its size is known before all of it is there."""
+    with reading_parquet(source):
+        file = pq.ParquetFile(pa.BufferReader(data))
+        limits.check(file.metadata.num_rows * file.metadata.num_columns, len(data), source)  # a byte a cell, or more
+        batches, unpacked = [], 0
+        for batch in file.iter_batches(batch_size=PARQUET_ROWS):
+            batches.append(batch)
+            unpacked += batch.nbytes
+            limits.check(unpacked, len(data), source)
+        return pa.Table.from_batches(batches, file.schema_arrow)
 
 
 @contextmanager
@@ -202,11 +173,11 @@ def reading_parquet(source: str) -> Iterator[None]:
     """Turn what goes wrong with a Parquet file into an error that names it."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise RealmError(f"{source}: not a readable Parquet file ({_first_line(error)}).") from None
 
 
-def is_blank(data: bytes | pa.Buffer) -> bool:
+def is_blank(data: pa.Buffer) -> bool:
     """Whether there is nothing but a byte order mark and blanks."""
     return not bytes(data[:HEAD_BYTES]).removeprefix(BOM).strip() and not bytes(data).removeprefix(BOM).strip()
 
@@ -230,6 +201,9 @@ def _read_json(data: bytes, kind: str, source: str) -> list[Any] | dict[str, Any
             content = json.loads(data)
             if not isinstance(content, list | dict):
                 raise RealmError(f"{source}: not a list of records but {_quoted(content)}.")
+            if LONE_SURROGATE.search(data):
+                for row, record in enumerate(content if isinstance(content, list) else [content], 1):
+                    _check_unicode(record, f"{source}, row {row}")
             return content
     except json.JSONDecodeError as error:
         if not (error.msg == "Extra data" and data.lstrip()[:1] == b"{"):
@@ -244,9 +218,24 @@ def _read_json(data: bytes, kind: str, source: str) -> list[Any] | dict[str, Any
 def parse_line(line: bytes, number: int, source: str) -> Any:
     """What a line of JSON lines says."""
     try:
-        return json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
+    if LONE_SURROGATE.search(line):
+        _check_unicode(record, f"{source}, line {number}")
+    return record
+
+
+def _check_unicode(record: Any, place: str) -> None:
+    """Refuse half a character, in a value or in the name of a field, however deep it lies."""
+    for name, value in record.items() if isinstance(record, dict) else [("", record)]:
+        try:
+            if not _is_unicode(name):
+                raise RealmError(f"{place}: the name of a field, {name!a}, holds half a character (a lone surrogate).")
+            if not _is_unicode(value):
+                raise RealmError(f"{place}: field '{name}' holds half a character (a lone surrogate).")
+        except RecursionError:
+            raise RealmError(f"{place}: field '{name}' is nested too deeply.") from None
 
 
 def _reason(error: Exception) -> str:
@@ -260,7 +249,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _quoted(value: Any) -> str:
-    return f"{type(value).__name__} {str(value)[:40]!r}"  # 40 characters: enough to find it in the file by
+    text = "" if isinstance(value, list | dict) else f" {str(value)[:40]!r}"  # 40 characters: enough to find it by
+    return f"{type(value).__name__}{text}"
 
 
 def column_of(values: list[Any], name: str, source: str) -> pa.Array:

@@ -7,14 +7,11 @@ without the whole file are read whole.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
 import sqlite3
-import zlib
 from collections.abc import Iterator, Sequence
-from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +27,6 @@ from realm.data.readers import CONTAINERS, detect_format, read_items
 from realm.data.readers.delimited import first_record, read_delimited, row_ends
 from realm.data.readers.files import (
     BOM,
-    GZIP,
     HEAD_BYTES,
     UTF_16,
     Container,
@@ -38,9 +34,9 @@ from realm.data.readers.files import (
     container_of,
     is_archive,
     parse_line,
-    reading,
     reading_parquet,
 )
+from realm.data.readers.unpacking import GZIP, Limits, in_arrow, open_stream, reading
 from realm.errors import RealmError
 
 CHUNK_ROWS = 16_384
@@ -57,23 +53,25 @@ def stream_items(
     tasks: Sequence[Task],
     chunk_rows: int | None = None,
     format: str | None = None,
+    max_unpacked_gb: float | None = None,
     **arguments: Any,
 ) -> Iterator[Items]:
     """The items of a file in chunks of at most `chunk_rows` rows (by default 16,384).
 
     `tasks` are those of the model that will answer; `arguments` is what `Items.read` takes.
     """
-    path = Path(path)
+    path, limits = Path(path), Limits(max_unpacked_gb)
+    whole = {"tasks": tasks, "format": format, "max_unpacked_gb": max_unpacked_gb, **arguments}
     try:
-        if (tables := _plain_tables(path, format, chunk_rows or CHUNK_ROWS)) is not None:
+        if (tables := _plain_tables(path, format, chunk_rows or CHUNK_ROWS, limits)) is not None:
             columns = {name: value for name, value in arguments.items() if name not in ("wide", "multi", "rejected")}
             yield from _chunks(tables, str(path), tasks=tasks, **columns)
             return
     except RealmError:
         # Only a reading of the whole file can name rows and lines as they are in it, and count them.
-        read_items(path, tasks=tasks, format=format, **arguments)
+        read_items(path, **whole)
         raise
-    yield read_items(path, tasks=tasks, format=format, **arguments)
+    yield read_items(path, **whole)
 
 
 def _chunks(tables: Iterator[pa.Table], source: str, **columns: Any) -> Iterator[Items]:
@@ -86,34 +84,35 @@ def _chunks(tables: Iterator[pa.Table], source: str, **columns: Any) -> Iterator
             yield chunk if len(new) == len(chunk) else chunk.take(new)
 
 
-def _plain_tables(path: Path, format: str | None, chunk_rows: int) -> Iterator[pa.Table] | None:
+def _plain_tables(path: Path, format: str | None, chunk_rows: int, limits: Limits) -> Iterator[pa.Table] | None:
     """The chunks of a plain table; None for a file that must be read whole, and for the export of a tool."""
-    kind = _container(path, format)
+    kind = _container(path, format, limits)
     if kind is None:
         return None
     if kind == "parquet":
         tables = _parquet(path, chunk_rows)
     elif kind == "jsonl":
-        tables = _json_lines(path, chunk_rows)
+        tables = _json_lines(path, chunk_rows, limits)
     else:
-        tables = _delimited(path, kind, chunk_rows)
+        tables = _delimited(path, kind, chunk_rows, limits)
     first = next(tables, None)
     if first is None or (format is None and detect_format(SourceFile(path, str(path), first)) is not None):
         return None
     return chain([first], tables)
 
 
-def _container(path: Path, format: str | None) -> Container | None:
+def _container(path: Path, format: str | None, limits: Limits) -> Container | None:
     """The container of a file that can be read in chunks; None for one that must be read whole."""
     if not os.path.isfile(path) or is_archive(path):  # a pipe can be read once only
         return None
     if format not in (None, "table", *CONTAINERS):
         return None
     try:
-        with _open(path) as file:
-            head = file.read(HEAD_BYTES)
-            is_gzip = isinstance(file, gzip.GzipFile)
-    except (OSError, EOFError, zlib.error):  # the reading of the whole file says what is wrong
+        with path.open("rb") as file:
+            is_gzip = file.read(len(GZIP)) == GZIP
+        with reading(path), open_stream(path, limits) as stream:
+            head = stream.read(HEAD_BYTES)
+    except (OSError, RealmError):  # the reading of the whole file says what is wrong
         return None
     start = head.removeprefix(BOM).lstrip()[:1]
     if not start or head.startswith(UTF_16):
@@ -123,34 +122,27 @@ def _container(path: Path, format: str | None) -> Container | None:
     return None if needs_whole else kind
 
 
-def _open(path: Path) -> gzip.GzipFile | BufferedReader:
-    """The file's bytes, decompressed where they need be."""
-    with path.open("rb") as file:
-        is_gzip = file.read(len(GZIP)) == GZIP
-    return gzip.open(path, "rb") if is_gzip else path.open("rb")
-
-
 # ---------------------------------------------------------------- containers
 
 
 def _parquet(path: Path, chunk_rows: int) -> Iterator[pa.Table]:
-    with reading_parquet(str(path)), path.open("rb") as file:
+    with reading_parquet(str(path)), pa.memory_map(os.fsencode(path)) as file:
         for batch in pq.ParquetFile(file).iter_batches(batch_size=chunk_rows):
             yield pa.Table.from_batches([batch])
 
 
-def _json_lines(path: Path, chunk_rows: int) -> Iterator[pa.Table]:
+def _json_lines(path: Path, chunk_rows: int, limits: Limits) -> Iterator[pa.Table]:
     """Every chunk has every field that some record has, as the whole table would."""
     names: dict[str, None] = {}
-    for record in _records(path):
+    for record in _records(path, limits):
         names.update(dict.fromkeys(record if isinstance(record, dict) else ()))
-    records = _records(path)
+    records = _records(path, limits)
     while chunk := list(islice(records, chunk_rows)):
         yield _table_of(chunk, names, path)
 
 
-def _records(path: Path) -> Iterator[Any]:
-    with reading(path), _open(path) as file:
+def _records(path: Path, limits: Limits) -> Iterator[Any]:
+    with reading(path), open_stream(path, limits) as file:
         for number, line in enumerate(file, 1):
             if (line := line.removeprefix(BOM) if number == 1 else line).strip():
                 yield parse_line(line, number, str(path))
@@ -164,9 +156,9 @@ def _table_of(records: list[Any], names: dict[str, None], path: Path) -> pa.Tabl
     return table.select(list(names))
 
 
-def _delimited(path: Path, kind: str, chunk_rows: int) -> Iterator[pa.Table]:
+def _delimited(path: Path, kind: str, chunk_rows: int, limits: Limits) -> Iterator[pa.Table]:
     """Whole rows behind the header, cut at line ends that are not within quotes."""
-    with reading(path), _open(path) as file:
+    with reading(path), open_stream(path, limits) as file:
         data = file.read(BLOCK).removeprefix(BOM)
         header = first_record(pa.py_buffer(data)) + b"\n"
         data = data[len(data) - len(data.lstrip(b"\r\n")) + len(header) :]
@@ -174,13 +166,13 @@ def _delimited(path: Path, kind: str, chunk_rows: int) -> Iterator[pa.Table]:
             block = file.read(BLOCK)
             ends = row_ends(data, header, kind)
             if ends is None:  # quotes in places that only a reading of the whole can make sense of
-                yield read_delimited(pa.py_buffer(header + data + block + file.read()), kind, str(path))
+                yield read_delimited(in_arrow(header + data + block + file.read()), kind, str(path))
                 return
             cuts = ends[chunk_rows - 1 :: chunk_rows].tolist()
             start = 0
             for cut in cuts if block else [*cuts, len(data)]:
                 if data[start:cut].strip():
-                    yield read_delimited(pa.py_buffer(header + data[start:cut]), kind, str(path))
+                    yield read_delimited(in_arrow(header + data[start:cut]), kind, str(path))
                 start = cut
             if not block:
                 return

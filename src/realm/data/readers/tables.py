@@ -32,7 +32,7 @@ def read_long(file: SourceFile, request: ReadRequest) -> LongTable:
         if request.multi == "drop":
             single = np.flatnonzero(counts < 2)
             table, rows = table.take(pa.array(single)), rows[single]
-    return LongTable(_select(table, columns), rows, ledger)
+    return LongTable(table, rows, ledger)
 
 
 def _select(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:

@@ -1,0 +1,264 @@
+"""Files that were once read wrong without a word: each is read right now, or is an error that says what to do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from realm.data import Annotations, Items
+from realm.data.gold import read_gold
+from realm.errors import RealmError
+
+
+def pack(path: Path, files: list[tuple[str, str | bytes]]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files:
+            archive.writestr(name, content)
+    return path
+
+
+def lines(*labels: str | None, **more: Any) -> str:
+    """doccano's file of one annotator: items 1, 2, ... with these labels."""
+    records = [{"id": n, "text": f"t{n}", "label": [x] if x else [], **more} for n, x in enumerate(labels, 1)]
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def said(table: Annotations) -> set[tuple[str, str, str]]:
+    frame = table.to_pandas()
+    return set(zip(frame["text"], frame["annotator"], frame["label"], strict=True))
+
+
+# ---------------------------------------------------------------- doccano
+
+
+def test_doccano_csv_label_with_a_hash(tmp_path: Path) -> None:
+    (tmp_path / "ada.csv").write_text("id,text,label\n1,a,C#\n2,b,C\n3,c,#tag\n")
+    table = Annotations.read(tmp_path / "ada.csv", format="doccano")
+    assert said(table) == {("a", "ada", "C#"), ("b", "ada", "C"), ("c", "ada", "#tag")}
+
+
+def test_doccano_csv_labels_with_hashes_that_cannot_be_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "ada.csv").write_text("id,text,label\n1,a,C\n2,b,C##Java\n")
+    for multi in (None, "first", "drop"):
+        with pytest.raises(RealmError, match=r"row 2: .*'C##Java'.*cannot be told apart.*JSONL"):
+            Annotations.read(tmp_path / "ada.csv", format="doccano", multi=multi)
+
+
+def test_doccano_json_label_with_a_hash_is_one_label(tmp_path: Path) -> None:
+    (tmp_path / "ada.json").write_text(
+        json.dumps([{"id": n, "text": n, "label": x} for n, x in ((1, "a#b"), (2, "c"))])
+    )
+    assert {label for *_, label in said(Annotations.read(tmp_path / "ada.json", format="doccano"))} == {"a#b", "c"}
+
+
+def test_doccano_files_of_one_name_in_two_folders_are_two_annotators(tmp_path: Path) -> None:
+    files = [
+        ("first/ada.jsonl", lines("x", "y")),
+        ("second/ada.jsonl", lines("y", "y")),
+        ("second/bob.jsonl", lines("x")),
+    ]
+    (tmp_path / "folder").mkdir()
+    for name, content in files:
+        (tmp_path / "folder" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "folder" / name).write_text(content)
+    for path in (pack(tmp_path / "export.zip", files), tmp_path / "folder"):
+        table = Annotations.read(path)
+        assert table.annotators == ("first/ada", "second/ada", "second/bob")
+        assert table.n_annotations == 5
+        assert any("different folders" in warning for warning in table.ledger.warnings)
+
+
+def test_doccano_files_in_one_folder_keep_their_plain_names(tmp_path: Path) -> None:
+    path = pack(tmp_path / "export.zip", [("out/ada.jsonl", lines("x", "y")), ("out/bob.jsonl", lines("y"))])
+    table = Annotations.read(path)
+    assert table.annotators == ("ada", "bob")
+    assert not any("different folders" in warning for warning in table.ledger.warnings)
+
+
+@pytest.mark.parametrize("names", [("ada.jsonl", "ada.jsonl"), ("ada.jsonl", "ada.json"), ("ada.jsonl", "./ada.jsonl")])
+def test_doccano_two_files_of_one_annotator(tmp_path: Path, names: tuple[str, str]) -> None:
+    with pytest.warns(UserWarning) if names[0] == names[1] else _nothing():
+        path = pack(tmp_path / "export.zip", [(names[0], lines("x", "y")), (names[1], lines("y", "x"))])
+    with pytest.raises(RealmError, match=r"two files .*ada"):
+        Annotations.read(path)
+
+
+def _nothing() -> Any:
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+@pytest.mark.parametrize(
+    "name", ["bob.JSONL", "bob.ndjson", "bob.jsonl.gz", "bob.NDJSON.GZ", "bob.json", "bob.tsv", "bob.csv"]
+)
+def test_doccano_members_of_any_ending_are_read_alike(tmp_path: Path, name: str) -> None:
+    content: str | bytes = lines("y", "y")
+    if name.endswith("sv"):
+        mark = "\t" if name.endswith("tsv") else ","
+        content = "id,text,label\n1,t1,y\n2,t2,y\n".replace(",", mark)
+    if name.lower().endswith("gz"):
+        content = gzip.compress(str(content).encode())
+    path = pack(tmp_path / "export.zip", [("ada.jsonl", lines("x", "y")), (name, content)])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "ada.jsonl").write_text(lines("x", "y"))
+    (tmp_path / "folder" / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for each in (path, tmp_path / "folder"):
+        table = Annotations.read(each)
+        assert (table.annotators, table.n_annotations) == (("ada", "bob"), 4)
+
+
+# ---------------------------------------------------------------- packed tables
+
+WHO = "text,who,label\na,ada,x\na,bob,y\nb,ada,y\nb,bob,y\n"
+
+
+@pytest.mark.parametrize("header", ["text,who,label", "id,who,label", "text,id,label"])
+def test_a_packed_table_with_an_unknown_annotator_column_is_refused_like_the_plain_one(
+    tmp_path: Path, header: str
+) -> None:
+    content = WHO.replace("text,who,label", header)
+    (tmp_path / "t.csv").write_text(content)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "t.csv").write_text(content)
+    messages = []
+    for path in (tmp_path / "t.csv", pack(tmp_path / "t.zip", [("t.csv", content)]), tmp_path / "folder"):
+        with pytest.raises(RealmError, match="there is no column '") as caught:
+            Annotations.read(path)
+        messages.append(str(caught.value).split(": ", 1)[1])
+    assert len(set(messages)) == 1
+
+
+def test_several_packed_tables_with_an_unknown_annotator_column_are_not_doccanos(tmp_path: Path) -> None:
+    rows = WHO.replace("text,", "id,text,", 1).replace("\na,", "\n1,a,").replace("\nb,", "\n2,b,")
+    path = pack(tmp_path / "t.zip", [("one.csv", rows), ("two.csv", rows)])
+    with pytest.raises(RealmError, match="2 files"):
+        Annotations.read(path)
+    assert Annotations.read(path, format="doccano").annotators == ("one", "two")
+
+
+def test_fields_beside_doccanos_own_are_named(tmp_path: Path) -> None:
+    """They may be an annotator by another name: what was not read is said."""
+    files = [("one.jsonl", lines("x", "y", who="ada")), ("two.jsonl", lines("y", "y", who="bob"))]
+    table = Annotations.read(pack(tmp_path / "t.zip", files))
+    assert any("who" in warning and "name of the file" in warning for warning in table.ledger.warnings)
+    table = Annotations.read(pack(tmp_path / "u.zip", [("one.jsonl", lines("x")), ("two.jsonl", lines("y", "y"))]))
+    assert not any("name of the file" in warning for warning in table.ledger.warnings)
+
+
+# ---------------------------------------------------------------- a wrong item key
+
+
+def pairs(**columns: Any) -> pd.DataFrame:
+    """Hypotheses that stand under several premises: one text, several items."""
+    rows = [
+        {"pair": f"p{pair}", "text": f"h{pair % 4}", "annotator": who, "label": "yes" if pair < 6 else "no",
+         "gold": "yes" if pair < 6 else "no"}
+        for pair in range(12)
+        for who in ("ada", "bob")
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_items_merged_by_text_whose_gold_differs_beside_a_column_of_ids(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    pairs(note="same").to_csv(path, index=False)
+    for read in (Annotations.read, Annotations.read_test):
+        with pytest.raises(RealmError, match=r"rows 5 and 13: .*one item.*gold.*'yes'.*'no'.*`item=\"pair\"`"):
+            read(path)
+        assert read(path, item="pair").n_items == 12
+        assert read(path, item="text").n_items == 4  # on purpose: what a text is labelled decides
+    with pytest.raises(RealmError, match='`item="pair"`'):
+        Annotations.from_pandas(pairs())
+    assert len(Items.read(path)) == 4  # without gold nothing contradicts
+
+
+def test_gold_that_differs_beside_no_column_of_ids_is_counted(tmp_path: Path) -> None:
+    """A number of every row tells annotations apart, not items; neither does a column that does not settle gold."""
+    frame = pairs().drop(columns="pair")
+    for column in ({}, {"row": range(24)}, {"batch": [f"b{n % 2}" for n in range(24)]}):
+        table = Annotations.from_pandas(frame.assign(**column))
+        assert table.n_items == 4
+        assert sum(table.ledger.counts.values()) > 0
+
+
+def test_the_row_number_of_a_table_with_one_row_per_item_is_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "test.csv"
+    pairs().drop_duplicates("pair").drop(columns=["annotator", "label"]).to_csv(path, index=False)
+    with pytest.raises(RealmError, match='`item="pair"`'):
+        Annotations.read_test(path)
+
+
+# ---------------------------------------------------------------- annotator and label swapped
+
+
+def crowd(n: int = 60, annotators: int = 30, per_item: int = 5) -> pd.DataFrame:
+    generator = np.random.default_rng(0)
+    rows = [
+        {"text": f"t{item}", "worker": f"w{who}", "vote": "yes" if generator.random() < 0.7 else "no"}
+        for item in range(n)
+        for who in generator.choice(annotators, per_item, replace=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_annotator_and_label_swapped(tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match=r"30 labels by 2 annotators.*swapped.*`annotator=\"worker\", label=\"vote\"`"):
+        Annotations.from_pandas(crowd(), annotator="vote", label="worker")
+    assert Annotations.from_pandas(crowd(), annotator="worker", label="vote").n_annotators == 30
+
+
+def test_annotator_and_label_swapped_with_one_annotation_per_item() -> None:
+    """Nothing contradicts: that there are far more labels than annotators is said, and not more."""
+    frame = crowd(per_item=1)
+    swapped = Annotations.from_pandas(frame, annotator="vote", label="worker")
+    assert any("swapped" in warning for warning in swapped.ledger.warnings)
+    right = Annotations.from_pandas(frame, annotator="worker", label="vote")
+    assert not any("swapped" in warning for warning in right.ledger.warnings)
+
+
+def test_two_annotators_who_change_their_minds_are_not_swapped() -> None:
+    rows = [
+        {"text": f"t{n}", "annotator": who, "label": label}
+        for n in range(20)
+        for who in ("ada", "bob")
+        for label in ("x", "y", "z")
+    ]
+    table = Annotations.from_pandas(pd.DataFrame(rows))
+    assert table.n_annotations == 40
+
+
+def test_a_table_of_many_labels_by_few_annotators_is_read() -> None:
+    rows = [{"text": f"t{n}", "annotator": who, "label": f"l{n % 25}"} for n in range(50) for who in ("ada", "bob")]
+    table = Annotations.from_pandas(pd.DataFrame(rows))
+    assert (table.n_annotations, table.n_annotators) == (100, 2)
+    assert not any("swapped" in warning for warning in table.ledger.warnings)
+
+
+# ---------------------------------------------------------------- gold of its own file
+
+
+def test_gold_items_that_contradict_themselves(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"item": ["1", "1", "2"], "text": ["a", "a", "b"], "annotator": list("vwv"), "label": list("xyx")}
+    )
+    table = Annotations.from_pandas(frame)
+    path = tmp_path / "gold.csv"
+    path.write_text("item,gold\n1,x\n2,y\n1,y\n")
+    with pytest.raises(RealmError, match=r"rows 1 and 3: .*'1'.*'x'.*'y'"):
+        read_gold(table, path)
+    path.write_text("item,gold\n1,x\n2,y\n1,x\n1,\n")
+    assert read_gold(table, path).gold is not None
+
+
+def test_gold_items_that_are_a_folder(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"text": ["a", "b"], "annotator": ["v", "w"], "label": ["x", "y"]})
+    with pytest.raises(RealmError, match=r"`gold_items`: .*is a folder"):
+        read_gold(Annotations.from_pandas(frame), tmp_path)
