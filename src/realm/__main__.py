@@ -1,5 +1,6 @@
 """`python -m realm`, which is also how a launcher starts several processes: `torchrun ... -m realm train ...`."""
 
-from realm.cli.main import main
+from realm.cli.entry import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -84,6 +84,8 @@ def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
+    except RecursionError:
+        raise RealmError(f"{path}: not readable as {kind}: nested too deeply.") from None
     except (OSError, ValueError, SafetensorError, yaml.YAMLError) as error:
         raise RealmError(f"{path}: not readable as {kind}: {error}") from None
     except errors as error:
@@ -131,9 +133,11 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-def read_yaml(path: Path) -> Any:
-    with reading(path, "YAML"):
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+def read_yaml(path: Path, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+    """What a YAML file says; `loader` is a safe one, which makes nothing but plain values."""
+    # its own constructors fail in these ways on a tag that does not fit its value, such as !!int "" and !!bool x
+    with reading(path, "YAML", LookupError, AttributeError, TypeError):
+        return loader(path.read_text(encoding="utf-8")).get_single_data()
 
 
 def sha256(path: Path) -> str:

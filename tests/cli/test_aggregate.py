@@ -69,7 +69,9 @@ def test_files_are_safe_for_a_spreadsheet_unless_raw(run: Run, labels: Path, tmp
     people = rows((tmp_path / "new" / "clean.annotators.csv").read_text())
     assert {row["annotator"]: round(float(row["accuracy"])) for row in people} == {"Ann": 1, "Bob": 1, "'=CY()": 0}
     assert rows(output.read_text())[0]["text"].startswith("'=")
-    run(labels, "--output", output, "--raw")
+    code, _, err = run(labels, "--output", output, "--raw")
+    assert code == 2 and "exists already. Give --overwrite" in err
+    run(labels, "--output", output, "--raw", "--overwrite")
     assert rows(output.read_text())[0]["text"].startswith("=")
 
 

@@ -62,4 +62,4 @@ def test_label_studio_in_and_out(realm_cli, tiny_model, tmp_path) -> None:
     assert code == 2 and "a file of the run itself" in " ".join(error.split())
     for place in (tmp_path, tmp_path / "back.csv" / "labels.json"):
         code, _, error = realm_cli("export", tmp_path / "run", "--format", "label-studio", "-o", place)
-        assert code == 2 and "cannot be written" in " ".join(error.split())
+        assert code == 2 and ("cannot be written" in error or "is a folder" in error)

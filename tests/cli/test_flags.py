@@ -79,4 +79,13 @@ def test_what_no_flag_takes_is_refused(tmp_path: Path, config: str) -> None:
 def test_a_config_that_is_a_folder(realm_cli, tmp_path: Path) -> None:
     code, _, error = realm_cli("check", tmp_path / "t.csv", "--config", tmp_path)
     assert code == 2
-    assert "cannot be read" in " ".join(error.split())
+    assert "not readable as YAML" in " ".join(error.split())
+
+
+@pytest.mark.parametrize(
+    "config", ["[" * 5000, "a: " + "{b: " * 3000, '!!int ""', "!!bool x", "!!timestamp x", "!!float .", "text: !!int x"]
+)
+def test_yaml_that_no_person_wrote(realm_cli, tmp_path: Path, config: str) -> None:
+    (tmp_path / "flags.yaml").write_text(config)
+    code, _, error = realm_cli("check", tmp_path / "t.csv", "--config", tmp_path / "flags.yaml")
+    assert code == 2 and "--config" in error and "Traceback" not in error

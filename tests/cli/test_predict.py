@@ -102,7 +102,7 @@ def test_an_error_in_a_late_part_leaves_what_was_there(run, new, realm_cli, monk
     with (new / "new.csv").open("a", encoding="utf-8") as file:
         file.write("late,\n")
     (new / "answers.csv").write_text("earlier\n", encoding="utf-8")
-    code, _, error = realm_cli("predict", run, new / "new.csv", "--output", new / "answers.csv")
+    code, _, error = realm_cli("predict", run, new / "new.csv", "--output", new / "answers.csv", "--overwrite")
     assert code == 2 and "row 101: no text" in error
     assert (new / "answers.csv").read_text(encoding="utf-8") == "earlier\n"
     assert not list(new.glob(".answers.csv-*"))

@@ -55,3 +55,46 @@ def test_an_existing_file_is_not_replaced_unasked(questions: Path, tmp_path: Pat
 def test_a_seed_below_zero(questions: Path, tmp_path: Path) -> None:
     words = ["simulate", str(questions), "--output", str(tmp_path / "labels.csv"), "--seed", "-1"]
     assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 2
+
+
+def test_items_without_gold_are_counted(tmp_path: Path, realm_cli) -> None:
+    (tmp_path / "q.csv").write_text("text,gold\na,x\nb,\nc,y\nd,\ne,x\n")
+    code, out, error = realm_cli("simulate", tmp_path / "q.csv", "--output", tmp_path / "o.csv", "--json")
+    assert code == 0 and "2 x no gold label to simulate from" in error
+    assert json.loads(out)["dropped"] == {"no gold label to simulate from": 2}
+    (tmp_path / "all.csv").write_text("text,gold\na,x\nc,y\n")
+    code, out, error = realm_cli("simulate", tmp_path / "all.csv", "--output", tmp_path / "p.csv", "--json")
+    assert code == 0 and "no gold label" not in error and json.loads(out)["dropped"] == {}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--pool", "graded:100000"),
+        ("--pool", "one-reliable:1000000000"),
+        ("--pool", "graded:" + "9" * 30),
+        ("--pool", ",".join(["0.5"] * 10_001)),
+        ("--pool", "graded:10001", "--regime", "shared"),
+    ],
+)
+def test_pools_that_nobody_means_are_refused(questions: Path, tmp_path: Path, realm_cli, flags) -> None:
+    code, _, error = realm_cli("simulate", questions, "--output", tmp_path / "o.csv", *flags)
+    assert code == 2 and "more than 10,000 annotators" in error
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_more_annotations_than_memory_holds_are_refused(
+    questions: Path, tmp_path: Path, realm_cli, monkeypatch
+) -> None:
+    monkeypatch.setattr("realm.comparison.simulation.MOST_ANNOTATIONS", 1000)
+    flags = ("--pool", "graded:40", "--output", tmp_path / "o.csv")
+    for more in (("--regime", "shared"), ("--per-item", 9)):
+        code, _, error = realm_cli("simulate", questions, *flags, *more)
+        assert code == 2 and "more than the 1,000 annotations" in error
+    code, _, error = realm_cli("simulate", questions, *flags, "--per-item", 8)
+    assert code == 0, error
+
+
+def test_the_table_of_a_large_pool_is_cut(questions: Path, tmp_path: Path, realm_cli) -> None:
+    code, out, error = realm_cli("simulate", questions, "--pool", "graded:10000", "--output", tmp_path / "o.csv")
+    assert code == 0 and "the first 100 of 20,000" in out and len(out.splitlines()) < 120, error

@@ -119,6 +119,10 @@ def test_every_objective_and_learned_channel_can_be_named() -> None:
     assert {"identity", *choices["channel"]} == {"auto", *CHANNELS}
 
 
+WRITING = ("compare", "import_", "simulate", "aggregate", "relabel", "predict", "report", "export", "output_files")
+"""Modules of commands that write a file, and of the rule for it."""
+
+
 def test_a_default_stands_once() -> None:
     """No module but the one of the settings gives a setting a default again, in a signature or in a class."""
     names = {each.name for each in dataclasses.fields(Settings)}
@@ -133,7 +137,7 @@ def test_a_default_stands_once() -> None:
         "aggregate.py: use_gold",
         "aggregate.py: method",
     }
-    overwriting = {f"{name}.py: overwrite" for name in ("compare", "import_", "simulate")}
+    overwriting = {f"{name}.py: overwrite" for name in WRITING}
     assert set(again) - ours - overwriting == set()
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from realm.cli.flags import LabelsFile, Raw, takes
-from realm.cli.output_files import refuse_input
+from realm.cli.flags import LabelsFile, Overwrite, Raw, takes
+from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, records, show_frame
 
@@ -41,6 +41,7 @@ def aggregate(
         ),
     ] = None,
     raw: Raw = False,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
     """The most probable label of each item, its confidence, and how accurate each annotator is."""
@@ -48,8 +49,7 @@ def aggregate(
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
-    for path in (output, beside):
-        refuse_input(path, file)
+    check_outputs(output, beside, reads=[file], overwrite=overwrite)
     annotations = reading.read(file)
     result = aggregate_labels(annotations, method, seed, use_gold=use_gold, abstain=abstain)
     labels = result.table(annotations).round({"confidence": 6})

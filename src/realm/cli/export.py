@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from realm.cli.flags import Raw, RunFolder
-from realm.cli.output_files import refuse_run_file
+from realm.cli.flags import Overwrite, Raw, RunFolder
+from realm.cli.output_files import check_outputs
 from realm.cli.terminal import note
 
 
@@ -22,6 +22,7 @@ def export(
     text: Annotated[str, typer.Option(help="Label Studio: the data field that the project shows.")] = "text",
     to_name: Annotated[str, typer.Option(help="Label Studio: name of the tag that shows the text.")] = "text",
     raw: Raw = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write the most probable label of every item, with its confidence."""
     from realm.data.write import label_studio_tasks
@@ -29,7 +30,7 @@ def export(
     from realm.runs import Run
     from realm.runs.spreadsheet import write_csv
 
-    refuse_run_file(output, folder)
+    check_outputs(output, overwrite=overwrite)
     run = Run.open(folder)
     labels = run.labels
     if format == "csv":

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -114,14 +115,14 @@ _TextLoader.yaml_implicit_resolvers = {
 def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
+    if not os.path.exists(path):
+        raise RealmError(f"--config: no such file: {path}")
+    from realm.files import read_yaml
+
     try:
-        values = _TextLoader(path.read_text(encoding="utf-8")).get_single_data() or {}
-    except FileNotFoundError:
-        raise RealmError(f"--config: no such file: {path}") from None
-    except OSError as error:
-        raise RealmError(f"--config: {path} cannot be read: {error.strerror or error}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RealmError(f"--config: {path} is not readable YAML: {error}") from None
+        values = read_yaml(path, _TextLoader) or {}
+    except RealmError as error:
+        raise RealmError(f"--config: {error}") from None
     if not isinstance(values, dict):
         raise RealmError(f"--config: {path} must hold `flag: value` lines.")
     param_of = {_key(name): param for param in ctx.command.params for name in param.opts if param.name != "config"}

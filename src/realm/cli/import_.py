@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from realm.cli.flags import Overwrite, takes
-from realm.cli.output_files import note_labels, refuse_existing
+from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note
 from realm.errors import RealmError
@@ -35,7 +35,7 @@ def import_(
 
     if key_file is not None and not pseudonymise:
         raise RealmError("--key-file is for --pseudonymise: give both or neither.")
-    refuse_existing(output, overwrite)
+    check_outputs(output, reads=[export, key_file], overwrite=overwrite)
     annotations = reading.read(export)
     names = annotations.annotators
     if pseudonymise:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -27,6 +29,7 @@ from realm.cli import (
     train,
 )
 from realm.cli.messages import show_log, with_flags
+from realm.cli.unforeseen import mendable, redacted, write_trace
 from realm.errors import RealmError
 from realm.report.escaping import visible
 
@@ -37,6 +40,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+STOPPED = 130
+"""The exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
+DEBUG = "--debug"
+MESSAGE_WIDTH = 300
+"""Characters of an unforeseen error's own message: three lines of a terminal; the file has all of it."""
 
 
 def _version(requested: bool) -> None:
@@ -53,6 +62,7 @@ def _root(
     offline: Annotated[
         bool, typer.Option("--offline", envvar="REALM_OFFLINE", help="Forbid every network call.")
     ] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show the whole trace of an error.")] = False,
 ) -> None:
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
@@ -77,15 +87,37 @@ app.command()(info.info)
 
 
 def main() -> None:
-    """Run the command line. Mistakes a person can mend end with exit code 2 and their message alone."""
+    """Run the command line: exit code 2 and the message alone for a mistake that a person can mend, 130 for Ctrl-C.
+
+    Of anything else the person gets two lines, the whole trace goes into a file, and the exit code is 1.
+    """
     show_log()
     try:
         app()
-    except RealmError as error:
-        # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
-        message = visible(with_flags(str(error)))
-        typer.secho(f"error: {message}", fg="red", err=True, color=False if os.environ.get("NO_COLOR") else None)
-        sys.exit(2)
+        sys.stdout.flush()
+    except SystemExit as end:
+        if end.code == STOPPED:  # typer makes Ctrl-C this exit code, and says nothing
+            _say("stopped.")
+        raise
     except KeyboardInterrupt:
-        typer.secho("stopped.", err=True)
-        sys.exit(130)
+        _say("stopped.")
+        sys.exit(STOPPED)
+    except Exception as error:
+        if DEBUG in sys.argv:
+            traceback.print_exception(error)
+        message = str(error) if isinstance(error, RealmError) else mendable(error)
+        if message is not None:
+            _say(f"error: {with_flags(message)}", fg="red")
+            sys.exit(2)
+        _say(f"error: {type(error).__name__}: {redacted(str(error))[:MESSAGE_WIDTH]}", fg="red")
+        path = write_trace(error)
+        place = f"{path} has the whole trace" if path is not None else f"`realm {DEBUG} ...` shows the whole trace"
+        _say(f"This is a mistake of realm's, not yours: {place}. Please report it with that (SECURITY.md says how).")
+        sys.exit(1)
+
+
+def _say(message: str, fg: str | None = None) -> None:
+    """A line on standard error, unless nobody can read it any more."""
+    # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
+    with contextlib.suppress(OSError):
+        typer.secho(visible(message), fg=fg, err=True, color=False if os.environ.get("NO_COLOR") else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,29 +15,51 @@ if TYPE_CHECKING:
     from realm.data import Annotations
 
 
-def refuse_existing(output: Path, overwrite: bool) -> None:
-    """Refuse an output that is there already, unless it is to be replaced."""
-    if os.path.exists(output) and not overwrite:  # not `Path.exists`, which raises where a name is too long
-        raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
+def check_outputs(
+    *outputs: Path | None, reads: Sequence[Path | None] = (), overwrite: bool = False, own: Path | None = None
+) -> None:
+    """Refuse an output that would replace something; None is no output. The rule of every command that writes a file:
+
+    | the output is | refused |
+    |---|---|
+    | a file that the command reads, or one in a folder that it reads | always |
+    | a run's own file, or in its folders model/ and checkpoints/, whichever run it is | always |
+    | any other file that exists | unless `overwrite` |
+
+    `own` is the one file of what is read that the command is there to write: a run's report.
+    """
+    for output in outputs:
+        if output is None or (own is not None and os.path.realpath(output) == os.path.realpath(own)):
+            continue
+        if os.path.isdir(output):
+            raise RealmError(f"--output {output} is a folder; name a file.")
+        if os.path.isdir(output):
+            raise RealmError(f"--output {output} is a folder; name a file.")
+        _refuse_run_file(output)
+        for path in reads:
+            if path is not None and os.path.exists(output) and _is_in(output, path):
+                raise RealmError(f"--output {output}: this is what is read, and would be replaced. Name another file.")
+        if os.path.exists(output) and not overwrite:  # not `Path.exists`, which raises where a name is too long
+            raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
 
 
-def refuse_input(output: Path | None, file: Path | None) -> None:
-    """Refuse an output that is the file a command reads, or a file of the folder that it reads."""
-    if output is None or file is None:
-        return
-    if any(_same(output, each) for each in [file, *(file.iterdir() if os.path.isdir(file) else ())]):
-        raise RealmError(f"--output {output}: this is what is read, and would be replaced. Name another file.")
+def _refuse_run_file(output: Path) -> None:
+    """Refuse one of a run's own files; others may lie in its folder."""
+    from realm.runs.folder import CHECKPOINTS, MODEL, RUN_FILES, holds_run
+
+    place = Path(os.path.realpath(output))
+    for folder in place.parents:
+        inside = place.relative_to(folder).parts
+        is_own = inside[0] in (MODEL, CHECKPOINTS) or inside in [(name,) for name in RUN_FILES]
+        if is_own and holds_run(folder):
+            raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
 
 
-def refuse_run_file(output: Path | None, run: Path) -> None:
-    """Refuse an output that is one of a run's own files; others may lie in its folder."""
-    from realm.runs.folder import CHECKPOINTS, MODEL, RUN_FILES
-
-    if output is None or not output.resolve().is_relative_to(run.resolve()):
-        return
-    inside = output.resolve().relative_to(run.resolve()).parts
-    if inside and (inside[0] in (MODEL, CHECKPOINTS) or inside in [(name,) for name in RUN_FILES]):
-        raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
+def _is_in(output: Path, path: Path) -> bool:
+    """Whether a file that exists is another one, or lies in a folder."""
+    if os.path.isdir(path):
+        return Path(os.path.realpath(output)).is_relative_to(os.path.realpath(path))
+    return os.path.exists(path) and os.path.samefile(output, path)
 
 
 def note_labels(annotations: Annotations) -> None:
@@ -52,10 +75,3 @@ def note_labels(annotations: Annotations) -> None:
         note(f"When reading it, give --labels {labels}: their order does not follow from the table alone.")
     else:
         note("Some labels of its tasks do not occur in it: read back, each task has the labels that do.")
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False

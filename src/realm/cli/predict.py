@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from realm.cli.flags import Raw, RunFolder, takes
-from realm.cli.output_files import refuse_input, refuse_run_file
+from realm.cli.flags import Overwrite, Raw, RunFolder, takes
+from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note, progress_bar
 from realm.errors import RealmError
@@ -22,6 +22,7 @@ def predict(
     reading: ReadingFlags,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV to write; default: the screen.")] = None,
     raw: Raw = False,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
 ) -> None:
     """The most probable option of each item, with its probability. Files of any length are answered in chunks."""
@@ -29,8 +30,7 @@ def predict(
 
     if output is not None and as_json:
         raise RealmError("--json prints to the screen and --output writes a CSV: give one of the two.")
-    refuse_input(output, file)
-    refuse_run_file(output, folder)
+    check_outputs(output, reads=[file], overwrite=overwrite)
     run = Run.open(folder)
     chunks = reading.stream_items(file, tasks=run.tasks)
 

@@ -38,6 +38,9 @@ class ReadingFlags:
     missing: str | None = _flag("Rows without a label: `drop` leaves them out (default: an error).")
     rejected: str | None = _flag("Rejected assignments (MTurk, Toloka): `keep` reads them too.")
     label_form: str | None = _flag("How labels point at an item's own options: `index` from 0, `letter` or `text`.")
+    max_unpacked_gb: float | None = _flag(
+        "Gigabytes that a compressed file may unpack to. Default: 2, and 200 times its size."
+    )
 
     def read(self, path: Path, **arguments: Any) -> Annotations:
         """Read the table of annotations."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from realm.cli.flags import Raw, RunFolder
-from realm.cli.output_files import refuse_input, refuse_run_file
+from realm.cli.flags import Overwrite, Raw, RunFolder
+from realm.cli.output_files import check_outputs
 from realm.cli.terminal import ROWS, note, records, show_frame
 from realm.errors import RealmError
 
@@ -41,6 +41,7 @@ def relabel(
         Literal["csv", "label-studio"], typer.Option(help="`csv`, or tasks to import into Label Studio.")
     ] = "csv",
     raw: Raw = False,
+    overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
 ) -> None:
     """The items that one more annotation would tell most about, whom to ask, and items that look broken."""
@@ -49,9 +50,7 @@ def relabel(
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
-    for path in (output, beside):
-        refuse_input(path, costs)
-        refuse_run_file(path, folder)
+    check_outputs(output, beside, reads=[costs], overwrite=overwrite)
     run = Run.open(folder)
     prices = _costs(costs)
     queue, broken = run.relabel(budget, prices), run.contradictions()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.flags import Overwrite, takes
-from realm.cli.output_files import note_labels, refuse_existing
+from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note, records, show_frame
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from realm.data import Annotations
+
+SHOWN = 100
+"""Rows of a table on the screen: all of a usual pool; --json has the others too."""
 
 
 @takes(ReadingFlags)
@@ -47,20 +50,24 @@ def simulate(
     from realm.comparison.simulation import simulate as simulate_annotators
     from realm.data.write import write_table
 
-    refuse_existing(output, overwrite)
+    check_outputs(output, reads=[file], overwrite=overwrite)
     questions = reading.read_test(file)
     accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))
     settings: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
     annotations = simulate_annotators(questions, accuracies, per_item=per_item, seed=seed, **settings)
     write_table(annotations, output)
+    dropped = dict(annotations.ledger.counts)
+    for reason, count in dropped.items():
+        note(f"{count:,} x {reason}")
     for warning in annotations.ledger.warnings:
         note(f"warning: {warning}")
     table = annotators_table(annotations, accuracies)
     if as_json:
         sizes = {"annotations": annotations.n_annotations, "items": annotations.n_items}
-        typer.echo(json.dumps({"annotators": records(table), **sizes}))
+        typer.echo(json.dumps({"annotators": records(table), **sizes, "dropped": dropped}))
     else:
-        show_frame("Simulated annotators", table)
+        more = f": the first {SHOWN} of {len(table):,}" if len(table) > SHOWN else ""
+        show_frame(f"Simulated annotators{more}", table.head(SHOWN))
     note_labels(annotations)
     note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")
 

@@ -42,6 +42,10 @@ POOLS: dict[str, tuple[float, ...]] = {"D1": (HIGH, LOW, LOW), "D2": (HIGH, HIGH
 """Accuracies of the paper's pools of three."""
 ADJACENT_WEIGHT = 4.0
 """How much likelier the adjacent class is than another wrong one, under asymmetric noise: c of the paper."""
+MOST_ANNOTATORS = 10_000
+"""Annotators of a pool: more than any published crowd of one task, and seconds of time."""
+MOST_ANNOTATIONS = 100_000_000
+"""Annotations of one simulated table: some 5 GB of memory."""
 ENOUGH_TO_RANK = 10
 """Annotations of items with gold that an annotator needs to be ranked: with fewer, an accuracy is one of few values."""
 
@@ -60,6 +64,8 @@ def read_pool(pool: str) -> tuple[float, ...]:
         (0.9, 0.5, 0.1)
     """
     name, _, size = pool.strip().partition(":")
+    if pool.count(",") >= MOST_ANNOTATORS or (size.strip().isdecimal() and int(size[:20]) > MOST_ANNOTATORS):
+        raise RealmError(f"`pool={pool[:40]}`: more than {MOST_ANNOTATORS:,} annotators are not simulated.")
     if name.upper() in POOLS and not size:
         return POOLS[name.upper()]
     try:
@@ -184,6 +190,12 @@ def _assignment(
 ) -> tuple[Index, Index]:
     """Item and annotator of every annotation to simulate, sorted by item."""
     n = table.n_items
+    per_each = per_item if per_item is not None else n_annotators if regime == "shared" else 1
+    if n * per_each > MOST_ANNOTATIONS:
+        raise RealmError(
+            f"{n:,} items with {per_each:,} annotators each are more than the {MOST_ANNOTATIONS:,} annotations that "
+            "are simulated. Give fewer items or annotators, or a smaller `per_item`."
+        )
     if per_item is not None:
         if not 1 <= per_item <= n_annotators:
             raise RealmError(f"`per_item={per_item}`: must lie between 1 and the {n_annotators} annotators.")

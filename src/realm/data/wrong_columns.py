@@ -97,7 +97,7 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
     n_annotators, n_labels = len(np.unique(annotator)), len(np.unique(label))
     if n_labels <= n_annotators or n_annotators == 1:
         return
-    columns = f'`annotator="{rows.names["label"]}", label="{rows.names["annotator"]}"`'
+    columns = f'`annotator="{rows.names["label"]}"` and `label="{rows.names["annotator"]}"`'
     counts = f"{n_labels:,} labels by {n_annotators:,} annotators"
     contradicted = _contradictions(item, annotator, label)
     has_many_labels = n_labels > MANY_TIMES * n_annotators

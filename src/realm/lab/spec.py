@@ -130,7 +130,7 @@ def _read(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RealmError(f"{path}: no spec can be read there: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         raise RealmError(f"{path} is not readable YAML: {error}") from None
     if not isinstance(content, dict):
         raise RealmError(f"{path}: a spec is `key: value` lines; see the page on the lab.")

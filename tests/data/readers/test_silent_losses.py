@@ -210,7 +210,9 @@ def crowd(n: int = 60, annotators: int = 30, per_item: int = 5) -> pd.DataFrame:
 
 
 def test_annotator_and_label_swapped(tmp_path: Path) -> None:
-    with pytest.raises(RealmError, match=r"30 labels by 2 annotators.*swapped.*`annotator=\"worker\", label=\"vote\"`"):
+    with pytest.raises(
+        RealmError, match=r"30 labels by 2 annotators.*swapped.*`annotator=\"worker\"` and `label=\"vote\"`"
+    ):
         Annotations.from_pandas(crowd(), annotator="vote", label="worker")
     assert Annotations.from_pandas(crowd(), annotator="worker", label="vote").n_annotators == 30
 

@@ -107,7 +107,7 @@ def _decompressed(data: pa.Buffer, source: str, limits: Limits) -> pa.Buffer:
     if bytes(data[: len(GZIP)]) != GZIP:
         return data
     with gzip.GzipFile(fileobj=cast(Any, pa.BufferReader(data))) as file:
-        return _collect(file, len(data), limits, source)
+        return _collect(cast(IO[bytes], file), len(data), limits, source)
 
 
 def _collect(file: IO[bytes], packed: float, limits: Limits, source: str) -> pa.Buffer:
