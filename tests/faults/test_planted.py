@@ -153,7 +153,7 @@ def test_yaml_that_calls_python(tag, made, planted, realm_cli, model) -> None:
     code, _, error = realm_cli(
         "train", made / "labels.csv", "--config", run.parent / "flags.yaml", "--output", run.parent / "x"
     )
-    assert code == 2 and "not readable YAML" in error and not mark.exists()
+    assert code == 2 and "not readable as YAML" in error and not mark.exists()
 
 
 def resume(model: str, run: Path) -> None:
