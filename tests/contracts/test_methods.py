@@ -107,7 +107,7 @@ def test_a_row_says_how_its_channel_learns_whatever_is_set(method: str, tiny_mod
 @pytest.mark.parametrize("method", RIVALS)
 def test_a_rival_is_cross_fitted_with_its_own_channel_and_no_other(method: str, tiny_model, tmp_path: Path) -> None:
     table = crowd(30, (0.9, 0.8, 0.7))
-    made = trainer(tiny_model("bert"), table, tmp_path, method=method, max_steps=2, learning_rate=0.0)
+    made = trainer(tiny_model("bert"), table, tmp_path, method=method, max_steps=2)
     made.train()
     assert made.cross_fit(2).log_probs.shape == (30, 4)
     with pytest.raises(RealmError, match="has a channel of its own"):

@@ -15,6 +15,7 @@ from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import posterior
 from realm.data import Annotations, Items, Task
 from realm.files import write_manifest
+from realm.runs.folder import probabilities_in_words
 from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables
 from realm.scorers.prompts import PromptStyle
 
@@ -91,7 +92,7 @@ def write_run(
         channel = ChannelResults("uniform", state, {"expertise_trained": trained}, steps, {"expertise_trained": path})
     results = RunResults(
         scorer, "tiny/model", "realm", annotations, log_probs, found or estimate(annotations, log_probs), channel,
-        folds=folds, temperature=temperature, **usual,
+        probabilities=probabilities_in_words(folds), folds=folds, temperature=temperature, **usual,
     )  # fmt: skip
     write_tables(folder, results)
     write_manifest(folder)

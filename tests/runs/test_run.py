@@ -230,7 +230,7 @@ def test_relabel_spends_the_budget_on_those_with_a_price(written: Path) -> None:
 def test_state_is_booleans_and_numbers(run: Run, tmp_path: Path) -> None:
     config = yaml.safe_load((run.folder / "config.yaml").read_text())
     metrics = json.loads((run.folder / "metrics.json").read_text())
-    assert config["gold_used"] is False and config["format"] == 1 and config["settings"]["use_gold"] is False
+    assert config["gold_used"] is False and config["format"] == 2 and config["settings"]["use_gold"] is False
     assert metrics["out_of_fold"] is False and metrics["folds"] == 0 and metrics["temperature"] == 1.0
     assert run.gold_used is False and run.out_of_fold is False
     table, log_probs = crowd_of()
@@ -259,7 +259,7 @@ def test_a_csv_edited_by_hand_changes_nothing(written: Path, realm_cli: Any, tmp
     assert outputs() == before
 
 
-@pytest.mark.parametrize("format", [None, 0, 2, "1"])
+@pytest.mark.parametrize("format", [None, 1, 3, "2"])
 def test_a_run_of_another_version_is_refused_in_words(format: Any, written: Path) -> None:
     config = yaml.safe_load((written / "config.yaml").read_text())
     config |= {"realm": "9.9.9", "format": format}

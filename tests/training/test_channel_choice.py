@@ -158,11 +158,10 @@ def test_with_ten_labels_per_item_and_a_model_at_chance_expertise_follows_agreem
     assert spearmanr(trained, own).statistic >= 0.8
 
 
-def test_cross_fit_goes_on_from_the_default_channel(tiny_model, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("realm.training.cross_fit.DISAGREEMENT", 1.0)  # four steps teach nothing that folds agree on
+def test_cross_fit_goes_on_from_the_default_channel(tiny_model, tmp_path) -> None:
     made = trainer(tiny_model("bert"), crowd(30), tmp_path, **DEFAULT, cross_fit=2, max_steps=4)
     made.train()
-    assert made.probabilities == "out of fold (2 folds)", made.warnings
+    assert made.folds == 2, made.warnings
     made._closed_form._fit.exponent = made.model.exponent = 0.4
     fold = trainer(tiny_model("bert"), crowd(30), tmp_path, **DEFAULT, max_steps=4)
     fold.model.channel = type(made.channel).from_annotations(fold.annotations)

@@ -73,7 +73,7 @@ def test_colluders_are_seen_through_with_gold_or_with_one_expert_and_not_without
     assert found["none"][1]["accuracy"].max() < found["none"][2]["accuracy"].min(), "most labels are the colluders'"
     for how in ("gold", "expert"):
         share, honest, crooked = found[how]
-        assert share > found["none"][0] + 0.15, found
+        assert share > found["none"][0] + 0.05, found  # by agreement alone: the model has seen all items
         assert honest["accuracy"].min() > crooked["accuracy"].max(), found
         assert (crooked["verdict"] != "reliable").all(), found
         for name, one in honest.iterrows():
@@ -197,7 +197,7 @@ def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_
     made = trainer(tiny_model("bert"), table, tmp_path / "run", cross_fit=3, write_run=True, max_steps=4)
     made.train()
     run = Run.open(tmp_path / "run")
-    assert run.probabilities == "out of fold (3 folds)" and run.metrics["temperature"] > 0
+    assert run.out_of_fold and run.metrics["folds"] == 3 and run.metrics["temperature"] > 0
     plain = trainer(tiny_model("bert"), table, tmp_path / "plain", max_steps=4)
     plain.train()
     assert not np.allclose(run.log_probs, plain.scores().log_probs)
@@ -205,17 +205,16 @@ def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_
         trainer(tiny_model("bert"), table, tmp_path, cross_fit=1)
 
 
-def test_a_fold_that_learnt_something_else_is_refused_and_the_run_is_kept(tiny_model, tmp_path, monkeypatch) -> None:
-    import realm.training.cross_fit as module
+def test_a_run_whose_folds_cannot_be_trained_is_kept(tiny_model, tmp_path, monkeypatch) -> None:
+    def fail(*_):
+        raise RealmError("no fold today.")
 
-    monkeypatch.setattr(module, "DISAGREEMENT", -1.0)
+    monkeypatch.setattr("realm.training.trainer.cross_fit", fail)
     made = trainer(tiny_model("bert"), crowd(20), tmp_path / "run", cross_fit=2, max_steps=1, write_run=True)
     made.train()
-    with pytest.raises(RealmError, match="contradicts the full one"):
-        made.cross_fit(2)
     run = Run.open(tmp_path / "run")
-    assert run.probabilities == "in-sample" and run.metrics["out_of_fold"] is False
-    assert any("contradicts the full one" in warning for warning in run.metrics["warnings"])
+    assert run.probabilities == "agreement alone" and run.metrics["out_of_fold"] is False
+    assert any("nothing is out of fold: no fold today." in warning for warning in run.metrics["warnings"])
 
 
 def test_a_fold_that_holds_all_of_the_gold_is_trained_without_it(tiny_model, tmp_path) -> None:
@@ -223,7 +222,7 @@ def test_a_fold_that_holds_all_of_the_gold_is_trained_without_it(tiny_model, tmp
     some = np.where(np.arange(12) == 3, table.gold, -1).astype(np.int32)
     made = trainer(tiny_model("bert"), replace(table, gold=some), tmp_path, use_gold=True, cross_fit=2, max_steps=1)
     made.train()
-    assert made.probabilities == "out of fold (2 folds)"
+    assert made.folds == 2, made.warnings
 
 
 def test_more_folds_than_texts_and_unknown_experts_are_refused_before_training(tiny_model, tmp_path) -> None:

@@ -77,9 +77,11 @@ def train(
         from realm.report.run_page import write_report
         from realm.runs import Run
 
+        run = Run.open(output, verify_model=False)
+        for text in run.findings:
+            note(f"warning: {text}")
         for text in trainer.notes:
             note(text)
-        run = Run.open(output, verify_model=False)
         write_report(run)
         _show(run)
 

@@ -46,7 +46,12 @@ def shared_scorer(model: str, items: Items, config: RealmConfig) -> Scorer | Non
 
     Shared are classifiers of which only the head or the top layers train. Of several models the last one is kept.
     """
-    if not config.train_layers or config.lora_rank or config.gradient_checkpointing or config.cross_fit:
+    if (
+        not config.train_layers
+        or config.lora_rank
+        or config.gradient_checkpointing
+        or config.cross_fit not in (0, "auto")
+    ):
         return None
     loading = {name: getattr(config, name) for name in LOADING}
     key = (model, model_fingerprint(model), items.tasks, config.train_layers, *loading.values())

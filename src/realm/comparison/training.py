@@ -220,7 +220,7 @@ def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[l
     assert trainer.channel is not None
     trained = trainer.channel.summary()["expertise_trained"]
     estimates = (
-        estimate(_as_one_task(trainer.annotations), trainer.scores().log_probs)
+        estimate(_as_one_task(trainer.annotations), trainer.basis().log_probs)
         if cell.shared_tasks
         else trainer.estimate()
     )

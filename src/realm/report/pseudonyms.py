@@ -42,7 +42,7 @@ def _without_names(run: RunData, pseudonyms: dict[str, str]) -> RunData:
     """The run with pseudonyms, and without any text of its settings and warnings that holds a name."""
     names = "|".join(re.escape(name) for name in sorted(pseudonyms, key=len, reverse=True) if name.strip())
     pattern = re.compile(rf"(?<!\w)(?:{names})(?!\w)" if names else r"(?!)")  # as a word of its own
-    texts = {name: _without_matches(run.metrics.get(name, []), pattern) for name in ("warnings", "notes")}
+    texts = {name: _without_matches(run.metrics.get(name, []), pattern) for name in ("warnings", "notes", "findings")}
     metrics = {**run.metrics, **texts}
     config = _without_matches(run.config, pattern)
     for name in {"realm", "versions"} & run.config.keys():  # numbers of packages; somebody called 2 is not in them

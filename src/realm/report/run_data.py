@@ -18,7 +18,7 @@ from realm.crowd.tables import habits_in_words, verdicts
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.runs import Run
-from realm.runs.folder import probabilities_in_words
+from realm.runs.folder import IN_SAMPLE, OUT_OF_FOLD
 from realm.runs.run import Trajectory
 
 TRAINED = "expertise_trained"
@@ -113,11 +113,22 @@ class RunData:
 
     @property
     def out_of_fold(self) -> bool:
-        return bool(self.metrics.get("out_of_fold", False))
+        """Whether labels and reliability rest on models that had not seen the item."""
+        return OUT_OF_FOLD in self.probabilities
+
+    @property
+    def in_sample(self) -> bool:
+        """Whether they rest on a model that was trained on the item, for some items at least."""
+        return IN_SAMPLE in self.probabilities
 
     @property
     def probabilities(self) -> str:
-        return probabilities_in_words(int(self.metrics.get("folds", 0)))
+        return str(self.metrics["probabilities"])
+
+    @property
+    def findings(self) -> list[str]:
+        """What speaks against the model, and labels that have moved: what stands first on the page."""
+        return [str(text) for text in self.metrics["findings"]]
 
     @property
     def gold_used(self) -> bool:

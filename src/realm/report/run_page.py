@@ -62,6 +62,7 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
     rows, left_out = annotator_table.rows(data)
     context = {
         "name": data.name,
+        "findings": data.findings,
         "cards": wording.cards(data),
         "sentences": wording.sentences(data),
         "notices": wording.notices(data),

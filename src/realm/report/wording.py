@@ -121,7 +121,7 @@ def notices(data: RunData) -> list[Remark]:
                 "Labels).",
             )
         )
-    if not data.out_of_fold:
+    if data.in_sample:
         remarks.append(
             Remark(
                 "In-sample",
@@ -279,7 +279,7 @@ def limits(data: RunData) -> list[Remark]:
             f"{_coverage(data)} On real reviews, without a model, it held for 70% of the busiest annotators: on hard "
             "items careful people make the same mistake, and that looks like agreement."),
         (out_of_fold, "Out of fold", "Each item was judged by a model that was trained without it."),
-        (not out_of_fold, "In-sample",
+        (data.in_sample, "In-sample",
             "The model was trained on the very labels it judges here. It may repeat annotators' errors, flatter "
             "those it learned from, and show fewer disagreements than there are."),
         (data.estimate.relative_tasks.any(), "One label per item",

@@ -10,7 +10,7 @@
     channel.safetensors      the channel's state, where the method learns one
     summary.safetensors      what the channel says of each annotator and task: the columns it adds to the table
     trajectory.safetensors   the same columns at every logging step
-    metrics.json             losses, evaluations and warnings; whether probabilities are out of fold
+    metrics.json             losses, evaluations, warnings, what was found of the model; what estimates rest on
     expertise.csv            for people: how reliable each annotator is, with an interval
     labels.csv               for people: the most probable true label of every item
     manifest.json            SHA-256 of every file, written last
@@ -30,8 +30,10 @@ from realm import __version__
 from realm.errors import RealmError
 from realm.files import MANIFEST, partial_files
 
-FORMAT = 1
+FORMAT = 2
 """The version of the layout above. It is raised when a file of a run changes its meaning."""
+OUT_OF_FOLD, AGREEMENT, IN_SAMPLE, LABELS = "out of fold", "agreement alone", "in-sample", "the label alone"
+"""What labels and reliability can rest on: the words that `probabilities_in_words` puts together."""
 CONFIG = "config.yaml"
 SCORER = "scorer.json"
 ANNOTATIONS = "annotations.parquet"
@@ -107,6 +109,19 @@ def check_format(folder: Path, config: dict[str, Any]) -> None:
         )
 
 
-def probabilities_in_words(folds: int) -> str:
-    """What the model's probabilities rest on, as tables for people say it; `folds` is 0 for in-sample."""
-    return f"out of fold ({folds} folds)" if folds else "in-sample"
+def probabilities_in_words(
+    folds: int, *, by_model: bool = True, by_agreement: bool = False, by_label: bool = False
+) -> str:
+    """What labels and reliability rest on, as tables, reports and screens say it.
+
+    `by_model`: items are judged by the model's P, out of fold where there are `folds`, else in-sample; `by_agreement`:
+    by their annotators alone; `by_label`: by the one label they have alone.
+    """
+    model = f"{OUT_OF_FOLD} ({folds} folds)" if folds else IN_SAMPLE
+    parts = [AGREEMENT] if by_agreement else []
+    if by_model:
+        parts = [model, f"{AGREEMENT} in some tasks"] if folds and by_agreement else [*parts, model]
+    parts += [LABELS] if by_label else []
+    return ", ".join(
+        parts[:1] + [f"{part} with one label" if part in (IN_SAMPLE, LABELS) else part for part in parts[1:]]
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -22,8 +23,8 @@ _LOADERS = {
 }
 
 
-def model_card(scorer: Scorer, base_model: str, method: str) -> str:
-    """The card as Markdown."""
+def model_card(scorer: Scorer, base_model: str, method: str, findings: Sequence[str] = ()) -> str:
+    """The card as Markdown; `findings` are what a user must know before using the model."""
     path = base_model.replace("\\", "/").rstrip("/").split("/")
     code = snippet(scorer)
     fence = _fence(code, least=3)
@@ -36,6 +37,7 @@ def model_card(scorer: Scorer, base_model: str, method: str) -> str:
             "Trained with REALM on labels of annotators of uneven quality. They have left no parameter in it: "
             f"it is a plain checkpoint. Items longer than {scorer.style.max_length} tokens should have their text "
             "shortened, not their options.\n",
+            *_findings(findings),
             *_confidence(scorer),
             "## Labels\n",
             *map(_labels, scorer.tasks),
@@ -45,10 +47,18 @@ def model_card(scorer: Scorer, base_model: str, method: str) -> str:
     )
 
 
+def _findings(findings: Sequence[str]) -> list[str]:
+    """What training found, as text in which the names of labels and tasks mean nothing to Markdown or HTML."""
+    if not findings:
+        return []
+    escaped = [re.sub(r"([^\w\s.,:;()%/-])", r"\\\1", " ".join(text.split())) for text in findings]
+    return ["## What training found\n", *(f"- {text}" for text in escaped), ""]
+
+
 def _confidence(scorer: Scorer) -> list[str]:
     """How sure the model may be, where its answers are softened."""
     if scorer.temperature == 1:
-        return []
+        return ["Its probabilities are those of `realm predict`.\n"]
     softened = "Its probabilities are too sure of themselves: divide the logits of the options by"
     return [f"{softened} {scorer.temperature:.3f} to get those of `realm predict`. The answers are the same.\n"]
 

@@ -109,8 +109,13 @@ class Run:
 
     @property
     def probabilities(self) -> str:
-        """What the model's probabilities rest on, in words."""
-        return layout.probabilities_in_words(int(self.metrics["folds"]))
+        """What labels and reliability rest on, in words: the model out of fold or in-sample, or agreement alone."""
+        return str(self.metrics["probabilities"])
+
+    @property
+    def findings(self) -> list[str]:
+        """What speaks against the model and what follows from it, and labels that have moved."""
+        return [str(text) for text in self.metrics["findings"]]
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:

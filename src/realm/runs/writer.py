@@ -132,6 +132,8 @@ class RunResults:
     | channel | | None for methods that learn no channel |
     | history, steps | | `Trainer`'s log, the steps taken |
     | warnings, notes | | what the user should know, and what training found |
+    | findings | | what speaks against the model and what follows, labels that moved: for the top of every page |
+    | probabilities | | what the estimate rests on, in words |
     | folds | | how many folds `log_probs` come from; 0 for in-sample |
     | temperature | | what out-of-fold log-probabilities were divided by |
     | test | | metrics on the test table, None without one |
@@ -148,6 +150,8 @@ class RunResults:
     steps: int
     warnings: list[str]
     notes: list[str]
+    findings: list[str] = field(default_factory=list)
+    probabilities: str = layout.IN_SAMPLE
     folds: int = 0
     temperature: float = 1.0
     test: dict[str, Any] | None = None
@@ -203,7 +207,7 @@ def write_tables(folder: Path, results: RunResults) -> None:
     if results.channel is not None:
         _write_channel(folder, results.channel)
     summary = {} if results.channel is None else results.channel.summary
-    probabilities = layout.probabilities_in_words(results.folds)
+    probabilities = results.probabilities
     write_csv(expertise_table(annotations, estimate, summary, probabilities), folder / layout.EXPERTISE_CSV)
     write_csv(labels_table(annotations, estimate.posterior, probabilities), folder / layout.LABELS_CSV)
     write_json(folder / layout.METRICS, _metrics(results))
@@ -217,7 +221,7 @@ def _write_model(folder: Path, results: RunResults) -> None:
         scorer.backbone.config.use_cache = True
         scorer.backbone.save_pretrained(partial)
         scorer.tokenizer.save_pretrained(partial)
-        write_text(partial / "README.md", model_card(scorer, results.model, results.method))
+        write_text(partial / "README.md", model_card(scorer, results.model, results.method, results.findings))
 
 
 def _scorer_settings(results: RunResults) -> dict[str, Any]:
@@ -248,6 +252,8 @@ def _metrics(results: RunResults) -> dict[str, Any]:
         "steps": results.steps,
         "warnings": results.warnings,
         "notes": results.notes,
+        "findings": results.findings,
+        "probabilities": results.probabilities,
         "channel": None if results.channel is None else results.channel.name,
         "out_of_fold": results.folds > 0,
         "folds": results.folds,

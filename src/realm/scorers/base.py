@@ -181,6 +181,10 @@ class Scorer(nn.Module, ABC):
         """Write what was trained beside the backbone into it: the backbone then answers the same by itself."""
         return None
 
+    def merge_temperature(self) -> None:
+        """Write the temperature into the backbone where that changes nothing else; it is then 1."""
+        return None
+
     def _use_frozen_states(self, batch: Batch) -> None:
         if self.frozen_layers is not None:
             self.frozen_layers.inject(batch.get("frozen_states"))

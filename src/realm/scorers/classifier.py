@@ -75,6 +75,28 @@ class ClassifierScorer(Scorer):
         self._use_frozen_states(batch)
         return self._log_probs(self.run_backbone(batch), batch)
 
+    @torch.no_grad()
+    def merge_temperature(self) -> None:
+        """Divide the weights of the head's last layer, where dividing them divides the logits and rounds nothing."""
+        rows = self.backbone.config.num_labels
+        layers = [each for each in self.backbone.modules() if isinstance(each, nn.Linear) and each.out_features == rows]
+        if self.temperature == 1 or not layers or layers[-1].weight.dtype not in (torch.float32, torch.float64):
+            return
+        training, probe = self.training, self.probe()
+        self.eval()
+        self._use_frozen_states(probe)
+        parameters = [each for each in (layers[-1].weight, layers[-1].bias) if each is not None]
+        logits, weights = self.run_backbone(probe), [each.clone() for each in parameters]
+        for each in parameters:
+            each.div_(self.temperature)
+        # rounding alone may differ
+        if torch.allclose(self.run_backbone(probe) * self.temperature, logits, rtol=1e-4, atol=1e-6):
+            self.temperature = 1.0
+        else:
+            for each, before in zip(parameters, weights, strict=True):
+                each.copy_(before)
+        self.train(training)
+
     def _log_probs(self, logits: Tensor, batch: Batch) -> Tensor:
         counts = batch["option_counts"]
         rows = self.row_starts[batch["item_tasks"]][:, None] + torch.arange(int(counts.max()), device=counts.device)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from realm.channels import Channel, channel_class
+from realm.crowd.calibration import labels_temperature
 from realm.objectives import Joint
+from realm.training.basis import even_log_probs
 from realm.training.channel import ClosedFormUpdate, Earlier, check_anchor, expertise_beta, start_channel
 from realm.training.channel_fit import ChannelFit
+from realm.training.guards import stand_in
 from realm.training.opinion import find_opinion, known_beforehand
 
 if TYPE_CHECKING:
@@ -57,13 +63,47 @@ def start(trainer: RealmTrainer) -> None:
 
 
 def soften(trainer: RealmTrainer) -> None:
-    """After the last step: bring the model's confidence to what the labels of trusted annotators bear out."""
+    """After the last step: bring the model's confidence to what annotations bear out.
+
+    A classifier takes the temperature into its head, so that the plain checkpoint is as sure as `Run.predict`.
+    """
     update = trainer._closed_form
-    if update is None:
-        return
-    if update.choice is not None:
+    if update is not None and update.choice is not None:
         trainer.notes.append(update.choice.sentence)
-    if trainer.channel is not None:
-        trainer.scorer.temperature = temperature = update.temperature()
-        done = f"answers are softened by a temperature of {temperature:.2f}" if temperature > 1 else "no softening"
-        trainer.notes.append(f"confidence: {done}; so they foretell the labels of trusted annotators best.")
+    if trainer.out_of_fold is not None:
+        temperature, on = (
+            _out_of_fold_temperature(trainer, trainer.out_of_fold.log_probs),
+            "items they were not trained on",
+        )
+    elif update is not None and trainer.channel is not None:
+        temperature, on = update.temperature(), "trusted annotators, in-sample"
+    else:
+        return
+    trainer.scorer.temperature = temperature
+    trainer.scorer.merge_temperature()
+    done = f"answers are softened by a temperature of {temperature:.2f}" if temperature > 1 else "no softening"
+    trainer.notes.append(f"confidence: {done}; so they foretell the labels of {on} best.")
+
+
+def _out_of_fold_temperature(trainer: RealmTrainer, log_probs: npt.NDArray[np.float64]) -> float:
+    """The temperature, 1 or more, at which P out of fold (items, Kmax) foretells what people say of the items best.
+
+    That is their posterior by agreement (gold where it is in use), or with one label per item the label, weighted by
+    the expertise of its annotator.
+    """
+    table = trainer.annotations
+    several = table.annotations_per_item > 1
+    even = even_log_probs(table.option_counts, log_probs.shape[1])
+    said = stand_in(table, trainer.estimate_from(even) if several.any() else None)
+    trained = None if trainer.channel is None else trainer.channel.summary().get("expertise_trained")
+    if trained is not None:
+        alone = ~several[table.item]
+        item, annotator = table.item[alone], table.annotator[alone]
+        pairs = np.broadcast_to(trained, (table.n_annotators, len(table.tasks)))
+        said[item] *= np.clip(pairs[annotator, table.item_tasks[item]], 0.0, 1.0)[:, None]
+    if trainer.args.use_gold and table.gold is not None:
+        known = np.flatnonzero(table.gold >= 0)
+        said[known] = 0.0
+        said[known, table.gold[known]] = 1.0
+    item, label = np.nonzero(said)
+    return labels_temperature(log_probs, item, label, said[item, label])

@@ -12,6 +12,7 @@ from realm.metrics import evaluate
 from realm.runs import folder as layout
 from realm.runs import writer
 from realm.training import checkpoints
+from realm.training.guards import moved_labels
 from realm.training.saving import channel_state, trajectory_arrays
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def begin(trainer: RealmTrainer, resume: bool) -> Path | None:
 def end(trainer: RealmTrainer) -> None:
     """Write everything the run produced."""
     test = None if trainer.test is None else evaluate(trainer.test, trainer.test_scores(answer_mass=True))
+    estimate = trainer.estimate()
+    moved = moved_labels(trainer.annotations, estimate.posterior)
     writer.write_results(
         trainer.run,
         writer.RunResults(
@@ -67,12 +70,14 @@ def end(trainer: RealmTrainer) -> None:
             method=trainer.args.method,
             annotations=trainer.annotations,
             log_probs=trainer.scores().log_probs,
-            estimate=trainer.estimate(),
+            estimate=estimate,
             channel=channel_results(trainer),
             history=trainer.state.log_history,
             steps=trainer.state.global_step,
             warnings=trainer.warnings,
             notes=trainer.notes,
+            findings=[*trainer.findings, *(finding.sentence for finding in moved)],
+            probabilities=trainer.probabilities,
             folds=trainer.folds,
             temperature=trainer.temperature,
             test=test,

@@ -7,6 +7,7 @@ no torch, so that help is quick.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -18,6 +19,8 @@ from realm.methods import METHODS
 RUN, LEARNING, BATCHES, MODEL = "Run", "Learning", "Batches", "Model"
 LARGEST_SEED = 2**32 - 1  # numpy's generators take 32 bits
 NO_FLAG = ""
+EPOCHS_DECIDE = -1
+"""The value of `max_steps` that leaves the number of steps to `num_train_epochs`."""
 LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # which the method `noisy` stands for
 
 
@@ -31,6 +34,7 @@ def setting(
     words: Collection[str] = (),
     minimum: float | None = None,
     maximum: float | None = None,
+    above: float | None = None,
     changes_results: bool | Callable[[Any], bool] = True,
 ) -> Any:
     """A dataclass field with all that is known of a setting.
@@ -42,6 +46,7 @@ def setting(
         choices: the values allowed. A mapping may grow after this is called.
         words: what a setting that is a whole number may be instead.
         minimum, maximum: bounds of a number, themselves allowed.
+        above: a bound of a number that is not itself allowed.
         changes_results: whether a run computes something else under another value, or a function of the value that
             says so. Such settings are recorded with a run and are part of a result's key.
     """
@@ -53,6 +58,7 @@ def setting(
         "words": words,
         "minimum": minimum,
         "maximum": maximum,
+        "above": above,
         "changes_results": changes_results,
     }
     return field(default=default, metadata=metadata)
@@ -91,10 +97,19 @@ def check_values(settings: Any) -> None:
             setattr(settings, each.name, value)
         if (choices := allowed["choices"]) is not None and value not in choices:
             raise RealmError(f"`{each.name}={value}`: must be one of {', '.join(choices)}.")
-        if (least := allowed["minimum"]) is not None and not value >= least:  # `not`: NaN is below nothing
+        # `not`: NaN is above and below nothing
+        if (bound := allowed["above"]) is not None and not value > bound:
+            raise RealmError(f"`{each.name}` must be more than {bound}, but is {value}.")
+        if (least := allowed["minimum"]) is not None and not value >= least:
             raise RealmError(f"`{each.name}` must be {least} or more, but is {value}.")
         if (most := allowed["maximum"]) is not None and not value <= most:
             raise RealmError(f"`{each.name}` must be {most} or less, but is {value}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RealmError(f"`{each.name}` must be finite, but is {value}.")
+    if settings.max_steps != EPOCHS_DECIDE and settings.max_steps < 1:
+        raise RealmError(
+            f"`max_steps={settings.max_steps}`: must be 1 or more. Leave it out, and `num_train_epochs` decides."
+        )
 
 
 def recorded_values(settings: Any) -> dict[str, Any]:
@@ -119,11 +134,12 @@ class Settings:
     logging_steps: int = setting(
         10, "Log the loss and the expertise every n steps.", panel=RUN, minimum=1, changes_results=False
     )
-    cross_fit: int = setting(
-        0,
+    cross_fit: int | str = setting(
+        "auto",
         "Folds to train again, so that estimates rest on a model that has not seen the item; k folds take k - 1 times "
-        "as long again.",
+        "as long again. auto: 3 where frozen layers are cached (`train_layers`), else none.",
         panel=RUN,
+        words=("auto",),
         minimum=0,
     )
 
@@ -145,10 +161,12 @@ class Settings:
         "Ask the model about the training items before the first step; expertise starts from what it knows already.",
         panel=LEARNING,
     )
-    learning_rate: float = setting(5e-5, "Learning rate of the model.", panel=LEARNING, minimum=0)
-    weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", panel=LEARNING)
-    num_train_epochs: float = setting(3.0, "Passes over the data.", panel=LEARNING, flag="epochs")
-    max_steps: int = setting(-1, "Optimiser steps; overrides `num_train_epochs`.", panel=LEARNING, flag="steps")
+    learning_rate: float = setting(5e-5, "Learning rate of the model.", panel=LEARNING, above=0)
+    weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", panel=LEARNING, minimum=0)
+    num_train_epochs: float = setting(3.0, "Passes over the data.", panel=LEARNING, flag="epochs", above=0)
+    max_steps: int = setting(
+        EPOCHS_DECIDE, "Optimiser steps; overrides `num_train_epochs`.", panel=LEARNING, flag="steps"
+    )
     expertise_learning_rate: float = setting(
         0.1, "Learning rate of the expertise, under `expertise_update=gradient`.", panel=LEARNING, minimum=0
     )

@@ -33,9 +33,11 @@ from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
 from realm.training import channel_start, sharding
+from realm.training.basis import Basis, find_basis
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
 from realm.training.channel import check_anchor, make_channel, memorisation_warning, start_channel
 from realm.training.config import RealmConfig
+from realm.training.cross_fit import cross_fit, expected, planned_folds
 from realm.training.distributed import on_first
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
@@ -100,7 +102,7 @@ class RealmTrainer(SavingTrainer):
         labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
         experts = expert_rows(annotations, config.experts or ())
         earlier = None if prior is None else earlier_estimates(annotations, prior)
-        if config.cross_fit:
+        if isinstance(config.cross_fit, int) and config.cross_fit:
             annotations.items.folds(config.cross_fit)  # refuses more folds than texts before anything is trained
         self.annotations = annotations if config.reads_gold else annotations.without_gold()
         self.training_annotations, self.prior = labels.annotations, prior
@@ -110,6 +112,7 @@ class RealmTrainer(SavingTrainer):
         self.notes = []
         set_seed(config.seed)
         self.model_name = model if isinstance(model, str) else model.backbone.config._name_or_path
+        self.loads_model = isinstance(model, str)
         scorer = _load(model, annotations, config) if isinstance(model, str) else model
         self._adapted = add_lora(scorer, config.lora_rank) if config.lora_rank else None
         if config.train_layers:
@@ -124,7 +127,11 @@ class RealmTrainer(SavingTrainer):
         self._progress = progress
         self._caches: dict[str, FrozenLayersCache | None] = {}
         self._scores: Scores | None = None
+        self._basis: Basis | None = None
         self.folds, self.temperature = 0, 1.0
+        self.fold_of_item: npt.NDArray[np.int32] | None = None
+        self.out_of_fold: Scores | None = None
+        """What the models of the folds said, each of the items it was not trained on, before any softening."""
         self._trajectory = []
         if config.should_save:
             with writing(Path(config.output_dir)):
@@ -146,8 +153,8 @@ class RealmTrainer(SavingTrainer):
             sharding.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
         self._running_loss = RunningLoss(config)
         self._closed_form = None
-        self.starts_channel = True
-        """Whether `train` begins by fitting the channel to what is known before the first step."""
+        self.is_fold = False
+        """Whether this trains a fold of another run: it goes on from that run's channel, and is not softened."""
         if self.channel is not None:
             start_channel(channel, labels.annotations, experts, earlier)
             self.anchored = bool(experts or config.use_gold or earlier)
@@ -298,11 +305,11 @@ class RealmTrainer(SavingTrainer):
 
         checkpoint = on_first(self.args, lambda: run_output.begin(self, bool(resume_from_checkpoint)))
         self._fill_caches()
-        self._scores = None
+        self._scores = self._basis = None
         if self.args.world_size > 1:
             set_seed(self.args.seed + self.args.process_index)  # each process its own dropout
         start_time = time.monotonic()
-        if checkpoint is None and self.starts_channel:
+        if checkpoint is None and not self.is_fold:
             channel_start.start(self)
         result = self._train_from(checkpoint, **more)
         if self.is_fsdp_enabled:
@@ -311,15 +318,14 @@ class RealmTrainer(SavingTrainer):
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
         self.scorer.merge_head()
-        channel_start.soften(self)
-        if self.args.cross_fit:
+        if folds := planned_folds(self):
             if self.is_world_process_zero():
-                from realm.training.cross_fit import expected
-
                 steps = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
-                seconds = expected(self, (time.monotonic() - start_time) / max(steps, 1))
-                logger.warning("cross-fit: %d folds to train, about %.0f s", self.args.cross_fit, seconds)
-            self._cross_fit_or_say()
+                seconds = expected(self, folds, (time.monotonic() - start_time) / max(steps, 1))
+                logger.warning("cross-fit: %d folds to train, about %.0f s", folds, seconds)
+            self._cross_fit_or_say(folds)
+        if not self.is_fold:
+            channel_start.soften(self)
         if self.args.write_run:
             on_first(self.args, lambda: run_output.end(self))
         return result._replace(training_loss=result.metrics["train_loss"])
@@ -345,12 +351,12 @@ class RealmTrainer(SavingTrainer):
             self.scorer.backbone.save_pretrained(folder)
             self.scorer.tokenizer.save_pretrained(folder)
 
-    def _cross_fit_or_say(self) -> None:
-        """Probabilities out of fold, or, rather than lose the training, in-sample ones and a warning."""
+    def _cross_fit_or_say(self, folds: int) -> None:
+        """Probabilities out of fold; rather than lose the training, a warning where the folds cannot be trained."""
         try:
-            self.cross_fit(self.args.cross_fit)
+            self.cross_fit(folds)
         except RealmError as error:
-            self.warnings.append(f"{error} What is reported is in-sample.")
+            self.warnings.append(f"cross-fit failed, nothing is out of fold: {error}")
             if self.is_world_process_zero():
                 logger.warning("%s", self.warnings[-1])
 
@@ -362,10 +368,13 @@ class RealmTrainer(SavingTrainer):
 
     @property
     def probabilities(self) -> str:
-        """What the model's P was when it judged the annotators: in-sample, or out of fold."""
-        from realm.runs.folder import probabilities_in_words
+        """What labels and reliability rest on: the model out of fold or in-sample, or agreement alone."""
+        return self.basis().probabilities
 
-        return probabilities_in_words(self.folds)
+    @property
+    def findings(self) -> list[str]:
+        """What speaks against the model, and what follows; empty where it may be believed."""
+        return self.basis().findings
 
     def trajectory(self) -> list[tuple[int, dict[str, npt.NDArray[np.float64]]]]:
         """(step, what the channel's `summary` said) at every logging step."""
@@ -386,12 +395,10 @@ class RealmTrainer(SavingTrainer):
 
         The probabilities are brought to the temperature that the annotations bear out (`realm.crowd.calibration`).
         """
-        from realm.training.cross_fit import cross_fit
-
-        scores = cross_fit(self, folds)
-        self.temperature = softening(self.annotations, scores.log_probs)
-        self._scores = Scores(tempered(scores.log_probs, self.temperature))
-        self.folds = folds
+        self.fold_of_item, self.out_of_fold = cross_fit(self, folds)
+        self.temperature = softening(self.annotations, self.out_of_fold.log_probs)
+        self._scores = Scores(tempered(self.out_of_fold.log_probs, self.temperature))
+        self._basis, self.folds = None, folds
         return self._scores
 
     def test_scores(self, answer_mass: bool = False) -> Scores:
@@ -401,12 +408,24 @@ class RealmTrainer(SavingTrainer):
         with sharding.gathered(self.model):
             return score(self.scorer, self.encoded_test, answer_mass=answer_mass, cache=self._cache("test"))
 
+    def basis(self) -> Basis:
+        """What the estimate rests on, item by item: the model's P, or even where the model has no say."""
+        if self._basis is None:
+            self._basis = find_basis(self)
+        return self._basis
+
     def estimate(self) -> Estimate:
-        """Expertise and posterior labels re-estimated on the joint likelihood, the model's P as prior."""
+        """Expertise and posterior labels re-estimated on the joint likelihood, with `basis` as prior."""
+        basis = self.basis()
+        if basis.agreement is not None and not basis.model_heard.any():
+            return basis.agreement
+        return self.estimate_from(basis.log_probs)
+
+    def estimate_from(self, log_probs: npt.NDArray[np.float64]) -> Estimate:
+        """The estimate with this log P (items, Kmax) as prior; experts, gold and an earlier estimate as configured."""
         from realm.crowd.estimate import estimate
 
         gold = self.annotations.gold if self.args.use_gold else None
-        log_probs = self.scores().log_probs
         return estimate(self.annotations, log_probs, prior=self.prior, experts=self.args.experts, gold=gold)
 
     def expertise(self) -> pd.DataFrame:
