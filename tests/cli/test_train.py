@@ -230,8 +230,10 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
     assert code == 0, error
     assert "it knows 3 of the 3 annotators" in error and "cross-fit: 2 folds to train, about" in caplog.text
     found = pd.read_csv(tmp_path / "second" / "expertise.csv").set_index("annotator")
-    assert set(found["probabilities"]) == {"out of fold (2 folds)"}
+    assert Run.open(tmp_path / "second").metrics["folds"] == 2
+    assert set(found["probabilities"]) == {"agreement alone"}, "two steps teach nothing, and the run says so"
+    assert "warning: the model is no better than the base rate" in error
     assert found["expertise"]["w1"] == pytest.approx(0.999) and found["low"]["w1"] == found["high"]["w1"]
-    assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"out of fold (2 folds)"}
+    assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"agreement alone"}
     page = (tmp_path / "second" / "report.html").read_text()
     assert "an earlier estimate of expertise" in page and "out of fold (2 folds)" in page

@@ -123,15 +123,17 @@ def test_experts_stay_pinned_in_the_channel_that_is_chosen(tiny_model, tmp_path,
     assert type(made.channel).__name__ == "HabitChannel" and beta[table_.annotators.index("w1")] == pytest.approx(0.999)
 
 
-def test_a_run_reloads_its_temperature_and_predicts_the_same(tiny_model, tmp_path) -> None:
+def test_a_run_reloads_its_temperature_and_predicts_the_same(tiny_model, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("realm.training.channel.ClosedFormUpdate.temperature", lambda _: 1.7)
     table_ = crowd(40)
     settings = {**DEFAULT, "write_run": True, "max_steps": 30, "learning_rate": 5e-3}
-    made = trainer(tiny_model("bert"), table_, tmp_path / "run", test=crowd(10, seed=4), **settings)
+    made = trainer(tiny_model("causal"), table_, tmp_path / "run", test=crowd(10, seed=4), **settings)
     made.train()
     made.scorer.temperature = 1.0
     made._scores = None
     sharp = made.scores().log_probs
     run = Run.open(tmp_path / "run")
+    assert run.scorer.temperature == 1.7  # a language model keeps it beside its checkpoint
     expected = sharp / run.scorer.temperature
     expected -= np.log(np.exp(expected).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(run.log_probs, expected, atol=1e-5)

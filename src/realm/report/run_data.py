@@ -123,12 +123,12 @@ class RunData:
 
     @property
     def probabilities(self) -> str:
-        return str(self.metrics["probabilities"])
+        return str(self.metrics.get("probabilities", IN_SAMPLE))
 
     @property
     def findings(self) -> list[str]:
         """What speaks against the model, and labels that have moved: what stands first on the page."""
-        return [str(text) for text in self.metrics["findings"]]
+        return [str(text) for text in self.metrics.get("findings", [])]
 
     @property
     def gold_used(self) -> bool:

@@ -48,7 +48,7 @@ def find_basis(trainer: RealmTrainer) -> Basis:
     table, log_probs = trainer.annotations, trainer.scores().log_probs
     several = table.annotations_per_item > 1
     even = even_log_probs(table.option_counts, log_probs.shape[1])
-    agreement = trainer.estimate_from(even) if several.any() else None
+    agreement = trainer.agreement()
     trained = None if trainer.channel is None else trainer.channel.summary().get("expertise_trained")
     found = model_findings(table, log_probs, agreement, trained, trainer.fold_of_item)
     set_aside = np.isin(table.item_tasks, [finding.task for finding in found])

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from realm.channels import Channel, channel_class
 from realm.crowd.calibration import labels_temperature
 from realm.objectives import Joint
-from realm.training.basis import even_log_probs
 from realm.training.channel import ClosedFormUpdate, Earlier, check_anchor, expertise_beta, start_channel
 from realm.training.channel_fit import ChannelFit
 from realm.training.guards import stand_in
@@ -71,12 +70,10 @@ def soften(trainer: RealmTrainer) -> None:
     if update is not None and update.choice is not None:
         trainer.notes.append(update.choice.sentence)
     if trainer.out_of_fold is not None:
-        temperature, on = (
-            _out_of_fold_temperature(trainer, trainer.out_of_fold.log_probs),
-            "items they were not trained on",
-        )
+        temperature = _out_of_fold_temperature(trainer, trainer.out_of_fold.log_probs)
+        on = "items that they were not trained on"
     elif update is not None and trainer.channel is not None:
-        temperature, on = update.temperature(), "trusted annotators, in-sample"
+        temperature, on = update.temperature(), "trusted annotators, in-sample,"
     else:
         return
     trainer.scorer.temperature = temperature
@@ -91,19 +88,8 @@ def _out_of_fold_temperature(trainer: RealmTrainer, log_probs: npt.NDArray[np.fl
     That is their posterior by agreement (gold where it is in use), or with one label per item the label, weighted by
     the expertise of its annotator.
     """
-    table = trainer.annotations
-    several = table.annotations_per_item > 1
-    even = even_log_probs(table.option_counts, log_probs.shape[1])
-    said = stand_in(table, trainer.estimate_from(even) if several.any() else None)
     trained = None if trainer.channel is None else trainer.channel.summary().get("expertise_trained")
-    if trained is not None:
-        alone = ~several[table.item]
-        item, annotator = table.item[alone], table.annotator[alone]
-        pairs = np.broadcast_to(trained, (table.n_annotators, len(table.tasks)))
-        said[item] *= np.clip(pairs[annotator, table.item_tasks[item]], 0.0, 1.0)[:, None]
-    if trainer.args.use_gold and table.gold is not None:
-        known = np.flatnonzero(table.gold >= 0)
-        said[known] = 0.0
-        said[known, table.gold[known]] = 1.0
+    trust = None if trained is None else np.clip(trained, 0.0, 1.0)
+    said = stand_in(trainer.annotations, trainer.agreement(), trust)
     item, label = np.nonzero(said)
     return labels_temperature(log_probs, item, label, said[item, label])

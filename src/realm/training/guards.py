@@ -88,17 +88,23 @@ class Comparison:
         return max(self.loss_z, self.accuracy_z) < -norm.isf(FLIP_LEVEL)
 
 
-def stand_in(annotations: Annotations, agreement: Estimate | None) -> Floats:
+def stand_in(annotations: Annotations, agreement: Estimate | None, trust: Floats | None = None) -> Floats:
     """What people say of each item, (items, Kmax); a row of zeros where nobody has labelled it.
 
-    `agreement` is an estimate without a model (gold in it where that is used); None where no item has two annotations.
+    `agreement` is an estimate without a model; None where no item has two annotations. The only label of an item counts
+    1, or as much as its annotator is trusted: (annotators, tasks). Gold, where the table has it, is the truth: a run
+    keeps it only if it may read it.
     """
     said = np.zeros((annotations.n_items, int(annotations.option_counts.max(initial=1))))
     several = annotations.annotations_per_item > 1
     alone = ~several[annotations.item]
-    said[annotations.item[alone], annotations.label[alone]] = 1.0
+    item, annotator = annotations.item[alone], annotations.annotator[alone]
+    said[item, annotations.label[alone]] = 1.0 if trust is None else trust[annotator, annotations.item_tasks[item]]
     if agreement is not None:
         said[several] = agreement.posterior[several]
+    if annotations.gold is not None:
+        known = np.flatnonzero(annotations.gold >= 0)
+        said[known] = np.eye(said.shape[1])[annotations.gold[known]]
     return said
 
 
@@ -259,7 +265,7 @@ def _z(differences: npt.NDArray[np.floating]) -> float:
     mean, error = float(differences.mean()), float(differences.std(ddof=1)) if len(differences) > 1 else np.inf
     if error < 1e-12:  # rounding
         return float(np.sign(mean) * np.inf) if abs(mean) > 1e-12 else 0.0
-    return mean / (error / np.sqrt(len(differences)))
+    return float(mean / (error / np.sqrt(len(differences))))
 
 
 def _rank_correlation(first: Floats, second: Floats) -> float:

@@ -33,7 +33,7 @@ from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
 from realm.training import channel_start, sharding
-from realm.training.basis import Basis, find_basis
+from realm.training.basis import Basis, even_log_probs, find_basis
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
 from realm.training.channel import check_anchor, make_channel, memorisation_warning, start_channel
 from realm.training.config import RealmConfig
@@ -128,6 +128,7 @@ class RealmTrainer(SavingTrainer):
         self._caches: dict[str, FrozenLayersCache | None] = {}
         self._scores: Scores | None = None
         self._basis: Basis | None = None
+        self._agreement: Estimate | None = None
         self.folds, self.temperature = 0, 1.0
         self.fold_of_item: npt.NDArray[np.int32] | None = None
         self.out_of_fold: Scores | None = None
@@ -413,6 +414,13 @@ class RealmTrainer(SavingTrainer):
         if self._basis is None:
             self._basis = find_basis(self)
         return self._basis
+
+    def agreement(self) -> Estimate | None:
+        """The estimate without the model, each item's options being even; None where no item has two annotations."""
+        if self._agreement is None and (self.annotations.annotations_per_item > 1).any():
+            counts = self.annotations.option_counts
+            self._agreement = self.estimate_from(even_log_probs(counts, int(counts.max())))
+        return self._agreement
 
     def estimate(self) -> Estimate:
         """Expertise and posterior labels re-estimated on the joint likelihood, with `basis` as prior."""
