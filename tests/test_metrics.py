@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
-from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.metrics import accuracy_score, f1_score, log_loss, precision_recall_fscore_support
+from sklearn.metrics import confusion_matrix as sklearn_confusion
 
-from realm.metrics import BINS, METRICS, Metric, calibration_error, evaluate, macro_f1
+from realm.data import Task
+from realm.metrics import (
+    BINS,
+    LARGEST_MATRIX,
+    METRICS,
+    Metric,
+    calibration_error,
+    evaluate,
+    figures_by_label,
+    macro_f1,
+    reliability,
+)
 from realm.scorers.scoring import Scores
 from tests.tiny import crowd
 
@@ -63,7 +79,8 @@ def scored():
 def test_evaluate_gives_every_metric(scored) -> None:
     table, scores = scored
     metrics = evaluate(table, scores, generated=table.gold.astype(np.int64))
-    assert list(metrics) == ["items", *(name for name in METRICS if name != "answer_mass")]
+    by_label = ["reliability", "labels", "confusion", "by_position"]
+    assert list(metrics) == ["items", *(name for name in METRICS if name != "answer_mass"), *by_label]
     assert metrics["items"] == 50 and metrics["generation_accuracy"] == 1
     assert metrics["accuracy"] == pytest.approx(accuracy_score(table.gold, scores.labels))
     assert 0.4 < metrics["accuracy"] < 1
@@ -78,6 +95,83 @@ def test_a_metric_is_one_row(scored, monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = evaluate(table, scores)
     assert metrics["error_rate"] == pytest.approx(1 - metrics["accuracy"])
 
-    from realm.report.wording import test_figures
+    from realm.report.evaluation import evaluation
 
-    assert ("Error rate", format(metrics["error_rate"], ".1%")) in test_figures({"test": metrics})
+    shown = evaluation(metrics)
+    assert shown is not None and shown.rows[0][1][shown.columns.index("Error rate")] == f"{metrics['error_rate']:.1%}"
+
+
+# -------------------------------------------------------------------- label by label
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
+def test_figures_of_every_label_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    """All five labels are listed; one that is never true or never answered has None where scikit-learn makes it 0."""
+    truth, answer = (np.array(column) for column in zip(*pairs, strict=True))
+    figures = figures_by_label(truth, answer, tuple("abcde"))
+    assert figures["confusion"] == sklearn_confusion(truth, answer, labels=range(5)).tolist()
+    expected = precision_recall_fscore_support(truth, answer, labels=range(5), zero_division=np.nan)
+    for row, precision, recall, _, support in zip(figures["labels"], *expected, strict=True):
+        for value, other in ((row["precision"], precision), (row["recall"], recall)):
+            assert (value is None) == bool(np.isnan(other)) and (value is None or value == pytest.approx(other))
+        assert row["support"] == support and row["answered"] == (answer == "abcde".index(row["label"])).sum()
+        assert (row["f1"] is None) == (row["support"] + row["answered"] == 0)
+    means = [row["f1"] for row in figures["labels"] if row["f1"] is not None]
+    assert np.mean(means) == pytest.approx(macro_f1(truth, answer))
+    right = sum(row["recall"] * row["support"] for row in figures["labels"] if row["support"])
+    assert right == pytest.approx((truth == answer).sum())
+
+
+def test_the_matrix_of_very_many_labels_is_not_kept() -> None:
+    for width, kept in ((LARGEST_MATRIX, True), (LARGEST_MATRIX + 1, False)):
+        figures = figures_by_label(np.array([0, 1]), np.array([0, 0]), tuple(map(str, range(width))))
+        assert (figures["confusion"] is not None) == kept and len(figures["labels"]) == width
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 1), st.booleans()), min_size=1, max_size=60))
+def test_the_bins_add_up_to_the_items_and_to_the_calibration_error(pairs: list[tuple[float, bool]]) -> None:
+    confidence, right = (np.array(column) for column in zip(*pairs, strict=True))
+    bins = reliability(confidence, right)
+    assert sum(each.items for each in bins) == len(pairs)
+    assert sum(each.items * each.right for each in bins) == pytest.approx(right.sum())
+    gaps = sum(each.items * abs(each.right - each.confidence) for each in bins) / len(pairs)
+    assert calibration_error(confidence, right) == pytest.approx(gaps)
+    assert abs(right.mean() - confidence.mean()) <= gaps + 1e-9
+
+
+def test_the_base_rate_is_the_accuracy_of_the_most_frequent_label(scored) -> None:
+    table, scores = scored
+    metrics = evaluate(table, scores)
+    constant = np.log(np.eye(4)[np.bincount(table.gold).argmax()] * 0.97 + 0.01)
+    always = evaluate(table, Scores(np.tile(constant, (50, 1))))
+    assert metrics["base_rate"] == always["accuracy"] == always["base_rate"] == np.bincount(table.gold).max() / 50
+    assert always["rarest_recall"] == 0 and metrics["rarest_recall"] > 0
+
+
+def test_several_tasks_have_figures_of_their_own_and_means_over_them(scored) -> None:
+    """Two tasks with label sets and one whose items list their own options: macro-F1 is the mean of the first two."""
+    table, scores = scored
+    labels = table.tasks[0].labels
+    tasks = (Task("one", labels), Task("two", labels), Task("own", None))
+    item_tasks = (np.arange(50) % 3).astype(np.int32)
+    items = replace(table.items, tasks=tasks, item_tasks=item_tasks)
+    metrics = evaluate(replace(table, items=items), scores)
+    assert list(metrics["tasks"]) == ["one", "two", "own"] and "labels" not in metrics and "confusion" not in metrics
+    parts = [(table.gold[item_tasks == task], scores.labels[item_tasks == task]) for task in range(3)]
+    expected = [f1_score(truth, answer, average="macro") for truth, answer in parts]
+    assert [metrics["tasks"][name]["macro_f1"] for name in ("one", "two")] == pytest.approx(expected[:2])
+    assert metrics["macro_f1"] == pytest.approx(np.mean(expected[:2]))
+    own = metrics["tasks"]["own"]
+    assert own["macro_f1"] is None and own["by_position"] and not metrics["tasks"]["one"]["by_position"]
+    assert own["labels"][0]["label"] == "option 1" and own["labels"][0]["support"] == (parts[2][0] == 0).sum()
+    rates = [np.bincount(truth).max() for truth, _ in parts]
+    assert metrics["base_rate"] == pytest.approx(sum(rates) / 50)
+    assert metrics["tasks"]["one"]["base_rate"] == pytest.approx(rates[0] / len(parts[0][0]))
+
+
+def test_without_a_label_set_nothing_is_averaged_over_labels(scored) -> None:
+    table, scores = scored
+    items = replace(table.items, tasks=(Task("own", None),))
+    metrics = evaluate(replace(table, items=items), scores)
+    assert metrics["macro_f1"] is None and metrics["rarest_recall"] is None and metrics["base_rate"] > 0.25
+    assert metrics["by_position"] and len(metrics["labels"]) == 4

@@ -1,14 +1,15 @@
-"""The metrics, one row each, and `evaluate`, which computes them on the items with gold, in all and per task."""
+"""The metrics, one row each, and `evaluate`: every metric and the figures of every label on the items with gold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.label_figures import base_rate, confusion_matrix, label_figures, macro_f1, rarest_recall
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -20,6 +21,8 @@ LOW_MASS = 0.9
 """Below this share of the probability on the options, free generation often says something that is no option."""
 BINS = 15
 """Bins of the calibration error: as many as Guo et al. (2017), "On Calibration of Modern Neural Networks"."""
+LARGEST_MATRIX = 100
+"""Most labels whose confusion matrix is kept: with more it holds more cells than anybody reads, nearly all zero."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -35,7 +38,7 @@ class Answers:
     | answer | (n,) | index of the most probable option |
     | confidence | (n,) | its probability |
     | log_probs | (n, K) | log-probability of each option, -inf beyond an item's own |
-    | shared_labels | | whether all items have the same label set, so that labels can be averaged over |
+    | task | (n,) | index of the item's task |
     | answer_mass | (n,) or None | full-softmax probability of the options together |
     | generated | (n,) or None | the option that free generation named, -1 for none |
     """
@@ -44,7 +47,7 @@ class Answers:
     answer: Ints
     confidence: Floats
     log_probs: Floats
-    shared_labels: bool
+    task: Ints
     answer_mass: Floats | None = None
     generated: Ints | None = None
 
@@ -57,18 +60,23 @@ class Metric:
     |---|---|
     | name | its key in results |
     | title | as reports show it |
-    | compute | the value of some answers; None where it is not defined |
+    | compute | the value of some answers |
     | higher_is_better | the direction of an improvement |
     | format | how it is written |
     | needs | a field of `Answers` without which it is left out |
+    | by_label | averages over labels, so it is defined within a task that has a label set; over several such tasks it \
+is their mean, and None without any |
+    | of_table | is a property of the test table alone, the same for every model |
     """
 
     name: str
     title: str
-    compute: Callable[[Answers], float | None]
+    compute: Callable[[Answers], float]
     higher_is_better: bool
     format: str = ".3f"
     needs: str | None = None
+    by_label: bool = False
+    of_table: bool = False
 
     @property
     def name_in_text(self) -> str:
@@ -76,26 +84,29 @@ class Metric:
         return self.title[0].lower() + self.title[1:]
 
 
-def macro_f1(truth: npt.NDArray[np.integer], answer: npt.NDArray[np.integer]) -> float:
-    """Mean F1 over the labels that occur in either, as scikit-learn averages."""
-    n = int(max(truth.max(), answer.max())) + 1
-    hits, true, answers = (np.bincount(labels, minlength=n) for labels in (truth[truth == answer], truth, answer))
-    occurs = true + answers > 0
-    return float(np.mean(2 * hits[occurs] / (true + answers)[occurs]))
+class Bin(NamedTuple):
+    """Answers of about the same confidence: their mean confidence, the share that is right, how many they are."""
+
+    confidence: float
+    right: float
+    items: int
 
 
-def rarest_recall(truth: npt.NDArray[np.integer], answer: npt.NDArray[np.integer]) -> float:
-    """Share of the items of the rarest true label that are found: what accuracy hides where labels are uneven."""
-    counts = np.bincount(truth)
-    rarest = int(np.where(counts > 0, counts, len(truth) + 1).argmin())
-    return float(np.mean(answer[truth == rarest] == rarest))
+def reliability(confidence: Floats, right: npt.NDArray[np.bool_]) -> list[Bin]:
+    """The answers in `BINS` equally wide bins of confidence, those that hold any. Shapes (n,)."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    items = np.bincount(bins, minlength=BINS)
+    sums = [np.bincount(bins, values, minlength=BINS) for values in (confidence, right)]
+    return [
+        Bin(float(sums[0][each] / items[each]), float(sums[1][each] / items[each]), int(items[each]))
+        for each in np.flatnonzero(items)
+    ]
 
 
 def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_]) -> float:
     """Expected calibration error: |accuracy - mean confidence| of equally wide bins, weighted by their items."""
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gaps = np.abs(np.bincount(bins, right, minlength=BINS) - np.bincount(bins, confidence, minlength=BINS))
-    return float(gaps.sum() / max(len(bins), 1))
+    gaps = sum(each.items * abs(each.right - each.confidence) for each in reliability(confidence, right))
+    return gaps / max(len(confidence), 1)
 
 
 def _log_loss(answers: Answers) -> float:
@@ -104,12 +115,14 @@ def _log_loss(answers: Answers) -> float:
 
 _METRICS = (
     Metric("accuracy", "Accuracy", lambda a: float(np.mean(a.truth == a.answer)), True, ".1%"),
-    Metric("macro_f1", "Macro F1", lambda a: macro_f1(a.truth, a.answer) if a.shared_labels else None, True),
+    Metric("base_rate", "Base rate", lambda a: base_rate(a.truth, a.task), True, ".1%", of_table=True),
+    Metric("macro_f1", "Macro F1", lambda a: macro_f1(a.truth, a.answer), True, by_label=True),
     Metric(
         "rarest_recall",
         "Recall of the rarest label",
-        lambda a: rarest_recall(a.truth, a.answer) if a.shared_labels else None,
+        lambda a: rarest_recall(a.truth, a.answer),
         True,
+        by_label=True,
     ),
     Metric(
         "calibration_error", "Calibration error", lambda a: calibration_error(a.confidence, a.truth == a.answer), False
@@ -136,19 +149,32 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 
 def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -> dict[str, Any]:
-    """Every metric over the items with gold and, where there are several tasks, for each under `tasks`.
+    """Every metric over the items with gold, how sure the answers are, and the figures of every label.
+
+    | entry | meaning |
+    |---|---|
+    | items, and each metric by its name | how many items have gold; the figures over all of them |
+    | reliability | {confidence, right, items} of equally wide bins of confidence, those that hold items |
+    | labels | {label, precision, recall, f1, support, answered} of each label; None where undefined |
+    | confusion | counts, a row per true label and a column per answer; None beyond 100 labels |
+    | by_position | whether `labels` are the options' positions, because every item lists its own |
+    | tasks | where there are several, all of this for each, and `labels`, `confusion`, `by_position` only there |
 
     `generated` (items,) is the option that free generation named, -1 where it named none.
     """
     items = gold_items(test)
-    metrics = _metrics_of(items, test, scores, generated)
-    if len(test.tasks) > 1:
-        metrics["tasks"] = {
-            task.name: _metrics_of(of_task, test, scores, generated)
-            for index, task in enumerate(test.tasks)
-            if len(of_task := items[test.item_tasks[items] == index])
-        }
-    return metrics
+    tasks = {
+        task.name: _figures_of_task(test, _answers(of_task, test, scores, generated))
+        for index, task in enumerate(test.tasks)
+        if len(of_task := items[test.item_tasks[items] == index])
+    }
+    if len(test.tasks) == 1:
+        return next(iter(tasks.values()))
+    figures = _figures(_answers(items, test, scores, generated), shared_labels=False)
+    for name in (metric.name for metric in METRICS.values() if metric.by_label):
+        values = [part[name] for part in tasks.values() if part[name] is not None]
+        figures[name] = float(np.mean(values)) if values else None
+    return figures | {"tasks": tasks}
 
 
 def check_test(annotations: Annotations, test: Annotations) -> None:
@@ -171,17 +197,51 @@ def gold_items(test: Annotations) -> Ints:
     return np.flatnonzero(test.gold != UNKNOWN)
 
 
-def _metrics_of(items: Ints, test: Annotations, scores: Scores, generated: Ints | None) -> dict[str, Any]:
+def _answers(items: Ints, test: Annotations, scores: Scores, generated: Ints | None) -> Answers:
     assert test.gold is not None
-    tasks = np.unique(test.item_tasks[items])
-    answers = Answers(
+    return Answers(
         truth=test.gold[items].astype(np.int64),
         answer=scores.labels[items],
         confidence=scores.confidence[items],
         log_probs=scores.log_probs[items],
-        shared_labels=len(tasks) == 1 and test.tasks[tasks[0]].labels is not None,
+        task=test.item_tasks[items].astype(np.int64),
         answer_mass=None if scores.answer_mass is None else scores.answer_mass[items],
         generated=None if generated is None else generated[items],
     )
+
+
+def _figures_of_task(test: Annotations, answers: Answers) -> dict[str, Any]:
+    """The metrics of one task and the figures of its labels, or of the options' positions."""
+    names = test.tasks[answers.task[0]].labels
+    figures = _figures(answers, shared_labels=names is not None)
+    return figures | figures_by_label(answers.truth, answers.answer, names)
+
+
+def _figures(answers: Answers, shared_labels: bool) -> dict[str, Any]:
+    """Every metric that applies; None for one that averages over labels where the items share no label set."""
     applicable = [m for m in METRICS.values() if m.needs is None or getattr(answers, m.needs) is not None]
-    return {"items": len(items)} | {metric.name: metric.compute(answers) for metric in applicable}
+    figures: dict[str, Any] = {"items": len(answers.truth)}
+    for metric in applicable:
+        figures[metric.name] = metric.compute(answers) if shared_labels or not metric.by_label else None
+    bins = reliability(answers.confidence, answers.truth == answers.answer)
+    return figures | {"reliability": [each._asdict() for each in bins]}
+
+
+def figures_by_label(truth: Ints, answer: Ints, names: tuple[str, ...] | None) -> dict[str, Any]:
+    """`labels`, `confusion` and `by_position` of `evaluate` for one task; `names` is its label set, if it has one."""
+    width = int(max(truth.max(), answer.max())) + 1 if names is None else len(names)
+    shown = [f"option {position + 1}" for position in range(width)] if names is None else list(names)
+    precision, recall, f1, support, answered = (column.tolist() for column in label_figures(truth, answer, width))
+    rows = zip(shown, precision, recall, f1, support, answered, strict=True)
+    keys = ("label", "precision", "recall", "f1", "support", "answered")
+    return {
+        "labels": [
+            {
+                key: None if isinstance(value, float) and np.isnan(value) else value
+                for key, value in zip(keys, row, strict=True)
+            }
+            for row in rows
+        ],
+        "confusion": confusion_matrix(truth, answer, width).tolist() if width <= LARGEST_MATRIX else None,
+        "by_position": names is None,
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -69,8 +70,54 @@ def test_evaluate_reports_mass_and_generation_and_warns(run, files, realm_cli) -
     assert code == 0
     assert {"accuracy", "macro_f1", "calibration_error", "answer_mass", "generation_accuracy"} <= set(figures)
     assert figures["answer_mass"] < 0.9 and "free generation" in error
+    assert [row["label"] for row in figures["labels"]] == ["blue", "green", "red", "white"]
+    assert sum(row["support"] for row in figures["labels"]) == np.sum(figures["confusion"]) == 30
     code, out, _ = realm_cli("evaluate", run, files / "test.csv", "--no-generation")
-    assert code == 0 and "accuracy" in out
+    assert code == 0
+    for shown in (
+        "Accuracy",
+        "Base rate",
+        "Macro F1",
+        "Log loss",
+        "Calibration error",
+        "precision",
+        "recall",
+        "Gold (rows)",
+    ):
+        assert shown in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_accuracy_at_the_base_rate_is_said(capsys) -> None:
+    from realm.cli.evaluate import warn_of_base_rate
+
+    warn_of_base_rate({"accuracy": 0.6, "base_rate": 0.5, "tasks": {"one": {"accuracy": 0.5, "base_rate": 0.5}}})
+    assert "one: accuracy 50.0% is no better than always giving" in capsys.readouterr().err
+    warn_of_base_rate({"accuracy": 0.6, "base_rate": 0.5})
+    assert capsys.readouterr().err == ""
+
+
+def test_train_shows_the_test_and_how_unused_gold_judges_it(files, tiny_model, realm_cli, tmp_path) -> None:
+    """With a gold column, and without: the same run, byte for byte; only the screen differs."""
+    bare = pd.read_csv(files / "labels.csv").drop(columns="gold")
+    bare.to_csv(tmp_path / "labels.csv", index=False)
+    words = ["--model", tiny_model("bert"), "--steps", "2", "--test", files / "test.csv"]
+    shown = {}
+    for name, labels in (("gold", files / "labels.csv"), ("bare", tmp_path / "labels.csv")):
+        folder = tmp_path / name / "run"
+        code, out, error = realm_cli("train", labels, *words, "--output", folder)
+        assert code == 0, error
+        assert "Base rate" in out and "mistaken most for" in out and "Recall of the rarest label" in out
+        shown[name] = error
+    assert "of the 40 labels with gold agree with it (it was not used)" in shown["gold"]
+    assert "95% intervals" in shown["gold"] and "gold" not in shown["bare"]
+    contents = [
+        {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+        for folder in (tmp_path / "gold" / "run", tmp_path / "bare" / "run")
+    ]
+    assert contents[0] == contents[1]
+    code, _, error = realm_cli("train", files / "labels.csv", *words, "--use-gold", "--output", tmp_path / "used")
+    assert code == 0 and "it was not used" not in error
 
 
 def test_predict_writes_one_row_per_item(run, files, realm_cli, tmp_path) -> None:

@@ -308,7 +308,7 @@ def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str],
     np.testing.assert_allclose(data.labels, made.estimate().posterior.argmax(axis=1))
     assert "3 annotators gave 144 labels to 48 items in 3 tasks" in page.text
     assert "Learning curve" in page.text and "How expertise was learned" in page.text
-    assert f"Accuracy {data.metrics['test']['accuracy']:.1%}" in page.text
+    assert f"The model is right on {data.metrics['test']['accuracy']:.1%} of the items" in page.text
     Run.open(tmp_path / "run")
 
 

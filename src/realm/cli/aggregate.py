@@ -45,6 +45,7 @@ def aggregate(
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
     """The most probable label of each item, its confidence, and how accurate each annotator is."""
+    from realm.crowd.against_gold import aggregate_against_gold
     from realm.crowd.aggregation import aggregate as aggregate_labels
     from realm.runs.spreadsheet import guarded, write_csv
 
@@ -58,11 +59,9 @@ def aggregate(
         labels, annotators = labels.drop(columns="task"), annotators.drop(columns="task")
     for warning in [*annotations.ledger.warnings, *result.warnings]:
         note(f"note: {warning}")
-    if annotations.gold is not None and not use_gold:
-        with_gold = (annotations.gold >= 0) & (result.labels >= 0)
-        if with_gold.any():
-            share = float((result.labels == annotations.gold)[with_gold].mean())
-            note(f"note: {share:.1%} of the {int(with_gold.sum()):,} labels with gold agree with it (it was not used).")
+    if not use_gold and (comparison := aggregate_against_gold(annotations, result)) is not None:
+        for sentence in comparison.sentences():
+            note(f"note: {sentence}")
 
     if output is not None and beside is not None:
         write_csv(labels, output, raw=raw)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.evaluate import show_test
 from realm.cli.flags import LabelsFile, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.reading_flags import ReadingFlags
@@ -18,6 +19,7 @@ from realm.training.settings import LEARNING
 if TYPE_CHECKING:
     import pandas as pd
 
+    from realm.data import Annotations
     from realm.runs import Run
 
 
@@ -84,6 +86,8 @@ def train(
             note(text)
         write_report(run)
         _show(run)
+        show_test(run.metrics)
+        _show_against_gold(run, annotations)
 
 
 def read_prior(path: Path) -> pd.DataFrame:
@@ -96,6 +100,20 @@ def read_prior(path: Path) -> pd.DataFrame:
         return Run.open(path, verify_model=False).expertise
     except RealmError as error:
         raise RealmError(f"--prior: {error}") from None
+
+
+def _show_against_gold(run: Run, annotations: Annotations) -> None:
+    """How labels and estimates did against gold that the table has and the run did not read.
+
+    On the screen alone: nothing in the run folder depends on gold that was not used.
+    """
+    from realm.crowd.against_gold import estimate_against_gold
+
+    if run.gold_used or (comparison := estimate_against_gold(annotations, run.estimate)) is None:
+        return
+    note("The cleaned labels and estimates against the gold column (on the screen only; no file holds it):")
+    for sentence in comparison.sentences():
+        note(f"  {sentence}")
 
 
 def _show(run: Run) -> None:

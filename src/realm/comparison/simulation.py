@@ -27,6 +27,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.against_gold import accuracy_by_gold
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.errors import RealmError
 
@@ -264,28 +265,12 @@ def _warn_of_true_errors(table: Annotations, accuracies: Floats, options: Index)
 
 def realised_accuracies(table: Annotations) -> Floats:
     """Share of each annotator's labels that equal gold, (annotators, tasks); NaN where there are none."""
-    correct, counts = _correct_and_total(table)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(correct / counts, dtype=np.float64)
+    return accuracy_by_gold(table)[0]
 
 
 def ranked_pairs(table: Annotations) -> npt.NDArray[np.bool_]:
     """The (annotator, task) pairs with enough annotations of items with gold to be ranked. (annotators, tasks)"""
-    return _correct_and_total(table)[1] >= ENOUGH_TO_RANK
-
-
-def _correct_and_total(table: Annotations) -> tuple[Floats, Index]:
-    """Labels that equal gold and labels of items with gold, (annotators, tasks) each."""
-    if table.gold is None:
-        raise RealmError("realised accuracies need gold.")
-    shape = (table.n_annotators, len(table.tasks))
-    correct, total = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-    has_gold = table.gold[table.item] != UNKNOWN
-    item = table.item[has_gold]
-    pair = (table.annotator[has_gold], table.item_tasks[item])
-    np.add.at(total, pair, 1)
-    np.add.at(correct, pair, table.label[has_gold] == table.gold[item])
-    return correct, total
+    return accuracy_by_gold(table)[1] >= ENOUGH_TO_RANK
 
 
 def implied_expertise(accuracy: npt.ArrayLike, options: npt.ArrayLike) -> Floats:

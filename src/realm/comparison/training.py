@@ -23,7 +23,7 @@ from realm.comparison.simulation import Floats, ranked_pairs, realised_accuracie
 from realm.crowd.estimate import estimate
 from realm.data import Annotations, Task
 from realm.errors import RealmError
-from realm.metrics import evaluate, gold_items
+from realm.metrics import METRICS, evaluate, gold_items
 from realm.models.store import model_fingerprint
 from realm.scorers import Scorer
 from realm.scorers.scoring import score
@@ -182,9 +182,9 @@ def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dic
     with_gold = gold_items(test)
     assert test.gold is not None
     report = evaluate(test, scores)
-    tasks = report.pop("tasks", {})
-    metrics = {"n_test": report.pop("items"), **report}
-    metrics |= {f"{metric}/{name}": part[metric] for name, part in tasks.items() for metric in report if metric in part}
+    names = [name for name in METRICS if name in report]
+    metrics = {"n_test": report["items"], **{name: report[name] for name in names}}
+    metrics |= {f"{name}/{task}": part[name] for task, part in report.get("tasks", {}).items() for name in names}
     outcome: dict[str, Any] = {}
     if trainer.channel is not None:
         outcome["expertise"], ranks = _expertise(cell, tables, trainer)

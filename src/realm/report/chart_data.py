@@ -78,16 +78,22 @@ def pool(data: RunData, task: int) -> Pool:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """How sure the model is and how often it is confirmed. Shapes (bins,). `judge` says by whom.
+class Reliability:
+    """How sure the model is, how often it is confirmed, and which share of the items that is. Shapes (bins,)."""
+
+    sure: Floats
+    confirmed: Floats
+    share: Floats
+
+
+@dataclass(frozen=True)
+class Calibration(Reliability):
+    """How sure the model is of the training items and how often it is confirmed. `judge` says by whom.
 
     `agreed` is how often the label given is the model's favourite, `expected` how often it would be if model and
     annotators were as good as they are said to be.
     """
 
-    sure: Floats
-    confirmed: Floats
-    share: Floats
     judge: str
     temperature: float
     agreed: float

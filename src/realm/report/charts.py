@@ -10,7 +10,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from realm.crowd.evidence import Floats
-from realm.report.chart_data import Calibration, Series
+from realm.report.chart_data import Reliability, Series
 from realm.report.escaping import clipped
 from realm.report.svg import Picture, Plot, compact, percent
 
@@ -87,7 +87,7 @@ def fan(steps: npt.NDArray[np.int64], expertise: Floats, kinds: npt.NDArray[np.i
     return plot.markup("chart half")
 
 
-def reliability(calibration: Calibration, y_label: str) -> Markup:
+def reliability(calibration: Reliability, y_label: str) -> Markup:
     """How often the model is confirmed, by how sure it is of itself; on the diagonal it is as right as it claims."""
     bins = list(zip(calibration.sure, calibration.confirmed, calibration.share, strict=True))
     description = "; ".join(

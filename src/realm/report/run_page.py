@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from realm.report import annotator_charts, annotator_table, chart_data, charts, item_lists, wording
 from realm.report.escaping import clipped
+from realm.report.evaluation import evaluation
 from realm.report.html import NAME, Figure, fill, write_page
 from realm.report.pseudonyms import names_in_texts, pseudonymised
 from realm.report.run_data import RunData, read_run
@@ -30,7 +31,7 @@ JUDGES = {"gold": "right by gold", "annotators": "confirmed by annotators", "lab
 """The vertical axis of the calibration chart, by who judges."""
 SECTIONS = {
     "summary": "In short", "annotators-section": "Annotators", "tasks": "By task", "labels": "Labels",
-    "disagreements": "Disagreements", "relabel": "Relabel", "training": "Training", "limits": "Limits",
+    "disagreements": "Disagreements", "relabel": "Relabel", "test": "Test", "training": "Training", "limits": "Limits",
     "making": "How it was made",
 }  # fmt: skip
 
@@ -60,6 +61,7 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
     heat, heat_note = _heat_map(data)
     calibration = chart_data.calibration(data)
     rows, left_out = annotator_table.rows(data)
+    test = evaluation(data.metrics.get("test"))
     context = {
         "name": data.name,
         "findings": data.findings,
@@ -90,13 +92,14 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
         "broken": broken,
         "broken_text": wording.broken_text(len(broken.items), broken.total),
         "curves": _curves(data),
-        "test": wording.test_figures(data.metrics),
+        "test": test,
         "limits": wording.limits(data),
         "making": wording.making(data),
         "warnings": warnings,
         "settings": [(key, str(value)) for key, value in sorted(data.settings.items())],
     }
-    sections = [(id, name) for id, name in SECTIONS.items() if id != "tasks" or heat]
+    absent = {id for id, shown in (("tasks", heat), ("test", test)) if not shown}
+    sections = [(id, name) for id, name in SECTIONS.items() if id not in absent]
     return fill("run.html", f"{data.name} · annotator report", sections, context)
 
 

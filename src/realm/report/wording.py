@@ -58,7 +58,9 @@ def cards(data: RunData) -> list[Card]:
         figures.append(Card(f"{int(data.overruled.sum()):,}", "labels differ from the majority vote", note))
     test = data.metrics.get("test") or {}
     if (accuracy := test.get("accuracy")) is not None:
-        note = f"the trained model, {plural(int(test.get('items', 0)), 'item')} with gold"
+        others = [METRICS[name] for name in ("base_rate", "macro_f1") if test.get(name) is not None]
+        beside = "".join(f"; {each.name_in_text} {format(test[each.name], each.format)}" for each in others)
+        note = f"the trained model, {plural(int(test.get('items', 0)), 'item')} with gold{beside}"
         figures.append(Card(percent(accuracy), "right on the test items", note))
     return figures
 
@@ -175,17 +177,6 @@ def broken_text(listed: int, total: int) -> str:
         "One more label settles little here: read the item, its options and the instructions."
         + (f" The first {listed:,} are listed." if listed < total else "")
     )
-
-
-def test_figures(metrics: dict[str, Any]) -> list[tuple[str, str]]:
-    """What was measured on the test items: title and value of each metric."""
-    values = metrics.get("test") or {}
-    formats = {"items": ("Items with gold", ",.0f")} | {m.name: (m.title, m.format) for m in METRICS.values()}
-    return [
-        (title, format(values[name], form))
-        for name, (title, form) in formats.items()
-        if isinstance(values.get(name), int | float)
-    ]
 
 
 def making(data: RunData) -> list[tuple[str, str]]:

@@ -1,0 +1,88 @@
+"""The test section of the report: figures of every label, the confusion matrix, how sure answers are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from realm.metrics import evaluate
+from realm.report.evaluation import LISTED, MATRIX, evaluation, task_figures
+from realm.report.run_page import write_report
+from realm.scorers.scoring import Scores
+from tests.report.conftest import HOSTILE_NAMES
+from tests.report.folders import crowd, write_run
+from tests.report.reader import Page, check_closed_in
+from tests.tiny import crowd as tiny_crowd
+
+
+def figures() -> dict[str, Any]:
+    table = tiny_crowd(50)
+    logits = np.random.default_rng(3).normal(size=(50, 4)) + 2.0 * np.eye(4)[table.gold]
+    return evaluate(table, Scores(logits - np.log(np.exp(logits).sum(1, keepdims=True))))
+
+
+def page(folder: Path, test: dict[str, Any] | None) -> Page:
+    table, log_probs = crowd(n_items=60)
+    return Page(write_report(write_run(folder, table, log_probs, metrics={"test": test})).read_text())
+
+
+def test_the_section_shows_accuracy_beside_the_figures_it_hides(tmp_path: Path) -> None:
+    test = figures()
+    shown = page(tmp_path / "run", test)
+    check_closed_in(shown)
+    for name, form in (("accuracy", ".1%"), ("base_rate", ".1%"), ("macro_f1", ".3f"), ("log_loss", ".3f")):
+        assert format(test[name], form) in shown.text
+    for row in test["labels"]:
+        cells = f"{row['support']} {row['precision']:.3f} {row['recall']:.3f} {row['f1']:.3f}"
+        assert f"{row['label']} {cells}" in shown.text
+    assert "What is taken for what" in shown.text and 'href="#test"' in shown.source
+    assert "right by gold" in shown.text and "15 equally wide bins" in shown.text
+    # A cell for every pair of labels, and a bubble for every bin (and those of the training items' own chart).
+    matrix = shown.source.split('id="test"')[1].split("</section>")[0]
+    assert matrix.count('class="cell ') == 16 and matrix.count('class="bubble"') == len(test["reliability"])
+    assert f"macro F1 {test['macro_f1']:.3f}" in shown.text, "the card of the accuracy says it too"
+
+
+def test_a_run_without_a_test_has_no_section(tmp_path: Path) -> None:
+    shown = page(tmp_path / "run", None)
+    assert 'id="test"' not in shown.source and 'href="#test"' not in shown.source
+
+
+def test_figures_of_an_earlier_version_are_absent_not_a_crash(tmp_path: Path) -> None:
+    shown = page(tmp_path / "run", {"items": 40, "accuracy": 0.875, "log_loss": 0.31})
+    assert "87.5%" in shown.text and "What is taken for what" not in shown.text and "By label" not in shown.text
+
+
+def test_a_model_at_the_base_rate_is_called_so() -> None:
+    test = figures()
+    assert "no more than" not in evaluation(test).sentence
+    assert "no more than always giving the most frequent label" in evaluation({**test, "accuracy": 0.3}).sentence
+
+
+def test_hostile_labels_are_text(tmp_path: Path) -> None:
+    test = figures()
+    for row, name in zip(test["labels"], HOSTILE_NAMES, strict=False):
+        row["label"] = name
+    shown = page(tmp_path / "run", test)
+    check_closed_in(shown)
+    assert "<script>document.title='owned'</scri" in shown.text
+
+
+def test_very_many_labels_are_listed_in_part_and_not_drawn() -> None:
+    rows = [
+        {"label": f"l{index}", "precision": None, "recall": 0.5, "f1": 0.5, "support": index, "answered": 0}
+        for index in range(LISTED + 5)
+    ]
+    matrix = np.eye(MATRIX + 1).tolist()
+    shown = task_figures({"labels": rows, "confusion": None, "by_position": False})
+    assert len(shown.rows) == LISTED and shown.left_out == "5" and shown.rows[0].label == "l5"
+    assert shown.confusion is None and shown.rows[0].precision == "–"
+    assert task_figures({"labels": rows[: MATRIX + 1], "confusion": matrix}).confusion is None
+    assert task_figures({"labels": rows[:MATRIX], "confusion": np.eye(MATRIX).tolist()}).confusion is not None
+
+
+def test_positions_are_called_positions(tmp_path: Path) -> None:
+    shown = page(tmp_path / "run", {**figures(), "by_position": True, "macro_f1": None, "rarest_recall": None})
+    assert "these are the options' positions" in shown.text and "By position" in shown.text
