@@ -6,6 +6,7 @@ import json
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -85,6 +86,36 @@ def test_overwrite_removes_only_comparisons(common, realm_cli, tmp_path) -> None
     assert code == 2 and "holds no" in error and (tmp_path / "out" / "thesis.tex").exists()
 
 
+def mean_of(results: pd.DataFrame, method: str, figure: str) -> float:
+    return results[results["method"] == method][figure].mean()
+
+
+def test_another_figure_ranks_the_same_trainings(common, realm_cli, tmp_path) -> None:
+    words = [*common, "--methods", "realm,noisy", "--seeds", 1]
+    assert realm_cli(*words)[0] == 0
+    code, out, error = realm_cli(*words, "--rank-by", "log-loss")
+    assert code == 0 and "seed 0" not in error, "nothing is trained again"
+    ranking = json.loads((tmp_path / "out" / "results.json").read_text())["ranking"]
+    results = pd.read_csv(tmp_path / "out" / "results.csv")
+    assert ranking["by"] == "log_loss" and "ranked by log loss" in out
+    assert ranking["order"] == results.sort_values("log_loss")["method"].tolist()
+    code, _, error = realm_cli(*words, "--rank-by", "speed")
+    assert code == 2 and "--rank-by speed: no such figure" in error and "macro-f1" in error
+
+
+def test_results_of_an_earlier_version_are_read(common, realm_cli, tmp_path) -> None:
+    """Its cells have no base rate, which is absent then; what their answers tell is there."""
+    words = [*common, "--methods", "realm,noisy", "--seeds", 1]
+    assert realm_cli(*words)[0] == 0
+    with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
+        for id, metrics in database.execute("SELECT id, metrics FROM cells").fetchall():
+            old = {name: value for name, value in json.loads(metrics).items() if name != "base_rate"}
+            database.execute("UPDATE cells SET metrics = ? WHERE id = ?", (json.dumps(old), id))
+    code, out, error = realm_cli(*words)
+    assert code == 0 and "(base rate)" not in out and "Recall by label" in out, error
+    assert "Always giving" not in error
+
+
 def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_path) -> None:
     code, out, error = realm_cli(*common)
     assert code == 0, error
@@ -97,7 +128,15 @@ def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_p
     mine = results[results["method"] == "noisy"]["accuracy"]
     assert noisy["mean"] == pytest.approx(mine.mean()) and noisy["std"] == pytest.approx(mine.std(ddof=0))
     assert {"p_seeds", "p_items", "interval_items"} <= set(noisy)
-    assert "dawid-skene" in out
+    assert "dawid-skene" in out and "Recall by label" in out and "macro F1" in out and "(base rate)" in out
+    assert "Ranked by macro-f1" in error and "Always giving the most frequent label" in error
+    assert summary["ranking"]["by"] == "macro_f1" and set(summary["ranking"]["order"]) == set(results["method"])
+    [task] = noisy["labels"]
+    answered = np.array(task["confusion"])
+    assert answered.sum() == 2 * 30 and [row["support"] for row in task["labels"]] == (answered.sum(1) / 2).tolist()
+    assert noisy["figures"]["macro_f1"]["mean"] == pytest.approx(mean_of(results, "noisy", "macro_f1"))
+    base_rate = pd.read_csv(common[3])["gold"].value_counts(normalize=True).max()
+    assert results["base_rate"].unique() == pytest.approx([base_rate])
     finished = stored(tmp_path / "out")
     with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
         database.execute("DELETE FROM cells WHERE method = 'noisy' AND seed = 1")

@@ -4,8 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from realm.comparison.compare import _figures
+from realm.comparison.ranking import MethodResults, ScoredItems, method_labels, rank_metric, ranking
+from realm.crowd.label_figures import macro_f1, rarest_recall
+from realm.data import Task
 from realm.errors import RealmError
 from realm.report.comparison_page import comparison_page, holds_comparison
 from tests.report.reader import Page, check_closed_in
@@ -38,15 +43,77 @@ def test_means_differences_and_correlation_are_shown(tmp_path: Path) -> None:
     assert path == folder / "report.html"
     page = Page(path.read_text())
     check_closed_in(page)
-    assert "88.4% ± 0.4" in page.text and "sparse regime, 3 seeds" in page.text
-    assert "realm is 2.3 points above noisy; the interval excludes zero." in page.text
-    assert "realm is 0.9 points below oracle; the interval holds zero" in page.text
+    assert "88.4% ± 0.3" in page.text and "sparse regime, 3 seeds" in page.text
+    assert "realm is 2.3 points of accuracy above noisy; the interval excludes zero." in page.text
+    assert "realm is 0.9 points of accuracy below oracle; the interval holds zero" in page.text
+    assert "written by an earlier version" in page.text and "best" not in page.text and 'id="labels"' not in page.source
     assert "noisy 0.012 < 0.001" in page.text and "oracle – 0.210" in page.text
     assert "+2.3 (+1.1 to +3.4)" in page.text
     assert "Rank correlation of learned expertise" in page.text and "0.60" in page.text
     assert "The oracle is trained on gold" in page.text and "Few seeds" not in page.text
     # One dot for every seed of every method, and of the correlation.
     assert page.source.count('class="dot"') == 3 * 3 + 3
+
+
+def ranked(**changed: Any) -> dict[str, Any]:
+    """The summary of a comparison in which noisy finds the label `yes` and realm does not."""
+    generator = np.random.default_rng(0)
+    gold = (np.arange(600) % 4 == 0).astype(np.int64)
+    items = ScoredItems(gold, np.zeros(600, np.int64), (Task("toxic", ("no", changed.pop("label", "yes"))),))
+    methods = {}
+    for name, recalls in (("realm", (0.97, 0.35)), ("noisy", (0.85, 0.75)), ("oracle", (0.9, 0.9))):
+        found = generator.random((3, 600)) < np.array(recalls)[gold]
+        labels = np.where(found, gold, 1 - gold)
+        log_probs = np.log(np.where(labels == gold, 0.8, 0.2))
+        rows = [evaluate_labels(gold, one) for one in labels]
+        metrics = {key: np.array([row[key] for row in rows]) for key in rows[0]} | {"log_loss": -log_probs.mean(1)}
+        methods[name] = MethodResults(metrics, labels, log_probs)
+    metric = rank_metric(changed.pop("rank_by", None), items)
+    entries = [
+        {"method": name, "figures": _figures(method), "labels": method_labels(method, items),
+         "mean": method.mean("accuracy"), "std": 0.0}
+        for name, method in methods.items()
+    ]  # fmt: skip
+    trainings = [
+        {"method": name, "seed": seed, **{key: float(values[seed]) for key, values in method.metrics.items()}}
+        for name, method in methods.items()
+        for seed in range(3)
+    ]
+    ranks = ranking(methods, items, metric)
+    return {"regime": "shared", "seeds": 3, "methods": entries, "trainings": trainings, "ranking": ranks, **changed}
+
+
+def evaluate_labels(gold: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    return {
+        "accuracy": float((gold == labels).mean()),
+        "base_rate": float(np.bincount(gold).max() / len(gold)),
+        "macro_f1": macro_f1(gold, labels),
+        "rarest_recall": rarest_recall(gold, labels),
+    }
+
+
+def test_figures_labels_and_the_verdict_are_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "compared"
+    folder.mkdir()
+    summary = ranked(rank_by="accuracy")
+    (folder / "results.json").write_text(json.dumps(summary))
+    page = Page(comparison_page(folder).read_text())
+    check_closed_in(page)
+    assert "earlier version" not in page.text and "base rate" in page.text and 'href="#labels"' in page.source
+    [yes] = [row for row in summary["methods"][0]["labels"][0]["labels"] if row["label"] == "yes"]
+    assert f"{yes['recall']:.3f}" in page.text and "above" in page.text
+    assert "What is taken for what" in page.text and "Macro F1" in page.text
+    assert "is best" not in page.text and "no method is called best" in page.text
+    assert "realm against noisy: " in page.text and "behind on" in page.text
+
+
+def test_labels_from_data_are_text_here_too(tmp_path: Path) -> None:
+    folder = tmp_path / "x"
+    folder.mkdir()
+    (folder / "results.json").write_text(json.dumps(ranked(label="<b onclick=alert(1)>y\u202e")))
+    page = Page(comparison_page(folder).read_text())
+    check_closed_in(page)
+    assert "<b onclick=alert(1)>y⟨U+202E⟩" in page.text
 
 
 def test_a_method_alone_and_one_seed_make_a_page(tmp_path: Path) -> None:

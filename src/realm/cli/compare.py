@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from realm.cli.flags import AsJson, LabelsFile, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import note, records, show_table
+from realm.cli.terminal import ROWS, note, show_table
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.methods import COMPARED, METHODS
+
+if TYPE_CHECKING:
+    from realm.metrics import Metric
 
 TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 
@@ -29,6 +32,10 @@ def compare(
     methods: Annotated[str, typer.Option(help=f"Comma separated, of {', '.join(METHODS)}.")] = ",".join(COMPARED),
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
     regime: Annotated[str, typer.Option(help="`shared` keeps all annotations, `sparse` one per item.")] = "shared",
+    rank_by: Annotated[
+        str | None,
+        typer.Option(help="`macro-f1` (default), `accuracy`, `log-loss`, `rarest-recall` or `calibration-error`."),
+    ] = None,
     contrast: Annotated[int, typer.Option(help="Keep the m best and m worst annotators against gold.")] = 0,
     min_annotations: Annotated[int, typer.Option(help="For --contrast: rank annotators with n or more.")] = 1,
     expertise_rates: Annotated[
@@ -61,6 +68,7 @@ def compare(
         methods=names,
         seeds=seeds,
         regime=regime,
+        rank_by=rank_by,
         settings=_settings(training, output),
         choose=values_to_try,
         output=output,
@@ -72,13 +80,7 @@ def compare(
     for method, likelihoods in comparison.trials.items():
         trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
         note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
-    summary = {
-        "regime": comparison.regime,
-        "seeds": comparison.seeds,
-        "gold_used": comparison.gold_read,
-        "methods": comparison.summary,
-        "trainings": records(comparison.table),
-    }
+    summary = comparison.as_dict()
     comparison.table.to_csv(output / "results.csv", index=False)
     write_json(output / "results.json", summary)
     comparison_page(output)
@@ -86,6 +88,10 @@ def compare(
         typer.echo((output / "results.json").read_text())
     else:
         _show(summary)
+        if rank_by is None:
+            by = summary["ranking"]["by"].replace("_", "-")
+            why = ", which counts every label alike" if by == "macro-f1" else ""
+            note(f"Ranked by {by}{why}; --rank-by names another figure.")
         note(f"results.csv, results.json and report.html are in {output}")
 
 
@@ -118,19 +124,87 @@ def _rates(flag: str, rates: str | None) -> list[float]:
 
 
 def _show(summary: dict[str, Any]) -> None:
+    """Every figure of every method, where they differ, where they differ by label, and the verdict in words."""
+    from realm.comparison.verdict import verdict, what_is_tested
+    from realm.metrics import METRICS
+
+    ranking = summary["ranking"]
+    entries = {entry["method"]: entry for entry in summary["methods"]}
+    measured = [metric for metric in METRICS.values() if any(metric.name in e["figures"] for e in entries.values())]
+    metrics = [metric for metric in measured if not metric.of_table]
+    rows = [
+        [name, *(_mean(entries[name], metric, metric.name in ("accuracy", ranking["by"])) for metric in metrics)]
+        for name in ranking["order"]
+    ]
+    if (rate := entries[ranking["leader"]]["figures"].get("base_rate")) is not None:
+        shown = [f"{100 * rate['mean']:.1f}" if metric.name == "accuracy" else "-" for metric in metrics]
+        rows.append(["(base rate)", *shown])
+    title = f"{summary['regime']} regime, {summary['seeds']} seeds, ranked by {METRICS[ranking['by']].name_in_text}"
+    show_table(title, ["method", *(f"{m.name_in_text}{' %' * m.format.endswith('%')}" for m in metrics)], rows)
+    _show_differences(ranking)
+    _show_labels(summary)
+    for sentence in verdict(summary):
+        note(sentence)
+    note(what_is_tested())
+
+
+def _mean(entry: dict[str, Any], metric: Metric, with_spread: bool) -> str:
+    """The mean of a figure over seeds, and the standard deviation where asked for; percentages without their sign."""
+    if (figure := entry["figures"].get(metric.name)) is None:
+        return "-"
+    if metric.format.endswith("%"):
+        mean, spread = f"{100 * figure['mean']:.1f}", f"{100 * figure['std']:.1f}"
+    else:
+        mean, spread = (format(figure[name], metric.format) for name in ("mean", "std"))
+    return f"{mean} ±{spread.removeprefix('0')}" if with_spread else mean
+
+
+def _show_differences(ranking: dict[str, Any]) -> None:
+    from realm.comparison.verdict import difference_in_words, figure_name
+
+    reference = ranking["reference"]
+    contrasts = {(each["second"], each["figure"]): each for each in ranking["contrasts"] if each["first"] == reference}
+    others = [name for name in ranking["order"] if name != reference]
+    figures = list(dict.fromkeys(figure for _, figure in contrasts))
     rows = []
-    for entry in summary["methods"]:
-        interval = entry.get("interval_items")
-        rows.append(
-            [
-                entry["method"],
-                f"{100 * entry['mean']:.1f}",
-                f"{100 * entry['std']:.1f}",
-                "-" if interval is None else f"{100 * entry['realm_minus_this']:+.1f}",
-                entry.get("p_seeds"),
-                "-" if interval is None else f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}",
-                entry.get("p_items"),
-            ]
-        )
-    columns = ["method", "accuracy %", "std", "realm - this", "p (seeds)", "95% over items", "p (items)"]
-    show_table(f"{summary['regime']} regime, {summary['seeds']} seeds", columns, rows)
+    for name in others:
+        cells = [contrasts.get((name, figure)) for figure in figures]
+        texts = [
+            "-"
+            if each is None
+            else f"{difference_in_words(each['figure'], each['difference']).removesuffix(' points')} "
+            f"{each['outcome'] or 'untested'}"
+            for each in cells
+        ]
+        rows.append([name, *texts])
+    if rows:
+        show_table(f"{reference} minus each: ahead, behind or level", ["method", *map(figure_name, figures)], rows)
+
+
+def _show_labels(summary: dict[str, Any]) -> None:
+    """Recall of every label by method, those that are clearly above or below the reference marked."""
+    ranking = summary["ranking"]
+    entries = {entry["method"]: entry for entry in summary["methods"]}
+    marks = {"ahead": "-", "behind": "+"}  # of the other method, seen from the reference
+    outcomes = {(each["task"], each["label"], each["second"]): each["outcome"] for each in ranking["label_contrasts"]}
+    for index, task in enumerate(entries[ranking["reference"]]["labels"]):
+        rows = []
+        for label in task["labels"]:
+            recalls = [_recall(entries[name]["labels"][index], label["label"]) for name in ranking["order"]]
+            cells = [
+                "-" if recall is None
+                else f"{recall:.3f}{marks.get(outcomes.get((task['task'], label['label'], name)), ' ')}"
+                for name, recall in zip(ranking["order"], recalls, strict=True)
+            ]  # fmt: skip
+            known = [recall for recall in recalls if recall is not None]
+            rows.append((max(known, default=0) - min(known, default=0), [label["label"], label["support"], *cells]))
+        chosen = sorted(range(len(rows)), key=lambda row: -rows[row][0])[:ROWS]
+        more = f", the {ROWS} of {len(rows)} on which methods differ most" if len(rows) > ROWS else ""
+        of_task = f", {task['task']}" if len(entries[ranking["reference"]]["labels"]) > 1 else ""
+        what = "position of the option" if task["by_position"] else "label"
+        title = f"Recall by {what}{of_task}{more} (+ above, - below {ranking['reference']}, clearly)"
+        show_table(title, ["label", "items", *ranking["order"]], [rows[row][1] for row in sorted(chosen)])
+
+
+def _recall(task: dict[str, Any], label: str) -> float | None:
+    return next((row["recall"] for row in task["labels"] if row["label"] == label), None)

@@ -17,6 +17,8 @@ WIDE = 160
 """Columns of a table in a pipe, which has no width of its own."""
 ROWS = 15
 """Rows of a long table on the screen: a glance; all of them are in the file."""
+NAME_WIDTH = 16
+"""Characters of the first column that are not broken up however narrow the screen is."""
 TEXT_WIDTH = 40
 """Characters of an item's text in a table: enough to recognise it."""
 
@@ -35,9 +37,12 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     from rich.table import Table
     from rich.text import Text
 
+    rows = list(rows)
     table = Table(title=Text(visible(title)), box=SIMPLE, title_justify="left")
+    whole = min(max((len(show_value(row[0])) for row in rows), default=0), NAME_WIDTH)
     for index, column in enumerate(columns):
-        table.add_column(Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
+        side, width = ("left", whole) if index == 0 else ("right", None)
+        table.add_column(Text(visible(column)), justify=side, min_width=width, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
         table.add_row(*(Text(show_value(value)) for value in row))
     console().print(table)

@@ -14,14 +14,15 @@ import numpy as np
 
 from realm.comparison.cells import Cell, CellTables
 from realm.comparison.grid import CellFinished, run_cells
+from realm.comparison.ranking import MethodResults, ScoredItems, method_labels, rank_metric, ranking
 from realm.comparison.results import Results
-from realm.comparison.significance import contrast
+from realm.comparison.significance import Summary, contrast
 from realm.comparison.simulation import Regime
 from realm.comparison.training import LIKELIHOOD
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.methods import COMPARED, METHODS
-from realm.metrics import check_test
+from realm.metrics import METRICS, Metric, check_test, gold_items
 from realm.progress import Progress, ignore_progress
 from realm.training.labels import training_labels
 
@@ -32,6 +33,8 @@ RESERVED = {"method", "seed", "output_dir", "use_cpu", "write_run", "save_strate
 """Settings that differ from cell to cell, or that leave a cell's training without output."""
 RESULTS = "results.sqlite"
 """The results file in the folder of a comparison."""
+REPORTED = ("accuracy", "macro_f1", "log_loss", LIKELIHOOD)
+"""Metrics of a finished cell that progress tells; a trial has the last alone."""
 COLUMN_NAMES = {
     "n_test": "items",
     "spearman": "expertise_spearman",
@@ -73,7 +76,9 @@ class Comparison:
     | field | meaning |
     |---|---|
     | table | a row per method and seed: method, seed, settings selected by trials, accuracy and the other metrics |
-    | summary | a record per method: mean and std of accuracy over seeds, and `realm` minus it with paired tests |
+    | summary | a record per method: mean and std over seeds of accuracy and of every metric (`figures`), figures of \
+every label (`labels`), and `realm` minus it with paired tests |
+    | ranking | order, `best` (None where none may be called so) and contrasts; see `realm.comparison.ranking` |
     | trials | of each method with trials, the values and the held-out log-likelihood of each |
     | warnings | of the trainings, each once |
     """
@@ -83,8 +88,21 @@ class Comparison:
     regime: str
     seeds: int
     gold_read: bool
+    ranking: dict[str, Any]
     trials: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but trials and warnings as plain values: what `results.json` holds."""
+        trainings = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
+        return {
+            "regime": self.regime,
+            "seeds": self.seeds,
+            "gold_used": self.gold_read,
+            "ranking": self.ranking,
+            "methods": self.summary,
+            "trainings": list(trainings),
+        }
 
 
 def compare(
@@ -95,6 +113,7 @@ def compare(
     methods: Sequence[str] | None = None,
     seeds: int = 3,
     regime: str = "shared",
+    rank_by: str | None = None,
     settings: Mapping[str, Any] | None = None,
     choose: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
     output: str | Path | None = None,
@@ -113,6 +132,8 @@ def compare(
             has one annotation.
         seeds: how many, from 0. A seed decides the annotation that `sparse` keeps, the batches and new weights.
         regime: `shared` keeps all annotations, `sparse` one per item.
+        rank_by: a metric's name, such as `macro_f1`, `log_loss` or `accuracy`; by default macro-F1, which counts every
+            label alike, and accuracy where items list options of their own.
         settings: of `RealmConfig`, shared by all methods.
         choose: for a method, settings with values to try, as many for each method. A tenth of the items of seed 0 is
             held out, and the likelihood of its annotations decides; gold has no part in it.
@@ -126,6 +147,8 @@ def compare(
         >>> compare(annotations, test, methods=["realm", "noisy"], seeds=2).table  # doctest: +SKIP
     """
     cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
+    items = _scored_items(test)
+    metric = rank_metric(rank_by, items)
     report = progress or ignore_progress
     for method in dict.fromkeys(methods or COMPARED):
         if method not in {cell.method for cell in cells}:
@@ -135,7 +158,8 @@ def compare(
         with closing(_open(folder, overwrite)) as results:
             _refuse_other_cells(cells, results)
             run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(report))
-            return _comparison(cells, results, regime, seeds, bool((settings or {}).get("use_gold")))
+            gold_read = bool((settings or {}).get("use_gold"))
+            return _comparison(cells, results, regime, seeds, gold_read, items, metric)
 
 
 # -------------------------------------------------------------------- cells
@@ -230,15 +254,30 @@ def _reporter(report: Progress) -> Callable[[CellFinished], None]:
     def on_finished(event: CellFinished) -> None:
         if isinstance(event.result, RealmError):
             raise event.result
-        name, value = next((k, event.result.metrics[k]) for k in ("accuracy", LIKELIHOOD) if k in event.result.metrics)
+        figures = {name: event.result.metrics.get(name) for name in REPORTED}
+        shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items() if value is not None]
         which = _values(event.cell) if event.cell.trial else f"seed {event.cell.seed}"
-        message = f"{event.cell.method}, {which}: {name.replace('_', ' ')} {value:.4f}"
+        message = f"{event.cell.method}, {which}: {', '.join(shown)}"
         report(message, event.done, event.total)
 
     return on_finished
 
 
-def _comparison(cells: Sequence[Cell], results: Results, regime: str, seeds: int, gold_read: bool) -> Comparison:
+def _scored_items(test: Annotations) -> ScoredItems:
+    items = gold_items(test)
+    assert test.gold is not None
+    return ScoredItems(test.gold[items].astype(np.int64), test.item_tasks[items].astype(np.int64), test.tasks)
+
+
+def _comparison(
+    cells: Sequence[Cell],
+    results: Results,
+    regime: str,
+    seeds: int,
+    gold_read: bool,
+    items: ScoredItems,
+    metric: Metric,
+) -> Comparison:
     frame = results.frame(cells)
     settings = dict.fromkeys(name for cell in cells for name in cell.choose)
     names = dict.fromkeys(name for id in frame["id"] for name in results.metrics(id))
@@ -250,7 +289,33 @@ def _comparison(cells: Sequence[Cell], results: Results, regime: str, seeds: int
         for cell in cells
         if cell.choose
     }
-    return Comparison(table, _summary(frame, results), regime, seeds, gold_read, trials, list(warnings))
+    methods = _method_results(frame, results)
+    summary = _summary(frame, results)
+    for record in summary:
+        record |= {
+            "figures": _figures(methods[record["method"]]),
+            "labels": method_labels(methods[record["method"]], items),
+        }
+    ranks = ranking(methods, items, metric)
+    return Comparison(table, summary, regime, seeds, gold_read, ranks, trials, list(warnings))
+
+
+def _method_results(frame: pd.DataFrame, results: Results) -> dict[str, MethodResults]:
+    """The metrics and answers of every method, its seeds in order."""
+    methods = {}
+    for name, rows in frame.groupby("method", sort=False):
+        ids = rows["id"].tolist()
+        metrics = {metric: rows[metric].to_numpy(dtype=np.float64) for metric in METRICS if metric in rows}
+        labels = np.stack([results.predictions(id)[0] for id in ids]).astype(np.int64)
+        log_probs = np.stack([results.gold_log_probs(id) for id in ids]).astype(np.float64)
+        methods[str(name)] = MethodResults(metrics, labels, log_probs)
+    return methods
+
+
+def _figures(method: MethodResults) -> dict[str, Any]:
+    """Mean and spread over seeds of every metric that was measured."""
+    found = {name: Summary.of(values) for name, values in method.metrics.items()}
+    return {name: {"mean": each.mean, "std": each.std} for name, each in found.items() if each is not None}
 
 
 def _values(trial: Cell) -> str:

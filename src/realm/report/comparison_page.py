@@ -1,17 +1,22 @@
-"""The page of `realm compare`: every method's accuracy over seeds, the differences with intervals, and their limits."""
+"""The page of `realm compare`: every figure of every method, where they differ, where they differ by label, limits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from realm.comparison.verdict import pairs, verdict, what_is_tested
 from realm.errors import RealmError
 from realm.files import read_json
 from realm.metrics import METRICS
 from realm.report.annotator_charts import Row, interval_rows
+from realm.report.escaping import clipped
+from realm.report.evaluation import NAME as NAME_WIDTH
+from realm.report.evaluation import TaskFigures, task_figures
 from realm.report.html import NAME, Figure, fill, write_page
 from realm.report.svg import compact
 from realm.report.wording import Remark, plural
@@ -19,14 +24,23 @@ from realm.report.wording import Remark, plural
 Records = Sequence[dict[str, Any]]
 
 RESULTS = "results.json"
-SECTIONS = [("summary", "In short"), ("differences", "Differences"), ("figures", "All figures"), ("limits", "Limits")]
+SECTIONS = [
+    ("summary", "In short"), ("differences", "Differences"), ("labels", "By label"), ("figures", "All figures"),
+    ("limits", "Limits"),
+]  # fmt: skip
+EARLIER = (
+    "These results were written by an earlier version and hold accuracies alone. The same `realm compare` again, which "
+    "trains nothing anew, adds macro-F1, log loss, the figures of every label and who is ahead on which."
+)
 FIGURES = {name: (metric.name_in_text, metric.format) for name, metric in METRICS.items()} | {
     "expertise_spearman": ("expertise, rank correlation", ".2f"),
     "expertise_trained_spearman": ("as trained, rank correlation", ".2f"),
 }
 """Name in the text and format of each figure of a training."""
 NARROWEST = 0.005
-"""Least margin of an axis of accuracies: half a point, so that equal methods are not drawn far apart."""
+"""Least margin of an axis: half a point of accuracy, so that equal methods are not drawn far apart."""
+LISTED = 60
+"""Most labels of the table by label: what a person reads through."""
 
 
 def holds_comparison(folder: Path) -> bool:
@@ -51,14 +65,19 @@ def render(name: str, summary: dict[str, Any]) -> str:
     """The page of a comparison; `summary` as results.json has it: a record per method and per training."""
     methods, trainings = summary["methods"], summary["trainings"]
     columns = [figure for figure in FIGURES if any(figure in training for training in trainings)]
+    by = (summary.get("ranking") or {}).get("by", "accuracy")
     context = {
         "name": name,
         "regime": summary.get("regime", "shared"),
         "seeds": int(summary.get("seeds", 1)),
         "sentences": _sentences(summary),
-        "means": _means(methods, trainings),
-        "differences": _differences(methods),
-        "tests": _tests(methods),
+        "earlier": "" if summary.get("ranking") else EARLIER,
+        "means": [figure for name in dict.fromkeys((by, "macro_f1", "accuracy")) if (figure := _means(summary, name))],
+        "differences": _differences(summary, by),
+        "tests": _tests(summary, by),
+        "outcomes": _outcomes(summary),
+        "by_label": _by_label(summary),
+        "confusions": _confusions(methods),
         "expertise": _expertise(methods, trainings),
         "columns": [FIGURES[figure][0] for figure in columns],
         "rows": [
@@ -66,7 +85,8 @@ def render(name: str, summary: dict[str, Any]) -> str:
         ],
         "limits": _limits(summary),
     }
-    return fill("comparison.html", f"{name} · methods compared", SECTIONS, context)
+    sections = [(id, title) for id, title in SECTIONS if id != "labels" or context["by_label"]]
+    return fill("comparison.html", f"{name} · methods compared", sections, context)
 
 
 def _values(trainings: Records, method: str, figure: str) -> list[float]:
@@ -80,37 +100,75 @@ def _mean(trainings: Records, method: str, figure: str) -> str:
     return format(float(np.mean(values)), FIGURES[figure][1]) if values else "–"
 
 
-def _means(methods: Records, trainings: Records) -> Figure:
-    """Mean accuracy with one standard deviation over seeds; a dot for every seed."""
-    rows = []
-    for entry in sorted(methods, key=lambda entry: -entry["mean"]):
-        mean, spread = float(entry["mean"]), float(entry["std"])
-        dots = _values(trainings, entry["method"], "accuracy")
-        note = f"{100 * mean:.1f}%" + (f" ± {100 * spread:.1f}" if len(dots) > 1 else "")
-        kind = 0 if entry["method"] == "realm" else 1
-        rows.append(Row(entry["method"], mean, mean - spread, mean + spread, note, kind, dots))
-    low, high = _domain(rows)
-    description = "; ".join(f"{row.name} {row.note}" for row in rows)
-    title, domain = "Accuracy on the test items by method", (max(low, 0.0), min(high, 1.0))
-    chart = interval_rows(title, description, rows, domain=domain, label_of=lambda share: f"{100 * share:.1f}%")
-    return Figure(chart, "Accuracy on the test items", "mean over seeds, bar: one standard deviation, dots: each seed")
+def _means(summary: dict[str, Any], figure: str) -> Figure | None:
+    """The mean of a figure with one standard deviation over seeds, the best first; a dot for every seed.
 
-
-def _differences(methods: Records) -> Figure | None:
-    rows = []
-    for entry in methods:
-        if (interval := entry.get("interval_items")) is None:
+    None where no training measured it.
+    """
+    metric, rows = METRICS[figure], []
+    shares = metric.format.endswith("%")
+    for method in (entry["method"] for entry in summary["methods"]):
+        if not (dots := _values(summary["trainings"], method, figure)):
             continue
-        low, high = (float(value) for value in interval)
-        gap = float(entry["realm_minus_this"])
-        note = f"{100 * gap:+.1f}  ({100 * low:+.1f} to {100 * high:+.1f})"
-        rows.append(Row(f"realm − {entry['method']}", gap, low, high, note, 1 if low <= 0 <= high else 0))
+        mean, spread = float(np.mean(dots)), float(np.std(dots))
+        beside = f"{100 * spread:.1f}" if shares else format(spread, metric.format)
+        note = format(mean, metric.format) + (f" ± {beside}" if len(dots) > 1 else "")
+        rows.append(Row(method, mean, mean - spread, mean + spread, note, 0 if method == "realm" else 1, dots))
     if not rows:
         return None
-    description = "; ".join(f"{row.name}: {row.note} points" for row in rows)
-    title, guides = "realm minus each other method", [(0.0, "no difference")]
-    chart = interval_rows(title, description, rows, domain=_domain(rows, 0.0), guides=guides, label_of=_points)
-    return Figure(chart, title, "points of accuracy, 95% interval over test items; hollow: the interval holds zero")
+    rows.sort(key=lambda row: -row.middle if metric.higher_is_better else row.middle)
+    rate = _values(summary["trainings"], rows[0].name, "base_rate") if figure == "accuracy" else []
+    guides = [(rate[0], "base rate")] if rate else []
+    low, high = _domain(rows, *(value for value, _ in guides))
+    description = "; ".join(f"{row.name} {row.note}" for row in rows)
+    title = f"{metric.title} on the test items"
+    label_of = (lambda share: f"{100 * share:.1f}%") if shares else compact
+    domain = (max(low, 0.0), min(high, 1.0)) if metric.higher_is_better else (max(low, 0.0), high)
+    chart = interval_rows(f"{title} by method", description, rows, domain=domain, guides=guides, label_of=label_of)
+    return Figure(chart, title, "mean over seeds, bar: one standard deviation, dots: each seed")
+
+
+def _contrasts(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """The reference (`realm`, where it was trained) with every other method, for every figure.
+
+    Results of an earlier version have that of accuracy alone, in the methods' own records.
+    """
+    if ranking := summary.get("ranking"):
+        return [each for each in ranking["contrasts"] if each["first"] == ranking["reference"]]
+    return [
+        {"first": "realm", "second": entry["method"], "figure": "accuracy", "difference": entry["realm_minus_this"],
+         "low": entry["interval_items"][0], "high": entry["interval_items"][1], "p_seeds": entry.get("p_seeds"),
+         "p_items": entry.get("p_items")}
+        for entry in summary["methods"] if entry.get("interval_items") is not None
+    ]  # fmt: skip
+
+
+def _differences(summary: dict[str, Any], by: str) -> Figure | None:
+    """The reference minus each other method on the figure that is ranked by."""
+    rows = []
+    for each in _contrasts(summary):
+        if each["figure"] != by or each["low"] is None:
+            continue
+        gap, low, high = (float(each[name]) for name in ("difference", "low", "high"))
+        values = [_signed(by, value) for value in (gap, low, high)]
+        if not METRICS[by].format.endswith("%"):
+            values = [value.replace("0.", ".") for value in values]  # the chart has little room
+        note = f"{values[0]}  ({values[1]} to {values[2]})"
+        kind = 1 if low <= 0 <= high else 0
+        rows.append(Row(f"{each['first']} − {each['second']}", gap, low, high, note, kind))
+    if not rows:
+        return None
+    description = "; ".join(f"{row.name}: {row.note}" for row in rows)
+    guides = [(0.0, "no difference")]
+    title = f"{METRICS[by].title}: differences"
+    label_of = partial(_signed, by)
+    chart = interval_rows(title, description, rows, domain=_domain(rows, 0.0), guides=guides, label_of=label_of)
+    unit = (
+        "points"
+        if METRICS[by].format.endswith("%")
+        else ("more is better" if METRICS[by].higher_is_better else "less is better")
+    )
+    return Figure(chart, title, f"{unit}, 95% interval over test items; hollow: the interval holds zero")
 
 
 def _domain(rows: Sequence[Row], *values: float) -> tuple[float, float]:
@@ -120,19 +178,92 @@ def _domain(rows: Sequence[Row], *values: float) -> tuple[float, float]:
     return min(ends) - margin, max(ends) + margin
 
 
-def _points(gap: float) -> str:
-    """A difference in points of accuracy."""
-    return "0" if abs(gap) < 1e-9 else f"{100 * gap:+.3g}"
+def _signed(figure: str, gap: float) -> str:
+    """A difference with its sign: in points for shares."""
+    if abs(gap) < 1e-9:
+        return "0"
+    return f"{100 * gap:+.1f}" if METRICS[figure].format.endswith("%") else f"{gap:+.3f}"
 
 
-def _tests(methods: Records) -> list[tuple[str, str, str]]:
+def _tests(summary: dict[str, Any], by: str) -> list[tuple[str, str, str]]:
     def p_value(value: float | None) -> str:
         return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
     return [
-        (entry["method"], p_value(entry.get("p_seeds")), p_value(entry.get("p_items")))
+        (each["second"], p_value(each["p_seeds"]), p_value(each["p_items"]))
+        for each in _contrasts(summary)
+        if each["figure"] == by
+    ]
+
+
+class Outcomes(NamedTuple):
+    """Rows of methods, columns of figures or methods, and a cell with its mark: ahead, behind, level or none."""
+
+    reference: str
+    columns: list[str]
+    rows: list[tuple[str, list[tuple[str, str]]]]
+
+
+def _outcomes(summary: dict[str, Any]) -> Outcomes | None:
+    """The reference against every other method on every figure."""
+    if not (ranking := summary.get("ranking")) or not (contrasts := _contrasts(summary)):
+        return None
+    cells = {(each["second"], each["figure"]): each for each in contrasts}
+    figures = list(dict.fromkeys(each["figure"] for each in contrasts))
+    rows = []
+    for method in (name for name in ranking["order"] if name != ranking["reference"]):
+        row = [cells.get((method, figure)) for figure in figures]
+        rows.append((method, [_cell(each) for each in row]))
+    return Outcomes(ranking["reference"], [METRICS[figure].name_in_text for figure in figures], rows)
+
+
+def _cell(contrast: dict[str, Any] | None) -> tuple[str, str]:
+    if contrast is None:
+        return "–", ""
+    return _signed(contrast["figure"], contrast["difference"]), contrast["outcome"] or "not tested"
+
+
+class LabelTable(NamedTuple):
+    """Recall of every label of a task by method; a cell is marked where it is clearly above or below the reference."""
+
+    title: str
+    methods: list[str]
+    rows: list[tuple[str, str, list[tuple[str, str]]]]
+    left_out: str
+
+
+def _by_label(summary: dict[str, Any]) -> list[LabelTable]:
+    if not (ranking := summary.get("ranking")):
+        return []
+    entries = {entry["method"]: entry["labels"] for entry in summary["methods"]}
+    marks = {"ahead": "below", "behind": "above", "level": "", None: ""}  # of the other, seen from the reference
+    outcomes = {(each["task"], each["label"], each["second"]): each["outcome"] for each in ranking["label_contrasts"]}
+    tables = []
+    for index, task in enumerate(entries[ranking["reference"]]):
+        rows = []
+        for label in task["labels"]:
+            cells = []
+            for method in ranking["order"]:
+                same = [row for row in entries[method][index]["labels"] if row["label"] == label["label"]]
+                recall = same[0]["recall"] if same else None
+                mark = marks[outcomes.get((task["task"], label["label"], method))]
+                cells.append(("–" if recall is None else f"{recall:.3f}", mark))
+            rows.append((clipped(label["label"], NAME_WIDTH), f"{label['support']:,}", cells))
+        shown = sorted(sorted(range(len(rows)), key=lambda row: -task["labels"][row]["support"])[:LISTED])
+        what = "position of the option" if task["by_position"] else "label"
+        title = f"Recall by {what}" + (f", {task['task']}" if len(entries[ranking["reference"]]) > 1 else "")
+        left_out = f"{len(rows) - len(shown):,}" if len(rows) > len(shown) else ""
+        tables.append(LabelTable(title, ranking["order"], [rows[row] for row in shown], left_out))
+    return tables
+
+
+def _confusions(methods: Records) -> list[tuple[str, list[TaskFigures]]]:
+    """The figures of every label of each method, with the confusion matrix."""
+    several = {entry["method"]: len(entry.get("labels") or []) > 1 for entry in methods}
+    return [
+        (entry["method"], [task_figures(task, task["task"] * several[entry["method"]]) for task in entry["labels"]])
         for entry in methods
-        if "realm_minus_this" in entry
+        if entry.get("labels")
     ]
 
 
@@ -154,19 +285,19 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
 
 def _sentences(summary: dict[str, Any]) -> list[str]:
     methods = summary["methods"]
-    best = max(methods, key=lambda entry: entry["mean"])
     seeds = plural(int(summary.get("seeds", 1)), "seed")
-    sentences = [
-        f"{plural(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the "
-        f"same test items; the highest mean accuracy is {best['method']}'s, {100 * best['mean']:.1f}%."
-    ]
-    for entry in methods:
-        if (interval := entry.get("interval_items")) is None:
-            continue
-        gap, (low, high) = 100 * entry["realm_minus_this"], interval
-        chance = "the interval excludes zero" if low > 0 or high < 0 else "the interval holds zero: it may be chance"
+    count = (
+        f"{plural(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the same test"
+    )
+    if summary.get("ranking"):
+        return [f"{count} items.", *verdict(summary), *pairs(summary)]
+    sentences = [f"{count} items."]
+    for each in _contrasts(summary):
+        gap = 100 * each["difference"]
+        excluded = each["low"] > 0 or each["high"] < 0
+        chance = "the interval excludes zero" if excluded else "the interval holds zero: it may be chance"
         where = "above" if gap > 0 else "below" if gap < 0 else "level with"
-        sentences.append(f"realm is {abs(gap):.1f} points {where} {entry['method']}; {chance}.")
+        sentences.append(f"realm is {abs(gap):.1f} points of accuracy {where} {each['second']}; {chance}.")
     return sentences
 
 
@@ -175,6 +306,11 @@ def _limits(summary: dict[str, Any]) -> list[Remark]:
         (True, "Two kinds of chance",
             "p over seeds asks whether training again would show the same; p and interval over items ask whether other "
             "test items would. A difference worth acting on survives both."),
+        (bool(summary.get("ranking")), "Ahead, behind, level",
+            f"{what_is_tested()} Level does not mean equal: it means that this test cannot tell. A method is called "
+            "best only if it is ahead of all others on the figure ranked by and no test puts it behind on another."),
+        (bool(summary.get("ranking")), "Many comparisons",
+            "Of twenty differences that do not exist about one is marked by chance. A single marked label is a hint."),
         (True, "One table, one model",
             "Methods are ranked for these annotators, this model and these settings. Others can rank them otherwise."),
         (int(summary.get("seeds", 1)) < 3, "Few seeds",

@@ -99,9 +99,11 @@ def task_figures(figures: Mapping[str, Any], task: str = "") -> TaskFigures:
     listed = sorted(sorted(range(len(labels)), key=lambda index: -labels[index]["support"])[:LISTED])
     rows = [
         LabelRow(
-            clipped(labels[index]["label"], NAME),
-            f"{labels[index]['support']:,}",
-            *(_written(labels[index][name], ".3f") for name in ("precision", "recall", "f1")),
+            label=clipped(labels[index]["label"], NAME),
+            support=f"{labels[index]['support']:,}",
+            precision=_written(labels[index]["precision"], ".3f"),
+            recall=_written(labels[index]["recall"], ".3f"),
+            f1=_written(labels[index]["f1"], ".3f"),
             mistaken=_mistaken(labels, matrix, index),
         )
         for index in listed
