@@ -185,7 +185,7 @@ def _show_labels(summary: dict[str, Any]) -> None:
     """Recall of every label by method, those that are clearly above or below the reference marked."""
     ranking = summary["ranking"]
     entries = {entry["method"]: entry for entry in summary["methods"]}
-    marks = {"ahead": "-", "behind": "+"}  # of the other method, seen from the reference
+    marks: dict[Any, str] = {"ahead": "-", "behind": "+"}  # of the other method, seen from the reference
     outcomes = {(each["task"], each["label"], each["second"]): each["outcome"] for each in ranking["label_contrasts"]}
     for index, task in enumerate(entries[ranking["reference"]]["labels"]):
         rows = []

@@ -10,6 +10,7 @@
 | `results` | the SQLite file of finished cells |
 | `engines`, `grid` | where cells are trained, and training those that are missing |
 | `significance` | paired tests and counts of wins |
+| `ranking`, `verdict` | who is ahead on which figure and label, whether anybody is best, and that in sentences |
 | `simulation` | simulated annotators of known accuracy; imports no torch |
 | `compare` | the engine over one table of annotations |
 """

@@ -109,13 +109,13 @@ def ranking(methods: Mapping[str, MethodResults], items: ScoredItems, metric: Me
     reference = "realm" if "realm" in methods else leader
     draws = _resampled(methods, items)
     contrasts = [
-        _contrast(methods, (first, second), figure, items, draws)
+        made
         for first in dict.fromkeys((reference, leader))
         for second in methods
         if second != first
         for figure in items.rankable
+        if (made := _contrast(methods, (first, second), figure, items, draws)) is not None
     ]
-    contrasts = [each for each in contrasts if each is not None]
     return {
         "by": metric.name,
         "order": order,
