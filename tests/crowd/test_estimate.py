@@ -163,7 +163,7 @@ def test_those_whom_gold_finds_out_only_together_are_found_out(seed):
     assert blind.accuracy[colluding, 0].min() > blind.accuracy[~colluding, 0].max()
     found = estimate(made, np.zeros((n, options)), gold=np.where(np.arange(n) % 10 == 0, truth, -1))
     assert found.accuracy[~colluding, 0].mean() > found.accuracy[colluding, 0].mean()
-    assert not (verdicts(found)[colluding] == VERDICTS.index("reliable")).any()
+    assert not (verdicts(made, found)[colluding] == VERDICTS.index("reliable")).any()
     assert ((found.low[:, 0] < right) & (right < found.high[:, 0])).sum() >= 6
 
 
@@ -216,7 +216,7 @@ def test_a_handful_of_labels_and_no_model_still_follow_the_votes():
     found = estimate(made, np.zeros((3, 2)))
     assert found.posterior[0, 1] > 0.7, "two of two votes"
     assert found.accuracy[0, 0] > found.accuracy[2, 0], "the third agrees with nobody"
-    assert (verdicts(found) == VERDICTS.index("uncertain")).all()
+    assert (verdicts(made, found) == VERDICTS.index("not enough evidence")).all()
 
 
 def test_a_prior_weighs_as_much_as_its_interval_says():

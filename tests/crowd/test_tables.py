@@ -8,7 +8,7 @@ import pytest
 from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import posterior
-from realm.crowd.tables import VERDICTS, expertise_table, habits_in_words, labels_table, verdicts
+from realm.crowd.tables import expertise_table, habits_in_words, labels_table
 from realm.data import Task
 
 from .crowds import simulate, table
@@ -20,7 +20,7 @@ def test_table_columns_order_and_agreement():
     frame = expertise_table(crowd.annotations, found)
     assert frame.columns.tolist() == [
         *["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "agreement", "verdict"],
-        *["habit", "scale"],
+        *["habit", "notes", "scale"],
     ]
     assert frame["annotator"].tolist() == ["a1", "a2", "a0"]
     mine = crowd.annotations.annotator == 1
@@ -38,58 +38,6 @@ def test_tables_say_whose_probabilities_judged_them():
     ):
         assert (frame["probabilities"] == "in-sample").all()
     assert "probabilities" not in expertise_table(crowd.annotations, found)
-
-
-def cell(low: float, high: float, chance: float = 0.5) -> Estimate:
-    one = np.ones((1, 1))
-    return Estimate(
-        one,
-        one,
-        low * one,
-        high * one,
-        chance * one,
-        one.astype(np.int64),
-        np.ones((1, 1)),
-        np.zeros(1, bool),
-        np.ones((1, 1, 1)),
-        np.zeros((1, 1)),
-    )
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "chance", "verdict"),
-    [
-        (0.76, 0.99, 0.5, "reliable"),
-        (0.74, 0.99, 0.5, "uncertain"),
-        (0.63, 0.70, 0.25, "reliable"),
-        (0.10, 0.49, 0.5, "worse than chance"),
-        (0.10, 0.51, 0.5, "no better than chance"),
-        (0.45, 0.59, 0.5, "no better than chance"),
-        (0.45, 0.61, 0.5, "uncertain"),
-        (0.26, 0.39, 0.25, "no better than chance"),
-        (0.26, 0.41, 0.25, "uncertain"),
-        (0.05, 0.24, 0.25, "worse than chance"),
-        (0.65, 0.70, 0.5, "uncertain"),
-    ],
-)
-def test_a_verdict_holds_over_the_whole_interval(low, high, chance, verdict):
-    assert VERDICTS[verdicts(cell(low, high, chance))[0, 0]] == verdict
-
-
-def test_no_verdict_in_a_simulated_pool_spans_its_threshold():
-    crowd = simulate(4, annotators=np.linspace(0.05, 0.98, 40), labels_each=60, per_item=5, options=4)
-    found = estimate(crowd.annotations, crowd.log_probs)
-    frame = expertise_table(crowd.annotations, found)
-    chance = frame["annotator"].map(dict(zip(crowd.annotations.annotators, found.chance[:, 0], strict=True)))
-    low, high = (1 - (1 - frame[side]) / (1 - chance) for side in ("low", "high"))
-    for verdict, holds in (
-        ("reliable", low > 0.5),
-        ("no better than chance", high < 0.2),
-        ("worse than chance", high < 0),
-    ):
-        said = frame["verdict"] == verdict
-        assert said.any(), f"the pool should show a case of {verdict}"
-        assert holds[said].all()
 
 
 def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagrees():

@@ -6,11 +6,14 @@ from collections.abc import Sized
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from realm.check.agreement import Group, alpha_by_task, connected_groups
-from realm.check.consensus import fit_consensus
 from realm.check.contents import find_leaks, label_counts, look_alikes, repeated_texts
-from realm.check.suspects import FEW, Suspect, comparable, find_copies, find_suspects
+from realm.crowd.coin import pairs_of
+from realm.crowd.copies import comparable, find_copies
 from realm.crowd.dependence import Dependence, dependence
+from realm.crowd.suspects import FEW, Suspect, find_suspects
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.ledger import Ledger
@@ -28,15 +31,15 @@ SINGLE_SHARE = 0.1
 """Below a tenth, items with one annotation are too few for a caution."""
 NO_INFORMATION = "Leave them out, or ask them; the labels carry no information."
 SUSPECTS = {
-    "constant": ("always gives the same answer", NO_INFORMATION),
-    "alternating": ("gives answers in turn", NO_INFORMATION),
-    "chance": ("agrees little with the others", "Look at some of their labels; leave them out if they guess."),
+    "constant": ("", NO_INFORMATION),
+    "alternating": ("", NO_INFORMATION),
+    "chance": ("agrees little with the others: ", "Look at some of their labels; leave them out if they guess."),
     "below chance": (
-        "disagrees with the others more than chance would",
+        "disagrees with the others more than chance would: ",
         "Look at some of their labels: did they mistake one label for another?",
     ),
 }
-"""What each kind of suspect does, and what to do about it."""
+"""What each kind of suspect does, where the evidence does not say it, and what to do about it."""
 FLIPPED = (
     "two labels, and some annotators may be wrong more often than right: the labels swapped explain the data as well, "
     "and only gold, a prior or the model's own opinion can tell"
@@ -103,20 +106,20 @@ class Examination:
 def examine(annotations: Annotations, test: Items | None = None) -> Examination:
     """Examine a table, and test items against it. Built with `keep_rows`, the order of labelling is known too."""
     alpha, groups, counts = alpha_by_task(annotations), connected_groups(annotations), label_counts(annotations)
-    consensus = fit_consensus(annotations)
-    suspects = find_suspects(annotations, consensus)
+    suspects = find_suspects(annotations)
+    names = annotations.annotators
     findings = [Finding("reading", "warning", message, "") for message in annotations.ledger.warnings]
     findings += _annotator_findings(annotations, suspects)
     findings += [
         Finding(
             "near copies",
             "warning",
-            f"'{pair.first}' and '{pair.second}' gave the same label on {pair.same:,} of {pair.shared:,} shared items; "
-            f"{pair.expected * pair.shared:,.0f} would be expected.",
-            "Are they one person, or did one copy? Keep one of the two.",
-            (pair.first, pair.second),
+            f"'{names[pair.first]}' and '{names[pair.second]}' gave the same label on {pair.same:,} of {pair.shared:,} "
+            f"shared items, mistakes included; {pair.expected:,.0f} would be expected.",
+            "Are they one person, or did one copy? Together they count as one.",
+            (names[pair.first], names[pair.second]),
         )
-        for pair in find_copies(annotations, consensus)
+        for pair in find_copies(annotations)
     ]
     if crowded := int((~comparable(annotations)).sum()):
         message = f"{crowded:,} items with very many annotators were left out of the search for copies."
@@ -135,10 +138,17 @@ def examine(annotations: Annotations, test: Items | None = None) -> Examination:
 
 def _annotator_findings(annotations: Annotations, suspects: list[Suspect]) -> list[Finding]:
     findings = []
+    shape = (annotations.n_annotators, len(annotations.tasks))
+    given = np.bincount(pairs_of(annotations), minlength=shape[0] * shape[1]).reshape(shape)
     for suspect in suspects:
         habit, remedy = SUSPECTS[suspect.kind]
-        message = f"'{suspect.annotator}' {habit}: {suspect.evidence}."
-        findings.append(Finding(suspect.kind, "warning", message, remedy, (suspect.annotator,)))
+        name, n = annotations.annotators[suspect.annotator], int(given[suspect.annotator].sum())
+        where = ""
+        if suspect.task is not None:
+            n = int(given[suspect.annotator, suspect.task])
+            where = f" in task '{annotations.tasks[suspect.task].name}'" if len(annotations.tasks) > 1 else ""
+        message = f"'{name}' {habit}{suspect.evidence}{where} ({n:,} labels)."
+        findings.append(Finding(suspect.kind, "warning", message, remedy, (name,)))
     counts = annotations.annotations_per_annotator
     if few := [annotations.annotators[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:
         share = int(counts[counts < FEW].sum()) / annotations.n_annotations

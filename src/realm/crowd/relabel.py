@@ -116,7 +116,7 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     import pandas as pd
 
     scores = check_log_probs(annotations, log_probs)
-    reliable = verdicts(estimate) == VERDICTS.index("reliable")
+    reliable = verdicts(annotations, estimate) == VERDICTS.index("reliable")
     table = annotations.keep_annotations(reliable[annotations.annotator, annotations.item_tasks[annotations.item]])
     uniform = np.where(np.isfinite(scores), 0.0, -np.inf)
     annotators = posterior(table, uniform, estimate.evidence(table))

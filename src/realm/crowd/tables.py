@@ -8,45 +8,84 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.coin import expertise_of, pairs_of
+from realm.crowd.coin import EDGE, expertise_of, lowest_expertise, pairs_of
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, label_positions
+from realm.crowd.notes import annotator_notes
+from realm.crowd.suspects import ordinal
 from realm.data import Annotations
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RELIABLE = 0.5
-"""Reliable: the whole interval lies above beta 0.5, half-way from chance to always right (accuracy 0.75 at K=2)."""
+"""Reliable: half-way from chance to always right, or better; 0.75 where chance is 0.5, 0.95 where it is 0.9."""
 NO_BETTER = 0.2
-"""No better than chance: the whole interval lies below beta 0.2 (accuracy 0.6 at K=2, 0.4 at K=4)."""
+"""No better than chance: fewer than one label in five is read off the item (beta)."""
+SHORT = 0.2
+"""An interval shorter than a fifth of the way from chance to always right: more labels would change little."""
 NOT_READING = 0.9
 """A habit is told of those whose beta is below this over the whole interval: one label in ten is not read."""
 OUT_OF_THE_WAY = 0.15
 """How far the favourite's share must lie above its share of the task's labels, and above an even one, to be told."""
 BY_CHANCE = 3.0
 """How many standard errors, counting the labels given by habit: by chance one annotator in a thousand is told of."""
-VERDICTS = ("reliable", "uncertain", "no better than chance", "worse than chance")
+VERDICTS = ("reliable", "middling", "not enough evidence", "no better than chance", "worse than chance")
 """The verdicts in words, from good to bad; elsewhere a verdict is an index into this."""
 
 
 # -------------------------------------------------------------------- annotators
 
 
-def verdicts(estimate: Estimate) -> npt.NDArray[np.int64]:
+def verdicts(annotations: Annotations, estimate: Estimate) -> npt.NDArray[np.int64]:
     """The verdict of each pair, an index into `VERDICTS`; -1 without annotations. Shape (annotators, tasks).
 
-    | verdict | the whole interval lies |
+    | verdict | over the whole interval |
     |---|---|
-    | reliable | above beta 0.5, half-way from chance to always right |
-    | worse than chance | below chance (beta 0) |
-    | no better than chance | below beta 0.2 |
-    | uncertain | none of these: more labels are needed, or the annotator is middling |
+    | reliable | accuracy lies above half-way from chance to always right |
+    | middling | the labels tell something (beta above 0), and accuracy lies below half-way or is known to a fifth |
+    | no better than chance | beta lies below 0.2: fewer than one label in five is read off the item |
+    | worse than chance | beta lies below 0, and its estimate a fifth of the way to always wrong or more |
+    | not enough evidence | none of these |
+
+    Chance is the accuracy of always giving the most frequent label. Beta is accuracy above what the annotator's own
+    habit scores: of two who are right 93% of the time where 90% of the items are negative, one may find most of the
+    positives. Who always gives the same answer may have read nothing: they are no better than chance, or there is not
+    enough evidence.
     """
+    beta_low, beta_high = (_expertise_at(estimate, accuracy) for accuracy in (estimate.low, estimate.high))
+    varies, always_wrong = ~_constant(annotations), lowest_expertise(annotations).reshape(estimate.chance.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = expertise_of(estimate.low, estimate.chance), expertise_of(estimate.high, estimate.chance)
-        claims = [estimate.annotations == 0, low > RELIABLE, high < 0, high < NO_BETTER]
-    return np.select(claims, [-1, 0, 3, 2], 1).astype(np.int64)
+        claims = {
+            "worse than chance": varies & (beta_high < 0) & (estimate.expertise < NO_BETTER * always_wrong),
+            "no better than chance": beta_high < NO_BETTER,
+            "reliable": varies & (low > RELIABLE),
+            "middling": varies & (beta_low > 0) & ((high < RELIABLE) | (high - low < SHORT)),
+        }
+    kinds = [-1, *map(VERDICTS.index, claims)]
+    claimed = [estimate.annotations == 0, *claims.values()]
+    return np.select(claimed, kinds, VERDICTS.index("not enough evidence")).astype(np.int64)
+
+
+def _expertise_at(estimate: Estimate, accuracy: Floats) -> Floats:
+    """The beta of each pair at another accuracy than its own. Shapes (annotators, tasks).
+
+    Accuracy and beta are straight lines in each other that meet at 1, and at what the habit scores, where beta is 0.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_habit = 1 - (1 - estimate.accuracy) / (1 - estimate.expertise)
+        by_habit = np.clip(np.where(estimate.expertise < 1, by_habit, estimate.chance), 0.0, 1 - EDGE)
+        return expertise_of(accuracy, by_habit)
+
+
+def _constant(annotations: Annotations) -> npt.NDArray[np.bool_]:
+    """Who gave one label only in a task. Shape (annotators, tasks)."""
+    shape, pair = (annotations.n_annotators, len(annotations.tasks)), pairs_of(annotations)
+    first, last = np.full(shape[0] * shape[1], np.iinfo(np.int64).max), np.full(shape[0] * shape[1], -1)
+    np.minimum.at(first, pair, annotations.label)
+    np.maximum.at(last, pair, annotations.label)
+    return np.asarray((first == last).reshape(shape))
 
 
 def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray[np.object_]:
@@ -65,8 +104,7 @@ def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray
     even = 1 / np.maximum((habits > 0).sum(axis=2), 1)
     option = habits.argmax(axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # Accuracy and beta are straight lines in each other that meet at 1.
-        highest = 1 - (1 - estimate.expertise) * (1 - estimate.high) / (1 - estimate.accuracy)
+        highest = _expertise_at(estimate, estimate.high)
         favourite = np.take_along_axis(habits, option[..., None], axis=2)[..., 0]
         usual = np.maximum(shares[np.arange(shares.shape[0]), option], even)
         by_habit = (1 - estimate.expertise) * estimate.annotations
@@ -75,14 +113,9 @@ def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray
         told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE)
     for who, which in zip(*np.nonzero(told), strict=True):
         labels, place = annotations.tasks[which].labels, int(option[who, which])
-        answer = f"the {_ordinal(place + 1)} option" if labels is None else f"`{labels[place]}`"
+        answer = f"the {ordinal(place + 1)} option" if labels is None else f"`{labels[place]}`"
         words[who, which] = f"answers {answer} {favourite[who, which]:.0%} of the time when not reading"
     return words
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
 def expertise_table(
@@ -95,8 +128,9 @@ def expertise_table(
 
     Columns: annotator, task, expertise (re-estimated), what the channel learned (`trained`: name to (annotators,
     tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement (share of the labels that are the
-    posterior's), verdict, habit (`habits_in_words`), scale (`absolute`, or `relative` with mostly one label per item),
-    and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was when it judged them).
+    posterior's), verdict, habit (`habits_in_words`), notes (`annotator_notes`), scale (`absolute`, or `relative` with
+    mostly one label per item), and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was when
+    it judged them).
     """
     import pandas as pd
 
@@ -115,8 +149,9 @@ def expertise_table(
         "high": estimate.high[pair],
         "annotations": counts[pair],
         "agreement": agreement[pair] / counts[pair],
-        "verdict": np.array(VERDICTS, dtype=object)[verdicts(estimate)[pair]],
+        "verdict": np.array(VERDICTS, dtype=object)[verdicts(annotations, estimate)[pair]],
         "habit": habits_in_words(annotations, estimate)[pair],
+        "notes": annotator_notes(annotations)[pair],
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }
     if probabilities is not None:

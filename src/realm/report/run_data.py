@@ -14,6 +14,7 @@ from realm.crowd.coin import pairs_of
 from realm.crowd.dependence import Dependence, dependence
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, check_log_probs
+from realm.crowd.notes import annotator_notes
 from realm.crowd.tables import habits_in_words, verdicts
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -78,7 +79,7 @@ class RunData:
     @cached_property
     def verdicts(self) -> npt.NDArray[np.int64]:
         """Index into `VERDICTS`; -1 without annotations. (annotators, tasks)"""
-        return verdicts(self.estimate)
+        return verdicts(self.annotations, self.estimate)
 
     @cached_property
     def dependence(self) -> Dependence | None:
@@ -89,6 +90,11 @@ class RunData:
     def habits(self) -> npt.NDArray[np.object_]:
         """What each annotator answers when not reading, where there is something to tell. (annotators, tasks)"""
         return habits_in_words(self.annotations, self.estimate)
+
+    @cached_property
+    def notes(self) -> npt.NDArray[np.object_]:
+        """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
+        return annotator_notes(self.annotations)
 
     @cached_property
     def agreement(self) -> Floats:
