@@ -312,7 +312,7 @@ def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str],
     Run.open(tmp_path / "run")
 
 
-def test_habits_and_dependence_are_told_in_words() -> None:
+def test_habits_dependence_agreement_and_copies_are_told_in_words() -> None:
     """Two judges who nearly always say `toxic`, and four who read, each with two copies."""
     rng = np.random.default_rng(0)
     truth = rng.integers(2, size=600)
@@ -326,3 +326,28 @@ def test_habits_and_dependence_are_told_in_words() -> None:
     assert "of the time when not reading" in page.text and "answers `toxic` 9" in page.text
     assert "Annotators err together: 14 annotators per item are worth about " in page.text
     assert sum(words != "" for words in page.data["habit"]) == 2
+    assert "Agreement (Krippendorff's alpha): 0." in page.text and "1 is full agreement, 0 no more than" in page.text
+    assert "The labels of 12 annotators stand out by themselves" in page.text
+    notes = {page.data["names"][who]: words for who, words in zip(page.data["who"], page.data["notes"], strict=True)}
+    assert (notes["judge 0"], notes["judge 1"]) == ("", "")
+    assert notes["judge 2"].startswith("gives the same labels as `judge 3` on 100% of 600 shared items")
+
+
+def test_without_anything_to_note_there_is_no_column_of_notes(plain_run: Path) -> None:
+    page = Page(write_report(plain_run).read_text(encoding="utf-8"))
+    assert "notes" not in page.data and "stand out by themselves" not in page.text
+    assert "Agreement (Krippendorff's alpha): " in page.text
+
+
+def test_pseudonyms_hide_whom_somebody_copies() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=300)
+    label = np.where(rng.random((300, 6)) < 0.75, truth[:, None], 1 - truth[:, None])[:, [0, 0, 1, 2, 3, 4, 5]]
+    names = ["zoe", "yan", "xia", "wim", "vic", "una", "tom"]
+    rows = [(f"text {i}", names[a], ["no", "yes"][label[i, a]]) for i in range(300) for a in range(7)]
+    table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
+    log_probs = np.log(np.full((300, 2), 0.5))
+    data = RunData("run", {}, {}, {}, table, log_probs, estimate(table, log_probs))
+    assert "gives the same labels as `yan`" in render(data)
+    hidden = render(data, pseudonymise=True)
+    assert "gives the same labels as `Annotator" in hidden and "yan" not in Page(hidden).text

@@ -77,7 +77,7 @@ def pool(n: int) -> Pool:
     accuracy = np.linspace(0.95, 0.2, n)
     return Pool(
         task="", names=[f"w{i}" for i in range(n)], accuracy=accuracy, low=accuracy - 0.1, high=accuracy + 0.05,
-        n=np.full(n, 20), verdict=np.arange(n) % 4, chance=0.5,
+        n=np.full(n, 20), verdict=np.arange(n) % 5, chance=0.5,
     )  # fmt: skip
 
 
@@ -86,15 +86,18 @@ def test_few_annotators_have_names_and_many_make_a_curve_of_bounded_size() -> No
     assert all(f">w{i}</text>" in few for i in range(12))
     assert "95%  (85–100%)" in few
     assert ">w7</text>" not in many and len(many) < 120_000
-    assert "1,250 reliable, 1,250 uncertain" in many
+    assert "1,000 reliable, 1,000 middling" in many
     assert "<title>w0: 95%" in many and "<title>w4999: 20%" in many
 
 
 def test_every_verdict_has_a_shape_of_its_own() -> None:
-    rows = [Row(f"r{kind}", 0.5, 0.4, 0.6, "", kind) for kind in range(4)]
+    rows = [Row(f"r{kind}", 0.5, 0.4, 0.6, "", kind) for kind in range(5)]
     drawn = ElementTree.fromstring(str(interval_rows("t", "d", rows, domain=(0, 1))))
     marks = [(e.tag, e.get("class")) for e in drawn.iter() if (e.get("class") or "").startswith("mark")]
-    assert marks == [("circle", "mark v0"), ("circle", "mark v1 ring"), ("rect", "mark v2"), ("path", "mark v3 cross")]
+    assert marks == [
+        *[("circle", "mark v0"), ("path", "mark v1"), ("circle", "mark v2 ring")],
+        *[("rect", "mark v3"), ("path", "mark v4 cross")],
+    ]
 
 
 def test_intervals_outside_the_axis_are_cut_at_its_ends() -> None:
@@ -109,7 +112,7 @@ def test_intervals_outside_the_axis_are_cut_at_its_ends() -> None:
 def test_the_heat_map_tells_empty_cells_from_bad_ones() -> None:
     beta = np.array([[0.9, np.nan], [-0.4, 0.1]])
     drawn = ElementTree.fromstring(
-        str(heat_map(["a", "b"], ["s", "t"], beta, (1 + beta) / 2, np.array([[0, -1], [3, 1]])))
+        str(heat_map(["a", "b"], ["s", "t"], beta, (1 + beta) / 2, np.array([[0, -1], [4, 2]])))
     )
     classes = [e.get("class") for e in drawn.iter("rect")]
     assert classes == ["cell above", "cell none", "cell below", "cell above"]

@@ -120,7 +120,7 @@ def _show(run: Run) -> None:
     """The expertise table of the run, as it was written."""
     table = run.expertise.sort_values("accuracy", ascending=False)
     columns = ["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict", "scale"]
-    columns += ["habit"] if (table["habit"] != "").any() else []
+    columns += [name for name in ("habit", "notes") if (table[name] != "").any()]
     show_frame(f"How far each annotator can be trusted ({run.probabilities})", table[columns].head(ROWS))
     if len(table) > ROWS:
         note(f"{len(table) - ROWS} more in {run.folder / 'expertise.csv'}")

@@ -24,10 +24,10 @@ def annotator_notes(annotations: Annotations) -> npt.NDArray[np.object_]:
         for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
             partners.setdefault(one, []).append((other, pair))
     for one, others in partners.items():
-        other, pair = max(others, key=lambda entry: (entry[1].same / entry[1].shared, entry[1].shared))
+        other, pair = min(others, key=lambda entry: (-entry[1].same / entry[1].shared, -entry[1].shared, entry[0]))
         words = f"gives the same labels as `{annotations.annotators[other]}` on {pair.same / pair.shared:.0%} of "
         words += f"{pair.shared:,} shared items"
         if len(others) > 1:
-            words += f", and hardly others than {len(others) - 1} more"
+            words += f", and nearly the same as {len(others) - 1:,} more"
         notes[one] = [f"{note}; {words}" if note else words for note in notes[one]]
     return notes

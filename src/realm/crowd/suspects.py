@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from realm.crowd.coin import label_probability, pairs_of
+from realm.crowd.coin import pairs_of
 from realm.crowd.consensus import Consensus, fit_consensus
 from realm.crowd.evidence import Floats, Indices
 from realm.data.annotations import Annotations
@@ -22,6 +23,8 @@ FEW = 10
 """Annotations below which nothing is said of an annotator: shorter patterns are common by luck."""
 ENOUGH_TO_JUDGE = 20
 """Annotations from which agreement is judged: its standard error is then about 0.1."""
+READS = 0.5
+"""One answer always is reported of those who would hardly have given it if they read half of the items."""
 LONGEST_PERIOD = 6
 """Of labels in turn: nobody keeps a longer list going by hand."""
 STANDARD_ERRORS = 2.5
@@ -50,8 +53,8 @@ class Suspect:
 def find_suspects(annotations: Annotations) -> list[Suspect]:
     """Each annotator at most once in a task, the plainest pattern first."""
     consensus = fit_consensus(annotations)
-    agreement = _agreement(annotations, consensus)
-    suspects = _confirmed(annotations, _patterns(annotations), consensus, agreement)
+    suspects = _confirmed(annotations, _patterns(annotations), consensus)
+    agreement = _agreement(annotations, consensus, annotations.annotator, annotations.n_annotators)
     patterned = {suspect.annotator for suspect in suspects}
     for index in np.flatnonzero(annotations.annotations_per_annotator >= ENOUGH_TO_JUDGE).tolist():
         suspect = None if index in patterned else _by_chance(index, agreement)
@@ -68,8 +71,7 @@ def fixed_patterns(annotations: Annotations) -> list[Suspect]:
     patterns = _patterns(annotations)
     if not patterns:
         return []
-    consensus = fit_consensus(annotations)
-    return _confirmed(annotations, patterns, consensus, _agreement(annotations, consensus))
+    return _confirmed(annotations, patterns, fit_consensus(annotations))
 
 
 def _patterns(annotations: Annotations) -> list[tuple[Suspect, Indices]]:
@@ -92,16 +94,21 @@ def _patterns(annotations: Annotations) -> list[tuple[Suspect, Indices]]:
 
 
 def _confirmed(
-    annotations: Annotations, patterns: list[tuple[Suspect, Indices]], consensus: Consensus, agreement: _Agreement
+    annotations: Annotations, patterns: list[tuple[Suspect, Indices]], consensus: Consensus
 ) -> list[Suspect]:
     """Those whose pattern is not simply that of their items."""
+    n_tasks = len(annotations.tasks)
+    agreement = _agreement(annotations, consensus, pairs_of(annotations), annotations.n_annotators * n_tasks)
     support = _support(annotations, consensus)
     suspects = []
     for suspect, own in patterns:
-        if agreement.kappa[suspect.annotator] >= ORDINARY_SHARE * agreement.typical:
-            continue
+        kappa = agreement.kappa[suspect.annotator * n_tasks + (suspect.task or 0)]
         luck = np.log(support[own]).sum() + np.log(annotations.n_annotators)
-        if suspect.kind == "alternating" or luck < np.log(CHANCE):
+        if suspect.kind == "constant":
+            confirmed = luck < np.log(CHANCE)
+        else:
+            confirmed = not kappa >= ORDINARY_SHARE * agreement.typical
+        if confirmed:
             suspects.append(suspect)
     return suspects
 
@@ -148,14 +155,16 @@ def _by_chance(index: int, agreement: _Agreement) -> Suspect | None:
 
 
 def _support(annotations: Annotations, consensus: Consensus) -> Floats:
-    """How probable an ordinary annotator's giving this label is, from what the others say. Shape (annotations,)."""
-    options = annotations.option_counts[annotations.item].astype(np.float64)
+    """How probable this label is of somebody who reads half of the items and else always gives it. (annotations,)
+
+    It is below 1 where the others say something else; on items that nobody else labelled, as often as the task's
+    labels do.
+    """
     task_of = annotations.item_tasks[annotations.item].astype(np.int64)
     key = _task_label(annotations)
     share = np.bincount(key)[key] / np.bincount(task_of)[task_of]
-    ordinary = float(np.median(consensus.accuracy))
-    probability = label_probability(ordinary, consensus.others, options)
-    return np.where(annotations.annotations_per_item[annotations.item] > 1, probability, share)
+    right = np.where(annotations.annotations_per_item[annotations.item] > 1, consensus.others, share)
+    return np.asarray(1 - READS * (1 - right))
 
 
 def _task_label(annotations: Annotations) -> Indices:
@@ -166,18 +175,21 @@ def _task_label(annotations: Annotations) -> Indices:
 
 @dataclass(frozen=True)
 class _Agreement:
-    """Each annotator's agreement with the others' consensus beyond chance, its standard error (annotators,), and what
-    is typical; NaN where there is nothing to compare with."""
+    """Each group's agreement with the others' consensus beyond chance, its standard error (groups,), and what is
+    typical; NaN where there is nothing to compare with."""
 
     kappa: Floats
     error: Floats
     typical: float
 
 
-def _agreement(annotations: Annotations, consensus: Consensus) -> _Agreement:
+def _agreement(
+    annotations: Annotations, consensus: Consensus, group: npt.NDArray[np.integer], n_groups: int
+) -> _Agreement:
+    """By annotator, or by annotator and task: `group` (annotations,) says by what."""
     shared = annotations.annotations_per_item[annotations.item] > 1
     if not shared.any():
-        nothing = np.full(annotations.n_annotators, np.nan)
+        nothing = np.full(n_groups, np.nan)
         return _Agreement(nothing, nothing, 0.0)
     agree, key = consensus.others[shared], _task_label(annotations)[shared]
     task_of = annotations.item_tasks[annotations.item].astype(np.int64)[shared]
@@ -185,7 +197,7 @@ def _agreement(annotations: Annotations, consensus: Consensus) -> _Agreement:
     base = np.bincount(key, agree)[key] / np.maximum(np.bincount(task_of, agree)[task_of], TINY)
 
     def sums(values: Floats | None = None) -> Floats:
-        return np.bincount(annotations.annotator[shared], values, annotations.n_annotators).astype(np.float64)
+        return np.bincount(group[shared], values, n_groups).astype(np.float64)
 
     n = sums()
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -193,5 +205,5 @@ def _agreement(annotations: Annotations, consensus: Consensus) -> _Agreement:
         spread = sums(agree**2) / n - mean**2
         error = np.sqrt(np.maximum(spread, chance * (1 - chance)) / n) / (1 - chance)
         kappa = (mean - chance) / (1 - chance)
-    enough = (annotations.annotations_per_annotator >= ENOUGH_TO_JUDGE) & np.isfinite(kappa)
+    enough = (np.bincount(group, minlength=n_groups) >= ENOUGH_TO_JUDGE) & np.isfinite(kappa)
     return _Agreement(kappa, error, float(np.median(kappa[enough])) if enough.any() else 0.0)

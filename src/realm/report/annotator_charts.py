@@ -21,6 +21,7 @@ DRAWN = 320
 """Of a large pool so many annotators are drawn, evenly over the ranks."""
 HEAT_ROWS, HEAT_COLUMNS = 40, 16
 """Most annotators and tasks of a heat map: it stays on one screen and its figures legible."""
+UNSURE = VERDICTS.index("not enough evidence")
 ROW = 22
 """Height of a line, for text of 12 pixels."""
 
@@ -151,7 +152,7 @@ def heat_map(
         top + height * len(names) + 6,
         "Accuracy by annotator and task",
         f"{len(names)} annotators by {len(tasks)} tasks, {filled} cells with annotations. "
-        "Blue is better than guessing, orange-red worse; grey figures are uncertain.",
+        "Blue is better than chance, orange-red worse; on figures in italics there is not enough evidence.",
     )
     for column, task in enumerate(tasks):
         x, y = left + width * (column + 0.5) - 6, top - 10
@@ -173,7 +174,7 @@ def heat_map(
             side = "above" if value > 0 else "below"
             picture.add("rect", hint=hint, x=x, y=y, width=width - 3, height=height - 3, rx=3, class_=f"cell {side}",
                         fill_opacity=f"{0.06 + 0.9 * strength:.2f}")  # fmt: skip
-            ink = "strong" if strength > 0.55 else "unsure" if kind == 1 else ""
+            ink = "strong" if strength > 0.55 else "unsure" if kind == UNSURE else ""
             picture.text(x + width / 2 - 1.5, y + height / 2 + 3, figure, f"heat {ink}", "middle")
     return picture.markup("chart natural")
 

@@ -39,10 +39,15 @@ def columns(data: RunData) -> list[tuple[str, str, str, bool]]:
     ]
     if data.trained is not None:
         table.append(("trained", "Trained", "Expertise as it was learned during training, sigma(omega)", True))
-    if (data.habits != "").any():
-        habit = "What is answered when the item is not read, where that is clearly not what everybody answers"
-        table.append(("habit", "Habit", habit, False))
-    return table
+    return table + [(name, heading, hint, False) for name, (heading, hint, _) in _words(data).items()]
+
+
+def _words(data: RunData) -> dict[str, tuple[str, str, Any]]:
+    """Heading, explanation and words (annotators, tasks) of the columns in which there is something to tell."""
+    habit = "What is answered when the item is not read, where that is clearly not what everybody answers"
+    notes = "What the labels show by themselves, as `realm check` finds it: one answer always, or another's labels"
+    columns = {"habit": ("Habit", habit, data.habits), "notes": ("Notes", notes, data.notes)}
+    return {name: column for name, column in columns.items() if (column[2] != "").any()}
 
 
 def rows(data: RunData) -> tuple[Markup, int]:
@@ -54,7 +59,7 @@ def rows(data: RunData) -> tuple[Markup, int]:
     names = [clipped(visible(name), LONGEST_NAME) for name in data.annotations.annotators]
     tasks = [clipped(visible(name), LONGEST_NAME) for name in data.task_names]
     figures = {name: getattr(estimate, name) for name in ("accuracy", "low", "high", "chance", "expertise")}
-    figures["agreement"], habits = data.agreement, data.habits
+    figures["agreement"], told = data.agreement, _words(data)
     while True:
         who, task = np.divmod(pairs, len(tasks))
         present = np.unique(who)
@@ -67,7 +72,7 @@ def rows(data: RunData) -> tuple[Markup, int]:
             "verdict": data.verdicts[who, task].tolist(),
             "n": estimate.annotations[who, task].tolist(),
             "trained": None if data.trained is None else _hundredths(data.trained[who, task]),
-            "habit": [visible(words) for words in habits[who, task]] if (habits != "").any() else None,
+            **{name: [visible(text) for text in words[who, task]] for name, (_, _, words) in told.items()},
             **{name: _hundredths(values[who, task]) for name, values in figures.items()},
         }
         json = data_block(block)
@@ -85,7 +90,8 @@ def _hundredths(shares: Any) -> list[int | None]:
 
 def first_rows(data: RunData) -> list[dict[str, Any]]:
     """The first rows of the table, as they stand in the page without its script."""
-    estimate, table = data.estimate, []
+    estimate, told = data.estimate, _words(data)
+    table: list[dict[str, Any]] = []
     for pair in data.ranked[:FIRST_ROWS].tolist():
         at = divmod(pair, len(data.annotations.tasks))
         accuracy, low, high = estimate.accuracy[at], estimate.low[at], estimate.high[at]
@@ -102,7 +108,7 @@ def first_rows(data: RunData) -> list[dict[str, Any]]:
                 "agreement": percent(data.agreement[at]),
                 "expertise": f"{estimate.expertise[at]:.2f}",
                 "trained": "" if data.trained is None else f"{data.trained[at]:.2f}",
-                "habit": visible(data.habits[at]),
+                "words": [visible(words[at]) for _, _, words in told.values()],
             }
         )
     return table

@@ -113,7 +113,7 @@ def _means(summary: dict[str, Any], figure: str) -> Figure | None:
         mean, spread = float(np.mean(dots)), float(np.std(dots))
         beside = f"{100 * spread:.1f}" if shares else format(spread, metric.format)
         note = format(mean, metric.format) + (f" ± {beside}" if len(dots) > 1 else "")
-        rows.append(Row(method, mean, mean - spread, mean + spread, note, 0 if method == "realm" else 1, dots))
+        rows.append(Row(method, mean, mean - spread, mean + spread, note, 0 if method == "realm" else 2, dots))
     if not rows:
         return None
     rows.sort(key=lambda row: -row.middle if metric.higher_is_better else row.middle)
@@ -154,7 +154,7 @@ def _differences(summary: dict[str, Any], by: str) -> Figure | None:
         if not METRICS[by].format.endswith("%"):
             values = [value.replace("0.", ".") for value in values]  # the chart has little room
         note = f"{values[0]}  ({values[1]} to {values[2]})"
-        kind = 1 if low <= 0 <= high else 0
+        kind = 2 if low <= 0 <= high else 0
         rows.append(Row(f"{each['first']} − {each['second']}", gap, low, high, note, kind))
     if not rows:
         return None

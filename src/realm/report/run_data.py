@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from realm.check.agreement import alpha_by_task
 from realm.crowd.coin import pairs_of
 from realm.crowd.dependence import Dependence, dependence
 from realm.crowd.estimate import Estimate
@@ -95,6 +96,11 @@ class RunData:
     def notes(self) -> npt.NDArray[np.object_]:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
         return annotator_notes(self.annotations)
+
+    @cached_property
+    def alpha(self) -> dict[str, float | None]:
+        """Krippendorff's alpha of each task; None where it is undefined."""
+        return alpha_by_task(self.annotations)
 
     @cached_property
     def agreement(self) -> Floats:

@@ -21,12 +21,6 @@ RANKINGS = 4
 """Most tasks whose annotators are ranked: two rows of two charts."""
 BALANCES = 6
 """Most tasks whose label balance is drawn: three rows of two charts."""
-MEANINGS = (
-    "right clearly more often than half-way between guessing and always",
-    "the interval spans a threshold: more labels would tell",
-    "hardly above guessing, by the whole interval",
-    "below guessing, by the whole interval",
-)
 JUDGES = {"gold": "right by gold", "annotators": "confirmed by annotators", "labels": "same as the label given"}
 """The vertical axis of the calibration chart, by who judges."""
 SECTIONS = {
@@ -69,13 +63,13 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
         "sentences": wording.sentences(data),
         "notices": wording.notices(data),
         "verdict_chart": annotator_charts.verdict_bars(_verdict_rows(data)),
-        "meanings": MEANINGS,
+        "meanings": wording.MEANINGS,
         "relative": bool(data.estimate.relative_tasks.any()),
         "one_label_each": data.one_label_each,
         "rankings": _rankings(data),
         "tasks": [clipped(name, annotator_table.LONGEST_NAME) for name in data.task_names],
         "columns": annotator_table.columns(data),
-        "habits_told": bool((data.habits != "").any()),
+        "agreement_sentences": wording.agreement_sentences(data),
         "rows": rows,
         "rows_left_out": f"{left_out:,}" if left_out else "",
         "first_rows": annotator_table.first_rows(data),

@@ -90,16 +90,20 @@ class Picture:
         self.add("path", hint=hint, d=f"M{coordinates}{'Z' if closed else ''}", class_=class_)
 
     def mark(self, x: float, y: float, kind: int, size: float = 4.0, hint: str = "") -> None:
-        """The mark of a verdict: circle, ring, square or cross, so that it is never told by colour alone."""
+        """The mark of a verdict: circle, diamond, ring, square or cross, so that it is never told by colour alone."""
         class_ = f"mark v{kind}"
-        if kind == 3:
+        if kind == 4:
             d = f"M{number(x - size)},{number(y - size)}l{number(2 * size)},{number(2 * size)}m0,{number(-2 * size)}"
             self.add("path", hint=hint, d=f"{d}l{number(-2 * size)},{number(2 * size)}", class_=f"{class_} cross")
-        elif kind == 2:
+        elif kind == 3:
             side = 1.8 * size
             self.add("rect", hint=hint, x=x - side / 2, y=y - side / 2, width=side, height=side, class_=class_)
+        elif kind == 1:
+            reach = number(1.2 * size)
+            d = f"M{number(x - 1.2 * size)},{number(y)}l{reach},-{reach}l{reach},{reach}l-{reach},{reach}Z"
+            self.add("path", hint=hint, d=d, class_=class_)
         else:
-            ring = " ring" if kind == 1 else ""
+            ring = " ring" if kind == 2 else ""
             self.add("circle", hint=hint, cx=x, cy=y, r=size, class_=class_ + ring)
 
     def markup(self, class_: str = "chart") -> Markup:

@@ -9,6 +9,7 @@ import numpy as np
 from realm.methods import METHODS
 from realm.metrics import METRICS
 from realm.report.chart_data import Calibration, verdict_counts
+from realm.report.escaping import clipped
 from realm.report.run_data import RunData
 from realm.report.svg import percent
 
@@ -16,6 +17,16 @@ SURE = 0.9
 """From here on a label is called sure: at most one in ten of them is wrong."""
 ERR_TOGETHER = 0.8
 """The exponent below which the summary tells how many independent annotators a panel is worth."""
+MEANINGS = (
+    "right clearly more often than half-way between chance and always",
+    "better than chance, clearly or nearly short of reliable",
+    "the interval spans a threshold: more labels would tell",
+    "hardly a label is read off the item, by the whole interval",
+    "more often the opposite of the truth, by the whole interval",
+)
+"""What each verdict means, in the order of `VERDICTS`; chance is always giving the most frequent label."""
+TENTATIVE = 0.667
+"""Krippendorff's lowest alpha for tentative conclusions."""
 UNSURE = 0.8
 """Below this a label is called unsure: one in five of them is wrong, or more."""
 
@@ -93,20 +104,41 @@ def sentences(data: RunData) -> list[str]:
 
 
 def _verdict_sentence(data: RunData) -> str:
-    reliable, uncertain, no_better, worse = verdict_counts(data)[0]
+    reliable, middling, unknown, no_better, worse = counts = verdict_counts(data)[0]
     unit = "pair of annotator and task" if data.several_tasks else "annotator"
-    if reliable + uncertain + no_better + worse <= 1:
+    if sum(counts) <= 1:
         return f"There is one {unit}, so there is nobody to compare with."
     parts = [f"{reliable:,} {'is' if reliable == 1 else 'are'} reliable"]
+    if middling:
+        parts.append(f"{middling:,} middling")
     if no_better:
-        parts.append(f"{no_better:,} no better than guessing")
+        parts.append(f"{no_better:,} no better than chance")
     if worse:
-        parts.append(f"{worse:,} worse than guessing")
-    if uncertain:
-        parts.append(f"for {uncertain:,} there is not enough evidence to say")
+        parts.append(f"{worse:,} worse than chance")
+    if unknown:
+        parts.append(f"for {unknown:,} there is not enough evidence to say")
     *first, last = parts
     units = "pairs of annotator and task" if data.several_tasks else "annotators"
     return f"Of the {units}, {', '.join(first)}{' and ' if first else ''}{last}."
+
+
+def agreement_sentences(data: RunData) -> list[str]:
+    """How far the annotators agree beyond chance and how to read it, and how many of them stand out by their labels."""
+    alphas = {clipped(name, 40): alpha for name, alpha in data.alpha.items() if alpha is not None}
+    summary = []
+    if alphas:
+        named = [f"{name} {alpha:.2f}" if data.several_tasks else f"{alpha:.2f}" for name, alpha in alphas.items()]
+        reading = "1 is full agreement, 0 no more than chance"
+        if low := [name for name, alpha in alphas.items() if alpha < TENTATIVE]:
+            where = "" if len(low) == len(alphas) else f" in {', '.join(low)}"
+            reading += f"; below {TENTATIVE}, as here{where}, a vote is a weak guide, and instructions may be unclear"
+        summary.append(f"Agreement (Krippendorff's alpha): {', '.join(named)}. {reading}.")
+    if noted := int((data.notes != "").any(axis=1).sum()):
+        summary.append(
+            f"The labels of {plural(noted, 'annotator')} stand out by themselves: one answer always, answers in turn, "
+            "or another annotator's labels, mistakes included. See the notes in the table."
+        )
+    return summary
 
 
 def notices(data: RunData) -> list[Remark]:

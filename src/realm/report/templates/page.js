@@ -127,13 +127,16 @@
   }
 
   function mark(picture, at, kind) {
-    if (kind === 3) {
-      var d = "M" + (at - 3.6) + ",4.4l7.2,7.2m0,-7.2l-7.2,7.2";
-      shape(picture, "path", { d: d, "class": "mark v3 cross" });
-    } else if (kind === 2) {
-      shape(picture, "rect", { x: at - 3.2, y: 4.8, width: 6.4, height: 6.4, "class": "mark v2" });
+    if (kind === 4) {
+      var cross = "M" + (at - 3.6) + ",4.4l7.2,7.2m0,-7.2l-7.2,7.2";
+      shape(picture, "path", { d: cross, "class": "mark v4 cross" });
+    } else if (kind === 3) {
+      shape(picture, "rect", { x: at - 3.2, y: 4.8, width: 6.4, height: 6.4, "class": "mark v3" });
+    } else if (kind === 1) {
+      var diamond = "M" + (at - 4.3) + ",8l4.3,-4.3l4.3,4.3l-4.3,4.3Z";
+      shape(picture, "path", { d: diamond, "class": "mark v1" });
     } else {
-      shape(picture, "circle", { cx: at, cy: 8, r: 3.6, "class": "mark v" + kind + (kind === 1 ? " ring" : "") });
+      shape(picture, "circle", { cx: at, cy: 8, r: 3.6, "class": "mark v" + kind + (kind === 2 ? " ring" : "") });
     }
   }
 
@@ -165,11 +168,12 @@
       cell(line, percent(data.agreement[row]), "n");
       cell(line, (data.expertise[row] / 10000).toFixed(2), "n");
       if (data.trained) cell(line, data.trained[row] === null ? "–" : (data.trained[row] / 10000).toFixed(2), "n");
-      if (data.habit) {
-        var habit = document.createElement("bdi");
-        habit.textContent = data.habit[row];
-        cell(line, "").appendChild(habit);
-      }
+      ["habit", "notes"].forEach(function (column) {
+        if (!data[column]) return;
+        var words = document.createElement("bdi");
+        words.textContent = data[column][row];
+        cell(line, "").appendChild(words);
+      });
       fresh.appendChild(line);
     });
     body.replaceChildren(fresh);
