@@ -170,7 +170,8 @@ def test_macro_f1_of_a_resample_is_that_of_the_drawn_items() -> None:
     task = np.arange(n) % 3
     width = np.array([3, 2, 4])[task]
     gold, labels = (generator.integers(width) for _ in range(2))
-    method = MethodResults({}, labels[None], np.zeros((1, n)))
+    log_probs = np.log(generator.random((1, n)))
+    method = MethodResults({}, labels[None], log_probs)
     found = module._resampled({"m": method}, items_of(gold, tasks, task))["m"]
     again = np.random.default_rng(0)
     for draw in range(20):
@@ -178,7 +179,22 @@ def test_macro_f1_of_a_resample_is_that_of_the_drawn_items() -> None:
         parts = [rows[task[rows] == each] for each in (0, 1)]
         expected = np.mean([f1_score(gold[part], labels[part], average="macro") for part in parts])
         assert found["macro_f1"][draw] == pytest.approx(expected)
-    assert "rarest_recall" not in found or len(found["rarest_recall"]) == module.DRAWS
+        assert found["log_loss"][draw] == pytest.approx(-log_probs[0, rows].mean())
+    assert len(found["macro_f1"]) == module.DRAWS
+    never = MethodResults({}, labels[None], np.where(np.arange(n) == 3, -np.inf, log_probs))
+    assert "log_loss" not in module._resampled({"m": never}, items_of(gold, tasks, task))["m"], (
+        "an infinite one has none"
+    )
+
+
+def test_recall_of_the_rarest_label_is_resampled_over_all_items() -> None:
+    method = answers(GOLD, (0.9, 0.6), 0, seeds=2)
+    found = module._resampled({"m": method}, items_of(GOLD))["m"]
+    again = np.random.default_rng(0)
+    for draw in range(20):
+        rows = again.integers(len(GOLD), size=len(GOLD))
+        rows = rows[GOLD[rows] == 1]
+        assert found["rarest_recall"][draw] == pytest.approx((method.labels[:, rows] == 1).mean())
 
 
 @settings(max_examples=20, deadline=None)
@@ -188,9 +204,10 @@ def test_a_contrast_turned_around_says_the_opposite(seed: int) -> None:
     gold[:2] = 0, 1
     one, other = answers(gold, (0.9, 0.6), seed), answers(gold, (0.7, 0.8), seed + 1)
     items, opposite = items_of(gold), {"ahead": "behind", "behind": "ahead", "level": "level", None: None}
-    for metric in (METRICS["accuracy"], METRICS["log_loss"]):
-        there = module._contrast({"a": one, "b": other}, ("a", "b"), metric, items, {"a": {}, "b": {}})
-        back = module._contrast({"a": one, "b": other}, ("b", "a"), metric, items, {"a": {}, "b": {}})
+    methods = {"a": one, "b": other}
+    draws = module._resampled(methods, items)
+    for metric in (METRICS["accuracy"], METRICS["log_loss"], METRICS["macro_f1"]):
+        there, back = (module._contrast(methods, pair, metric, items, draws) for pair in (("a", "b"), ("b", "a")))
         assert there is not None and back is not None
         assert there["difference"] == pytest.approx(-back["difference"])
         if min(abs(there[end]) for end in ("low", "high")) > 0.01:  # the draws differ
