@@ -163,6 +163,11 @@ GOOD = "item,text,annotator,label,gold\n1,red bird,w1,red,red\n2,blue boat,w1,bl
         ("good.csv", GOOD.encode(), ["--method", "magic"], "--method"),
         ("good.csv", GOOD.encode(), ["--batch-size", "10", "--micro-batch-size", "4"], "--batch-size"),
         ("good.csv", GOOD.encode(), ["--method", "majority"], "one"),
+        ("good.csv", GOOD.encode(), ["--steps", "0"], "--steps 0: must be 1 or more. Leave it out, and --epochs"),
+        ("good.csv", GOOD.encode(), ["--steps", "-3"], "--steps -3: must be 1 or more"),
+        ("good.csv", GOOD.encode(), ["--epochs", "-1"], "--epochs must be more than 0"),
+        ("good.csv", GOOD.encode(), ["--learning-rate", "0"], "--learning-rate must be more than 0"),
+        ("good.csv", GOOD.encode(), ["--learning-rate", "inf"], "--learning-rate must be finite"),
     ],
 )
 def test_bad_input_says_what_and_where_and_writes_nothing(

@@ -13,7 +13,6 @@ from realm.cli.flags import Overwrite, Raw, RunFolder
 from realm.cli.output_files import check_outputs
 from realm.cli.terminal import ROWS, note, records, show_frame
 from realm.errors import RealmError
-from realm.runs.folder import IN_SAMPLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +100,7 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
     if unknown := [name for name in prices or () if name not in run.annotations.annotators]:
         names = ", ".join(unknown[:NAMED]) + (", ..." if len(unknown) > NAMED else "")
         remarks.append(f"--costs: {len(unknown):,} of its annotators are not in the run: {names}.")
-    if IN_SAMPLE in run.probabilities:
+    if run.in_sample:
         remarks.append(
             "items with one label are judged in-sample: the model was trained on these labels and may know them by "
             "heart. `realm train --cross-fit` gives a better queue."

@@ -113,6 +113,11 @@ class Run:
         return str(self.metrics["probabilities"])
 
     @property
+    def in_sample(self) -> bool:
+        """Whether some of them rest on a model that was trained on the very item."""
+        return layout.IN_SAMPLE in self.probabilities
+
+    @property
     def findings(self) -> list[str]:
         """What speaks against the model and what follows from it, and labels that have moved."""
         return [str(text) for text in self.metrics["findings"]]
