@@ -249,7 +249,7 @@ def test_a_csv_edited_by_hand_changes_nothing(written: Path, realm_cli: Any, tmp
     def outputs() -> list[Any]:
         run = Run.open(written)
         for command in ("relabel", "export"):
-            code, _, error = realm_cli(command, written, "--output", tmp_path / f"{command}.csv")
+            code, _, error = realm_cli(command, written, "--output", tmp_path / f"{command}.csv", "--overwrite")
             assert code == 0, error
         assert realm_cli("report", written)[0] == 0
         files = (written / "report.html", tmp_path / "relabel.csv", tmp_path / "export.csv")

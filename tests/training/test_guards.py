@@ -260,6 +260,16 @@ def test_auto_trains_no_fold_that_nothing_needs(tiny_model, tmp_path, monkeypatc
     assert folds() == 0, "fewer texts than folds"
 
 
+def test_a_label_on_the_model_card_is_text_and_nothing_else(tiny_model) -> None:
+    from realm.runs.model_card import model_card
+    from realm.scorers import load_scorer
+
+    scorer = load_scorer(tiny_model("bert"), crowd(5).items)
+    card = model_card(scorer, "tiny", "realm", ['one answer ("<script>a_b_`c`\n# [x](y)") to 97% of the items'])
+    assert r"- one answer (\"\<script\>a\_b\_\`c\` \# \[x\](y)\") to 97% of the items" in card.splitlines()
+    assert "What training found" not in model_card(scorer, "tiny", "realm")
+
+
 def test_the_screen_and_the_report_say_first_that_the_model_did_not_learn(tiny_model, tmp_path, realm_cli) -> None:
     table = hopeless(60)
     frame = pd.DataFrame(

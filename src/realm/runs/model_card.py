@@ -51,7 +51,7 @@ def _findings(findings: Sequence[str]) -> list[str]:
     """What training found, as text in which the names of labels and tasks mean nothing to Markdown or HTML."""
     if not findings:
         return []
-    escaped = [re.sub(r"([^\w\s.,:;()%/-])", r"\\\1", " ".join(text.split())) for text in findings]
+    escaped = [re.sub(r"([!\"#$&'*+<=>?@\[\\\]^_`{|}~])", r"\\\1", " ".join(text.split())) for text in findings]
     return ["## What training found\n", *(f"- {text}" for text in escaped), ""]
 
 
