@@ -92,9 +92,14 @@ def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
         raise RealmError(f"{path}: not readable as {kind}: {error}") from None
 
 
+def is_partial(name: str) -> bool:
+    """Whether a name is that of a half-written file or folder of ours."""
+    return _PARTIAL.fullmatch(name) is not None
+
+
 def partial_files(folder: Path) -> list[Path]:
     """The half-written files and folders of a process that was killed."""
-    return [path for path in folder.glob(".*") if _PARTIAL.fullmatch(path.name)]
+    return [path for path in folder.glob(".*") if is_partial(path.name)]
 
 
 def remove_partial_files(folder: Path) -> None:

@@ -63,9 +63,10 @@ def column_names(table: Any) -> list[str]:
 
 def _conflict(group: Codes, value: Codes) -> tuple[int, int] | None:
     """The positions of two entries of one group with different values, the first there are; None where none differ."""
-    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-    differing = np.flatnonzero(value != value[first[inverse]])
-    return (int(first[inverse[differing[0]]]), int(differing[0])) if len(differing) else None
+    first = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    first[group[::-1]] = np.arange(len(group) - 1, -1, -1)
+    differing = np.flatnonzero(value != value[first[group]])
+    return (int(first[group[differing[0]]]), int(differing[0])) if len(differing) else None
 
 
 def _is_id(rows: SourceRows, table: Any, name: str, task_of_row: Codes, item_of_row: Codes, golden: Codes) -> bool:
@@ -94,7 +95,7 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
     annotated = np.flatnonzero(rows.annotated)
     item = item_of_row[annotated]
     annotator, label = (rows.columns[role].codes[annotated] for role in ("annotator", "label"))
-    n_annotators, n_labels = len(np.unique(annotator)), len(np.unique(label))
+    n_annotators, n_labels = (int(np.count_nonzero(np.bincount(codes))) for codes in (annotator, label))
     if n_labels <= n_annotators or n_annotators == 1:
         return
     columns = f'`annotator="{rows.names["label"]}"` and `label="{rows.names["annotator"]}"`'

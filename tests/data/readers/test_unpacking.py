@@ -178,6 +178,45 @@ def test_the_flag(tmp_path: Path, realm_cli, monkeypatch) -> None:
     assert realm_cli("check", tmp_path / "t.csv.gz", "--max-unpacked-gb", "nan")[0] == 2
 
 
+def test_a_parquet_file_in_which_one_text_stands_for_all_rows(tmp_path: Path, monkeypatch) -> None:
+    """What would be 6 GB is 4 kB: it is counted before it is there."""
+    rows, path = 2000, tmp_path / "t.parquet"
+    same = pa.array([0] * rows, pa.int32())
+    text = pa.DictionaryArray.from_arrays(same, pa.array(["x" * 3_000_000]))
+    other = pa.array([str(n % 2) for n in range(rows)])
+    table = pa.table({"text": text, "annotator": other, "label": other})
+    pq.write_table(table, path, dictionary_pagesize_limit=10**7, store_schema=False, compression="zstd")
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(RealmError, match="unpacks to more than 2 GB"):
+        Annotations.read(path)
+    with pytest.raises(RealmError, match="unpacks to more than 2 GB"):
+        list(stream_items(path, tasks=TASKS))
+    assert pa.default_memory_pool().max_memory() - before < 500e6
+    monkeypatch.setattr(unpacking, "RATIO_FROM", 0)
+    text = pa.DictionaryArray.from_arrays(same, pa.array(["some text"]))
+    pq.write_table(
+        pa.table({"text": text, "annotator": pa.array([f"w{n}" for n in range(rows)]), "label": other}), path
+    )
+    assert Annotations.read(path).n_annotations == rows, "any ratio is right"
+
+
+def test_columns_of_parquet_are_what_they_were(tmp_path: Path) -> None:
+    columns = {
+        "text": pa.array(["a", "b", "c"]),
+        "annotator": pa.array([1, 2, 1]),
+        "label": pa.array(["x", "y", None]).dictionary_encode(),
+        "gold": pa.array(["x", None, "y"], pa.large_string()),
+        "options": pa.array([["x", "y"]] * 3),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = Annotations.read(tmp_path / "t.parquet", missing="drop")
+    frame = table.to_pandas()
+    assert frame["text"].tolist() == ["a", "b"] and frame["annotator"].tolist() == ["1", "2"]
+    pq.write_table(pa.table(columns).slice(0, 0), tmp_path / "none.parquet")
+    with pytest.raises(RealmError, match="there are no rows"):
+        Annotations.read(tmp_path / "none.parquet")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs a device without an end")
 def test_a_device_without_an_end(monkeypatch) -> None:
     monkeypatch.setattr(unpacking, "USUAL_GB", 0.01)

@@ -78,7 +78,7 @@ def read_files(files: Sequence[SourceFile], source: str, request: ReadRequest) -
             refuse_column(request, "label", "in annotations", file.source)
         else:
             check_fields(request, ("label",), file.names, file.source)
-        if PurePosixPath(name).name == "all" and not is_old and request.wants_annotations:
+        if name.rpartition("/")[2] == "all" and not is_old and request.wants_annotations:
             raise RealmError(COLLABORATIVE.format(file.source))
         for row, record in enumerate(records, shift + 1):
             item = value_in(record, "id", row, file.source)
@@ -109,7 +109,10 @@ def _annotators(files: Sequence[SourceFile], source: str, ledger: Ledger) -> lis
     stems = [_stem(path.name) for path in paths]
     if len(set(stems)) == len(stems):
         return stems
-    names = [str(path.with_name(stem)) for path, stem in zip(paths, stems, strict=True)]
+    names = [
+        stem if path.parent == PurePosixPath() else f"{path.parent}/{stem}"
+        for path, stem in zip(paths, stems, strict=True)
+    ]
     for index, name in enumerate(names):
         if (first := names.index(name)) < index:
             raise RealmError(

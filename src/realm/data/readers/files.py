@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from realm.data.columns import cell_text
@@ -156,16 +159,48 @@ def open_bytes(
 
 
 def _read_parquet(data: pa.Buffer, source: str, limits: Limits) -> pa.Table:
-    """The table, in parts so that its size is known before all of it is there."""
     with reading_parquet(source):
-        file = pq.ParquetFile(pa.BufferReader(data))
-        limits.check(file.metadata.num_rows * file.metadata.num_columns, len(data), source)  # a byte a cell, or more
-        batches, unpacked = [], 0
-        for batch in file.iter_batches(batch_size=PARQUET_ROWS):
-            batches.append(batch)
-            unpacked += batch.nbytes
-            limits.check(unpacked, len(data), source)
-        return pa.Table.from_batches(batches, file.schema_arrow)
+        batches = list(parquet_batches(pa.BufferReader(data), PARQUET_ROWS, source, limits))
+        return pa.Table.from_batches(batches) if batches else pq.read_schema(pa.BufferReader(data)).empty_table()
+
+
+def parquet_batches(
+    file: pa.NativeFile, rows: int, source: str, limits: Limits, *, streamed: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The table in parts of so many rows, each of a size that is known before it is there.
+
+    A text may stand in the file once for a million rows. Any ratio is right: a table in which every text is repeated
+    for each annotator shrinks to a hundredth and less. All parts together are held to the limit; `streamed`, each is.
+    """
+    schema = pq.ParquetFile(file).schema_arrow
+    texts = [field.name for field in schema if _is_bytes(field.type)]
+    parquet = pq.ParquetFile(file, read_dictionary=texts)
+    if not streamed:  # a cell is a byte or more
+        limits.check(parquet.metadata.num_rows * parquet.metadata.num_columns, math.inf, source)
+    unpacked = 0
+    for batch in parquet.iter_batches(batch_size=rows):
+        unpacked = 0 if streamed else unpacked
+        columns = []
+        for column in batch.columns:
+            if pa.types.is_dictionary(column.type) and _is_bytes(column.type.value_type):
+                unpacked += _decoded_size(column)
+                limits.check(unpacked, math.inf, source)
+                column = column.dictionary_decode()
+            else:
+                unpacked += column.nbytes
+            columns.append(column)
+        limits.check(unpacked, math.inf, source)
+        yield pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(check(kind) for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+
+
+def _decoded_size(column: pa.DictionaryArray) -> int:
+    """Bytes of the values of a column if each stood there in full."""
+    lengths = np.append(np.asarray(pc.binary_length(column.dictionary).fill_null(0), dtype=np.int64), 0)
+    return int(lengths[np.asarray(column.indices.fill_null(-1), dtype=np.int64)].sum())
 
 
 @contextmanager

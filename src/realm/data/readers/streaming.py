@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from realm.data.build import build_items
 from realm.data.items import Items, Task
@@ -33,6 +32,7 @@ from realm.data.readers.files import (
     SourceFile,
     container_of,
     is_archive,
+    parquet_batches,
     parse_line,
     reading_parquet,
 )
@@ -90,7 +90,7 @@ def _plain_tables(path: Path, format: str | None, chunk_rows: int, limits: Limit
     if kind is None:
         return None
     if kind == "parquet":
-        tables = _parquet(path, chunk_rows)
+        tables = _parquet(path, chunk_rows, limits)
     elif kind == "jsonl":
         tables = _json_lines(path, chunk_rows, limits)
     else:
@@ -125,9 +125,9 @@ def _container(path: Path, format: str | None, limits: Limits) -> Container | No
 # ---------------------------------------------------------------- containers
 
 
-def _parquet(path: Path, chunk_rows: int) -> Iterator[pa.Table]:
+def _parquet(path: Path, chunk_rows: int, limits: Limits) -> Iterator[pa.Table]:
     with reading_parquet(str(path)), pa.memory_map(os.fsencode(path)) as file:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=chunk_rows):
+        for batch in parquet_batches(file, chunk_rows, str(path), limits, streamed=True):
             yield pa.Table.from_batches([batch])
 
 

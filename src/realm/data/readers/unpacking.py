@@ -28,6 +28,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from realm.errors import RealmError
+from realm.files import is_partial
 
 GZIP = b"\x1f\x8b"
 """How a gzip file begins."""
@@ -57,7 +58,7 @@ class Limits:
         if self.gigabytes is not None and not (self.gigabytes > 0 and math.isfinite(self.gigabytes)):
             raise RealmError(f"`max_unpacked_gb={self.gigabytes:g}`: must be a number above 0.")
 
-    def check(self, unpacked: int, packed: int, source: str, *, streamed: bool = False) -> None:
+    def check(self, unpacked: int, packed: float, source: str, *, streamed: bool = False) -> None:
         """Refuse a file of `packed` bytes that unpacks to `unpacked` or more; a streamed one may be of any size."""
         limit = self.gigabytes or (math.inf if streamed else USUAL_GB)
         if unpacked > limit * GB:
@@ -115,7 +116,7 @@ def _collect(file: IO[bytes], packed: float, limits: Limits, source: str) -> pa.
     stream = pa.BufferOutputStream()
     while chunk := file.read(CHUNK):
         stream.write(chunk)
-        limits.check(stream.tell(), cast(int, packed), source)
+        limits.check(stream.tell(), packed, source)
     return stream.getvalue()
 
 
@@ -208,8 +209,9 @@ def _is_readable(name: str, suffixes: tuple[str, ...]) -> bool:
     path = PurePosixPath(name)
     return (
         path.name.lower().removesuffix(".gz").endswith(suffixes)
-        and not path.name.startswith(".")
+        and not path.name.startswith("._")  # macOS keeps what it knows of a file beside it under this name
         and "__MACOSX" not in path.parts
+        and not is_partial(path.name)
     )
 
 
