@@ -8,7 +8,11 @@ annotation is best foretold by the others of its item,
 
 Where annotators are independent given the truth the exact posterior foretells best, and tau is 1; of k copies of each
 annotator tau is about 1/k (less where many others foretell an annotation as well as its copies do). n annotations of
-an item are then worth 1 + tau (n - 1).
+an item are then worth 1 + tau (n - 1). Chance brings tau below 1, too: what it gains over 1 is compared with its
+standard error, items being the independent draws.
+
+With three labels or more the evidence is that of habits times a confusion matrix that all annotators of a task share:
+everybody taking one label for its neighbour is no dependence.
 """
 
 from __future__ import annotations
@@ -37,6 +41,14 @@ SAMPLED = 10_000
 """Items that a panel's dependence is found on at most."""
 SETTLED = 1e-3
 """How exactly the exponent is searched for: no number of annotators changes in its first decimal."""
+FIRST_LOOK = np.geomspace(LOWEST, 1.0, 12)
+"""Exponents that are looked at before the search between the neighbours of the best: there may be two maxima."""
+BEYOND_CHANCE = 2.33
+"""Standard errors by which an exponent below 1 must gain: one panel of independent annotators in a hundred does."""
+CONFUSION_ROUNDS = 3
+"""Times that the shared confusion matrix and the posterior are fitted in turn: the third hardly moves either."""
+CONFUSION_STRENGTH = 50.0
+"""Labels of each true one that the habits alone are worth against the confusions that all annotators share."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +59,17 @@ class Dependence:
     |---|---|
     | exponent | tau, in (0, 1]; 1: independent |
     | annotations_per_item | n, the mean over items with two annotations or more |
+    | standard_errors | by how many standard errors the exponent foretells annotations better than 1 does |
     """
 
     exponent: float
     annotations_per_item: float
+    standard_errors: float
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether annotators err together more than independent ones would by chance."""
+        return self.standard_errors > BEYOND_CHANCE
 
     @property
     def effective(self) -> float:
@@ -62,8 +81,16 @@ class Dependence:
         return f"{n} annotators per item are worth about {worth} independent {'one' if worth == '1' else 'ones'}"
 
 
-def dependence(annotations: Annotations, log_probs: npt.ArrayLike | None = None) -> Dependence | None:
-    """What `exponent` finds, with the number of annotations that it is about; None where no item has two.
+def dependence(
+    annotations: Annotations, log_probs: npt.ArrayLike | None = None, parameters: Floats | None = None
+) -> Dependence | None:
+    """How far the annotators of a table are witnesses of their own; None where no item has two annotations.
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | log_probs | (items, Kmax) or None | log P(k|Q) of a model; None: the class shares of each task |
+    | parameters | (pairs, 1 + Kmax) or None | betas and habits (`realm.crowd.habit`) under which P is as it is; \
+None: fitted by EM |
 
     With very many items a part of them is looked at: the exponent is one number.
     """
@@ -72,8 +99,17 @@ def dependence(annotations: Annotations, log_probs: npt.ArrayLike | None = None)
         return None
     mean = float(annotations.annotations_per_item[several].mean())
     sample = several[:: -(-len(several) // SAMPLED)]
-    probs = None if log_probs is None else np.asarray(log_probs)[sample]
-    return Dependence(exponent(annotations.take_items(sample), probs), mean)
+    table = annotations.take_items(sample)
+    scores = check_log_probs(table, np.zeros(_shape(table)) if log_probs is None else np.asarray(log_probs)[sample])
+    habit = Habit.of(table)
+    if parameters is None:
+        balance, habit, parameters = fit_habits(ClassBalance.of(table, scores), habit)
+        scores = balance.prior
+    forecast = _Forecast(table, scores, _with_shared_confusions(table, scores, habit, parameters))
+    tau = _best_exponent(forecast)
+    gains = np.bincount(table.item[forecast.counted], forecast.terms(tau) - forecast.terms(1.0))
+    error = float(gains.std() * len(gains) ** 0.5)
+    return Dependence(tau, mean, float(gains.sum()) / error if error > 0 else 0.0)
 
 
 def exponent(
@@ -94,11 +130,11 @@ None: habits fitted by EM |
     Example:
         >>> import pandas as pd
         >>> rng = np.random.default_rng(0)
-        >>> truth = rng.integers(2, size=500)
-        >>> rows = [(str(i), f"{a}{copy}", str(label)) for i, t in enumerate(truth) for a in "xyz"
-        ...         for label in [t if rng.random() < 0.8 else 1 - t] for copy in range(4)]
+        >>> truth, ease = rng.integers(2, size=500), rng.beta(2, 1, size=500)  # some items mislead everybody
+        >>> rows = [(str(i), a, str(t if rng.random() < ease[i] else 1 - t))
+        ...         for i, t in enumerate(truth) for a in "stuvwxyz"]
         >>> table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
-        >>> bool(exponent(table) < 0.5)
+        >>> bool(exponent(table) < 0.7)
         True
     """
     several = np.flatnonzero(annotations.annotations_per_item > 1)
@@ -107,15 +143,20 @@ None: habits fitted by EM |
     if evidence is None:
         log_probs, evidence = _fitted(annotations, log_probs)
     scores = check_log_probs(annotations, np.zeros(_shape(annotations)) if log_probs is None else log_probs)
-    foretold: _LabelForecast | _Forecast
     if isinstance(evidence, LabelEvidence):
-        foretold = _LabelForecast(annotations, scores, evidence)
-    else:
-        foretold = _Forecast(annotations, scores, np.asarray(evidence, np.float64))
+        return _best_exponent(_LabelForecast(annotations, scores, evidence))
+    return _best_exponent(_Forecast(annotations, scores, np.asarray(evidence, np.float64)))
+
+
+def _best_exponent(forecast: _LabelForecast | _Forecast) -> float:
+    """The exponent with the highest forecast, 1.0 unless a lower one is better."""
+    values = [forecast(float(tau)) for tau in FIRST_LOOK]
+    best = int(np.argmax(values))
+    low, high = FIRST_LOOK[max(best - 1, 0)], FIRST_LOOK[min(best + 1, len(FIRST_LOOK) - 1)]
     optimum = minimize_scalar(
-        lambda tau: -foretold(float(tau)), bounds=(LOWEST, 1.0), method="bounded", options={"xatol": SETTLED}
+        lambda tau: -forecast(float(tau)), bounds=(low, high), method="bounded", options={"xatol": SETTLED}
     )
-    return float(optimum.x) if -optimum.fun > foretold(1.0) else 1.0
+    return float(optimum.x) if -optimum.fun > values[-1] else 1.0
 
 
 class _LabelForecast:
@@ -145,10 +186,10 @@ class _LabelForecast:
 
 
 class _Forecast:
-    """The same of any evidence (annotations, Kmax)."""
+    """The same of any evidence (annotations, Kmax). `counted` are the annotations whose item has another."""
 
     def __init__(self, annotations: Annotations, log_probs: Floats, evidence: Floats) -> None:
-        counted = np.flatnonzero((annotations.annotations_per_item > 1)[annotations.item])
+        self.counted = counted = np.flatnonzero((annotations.annotations_per_item > 1)[annotations.item])
         weight = np.ones(annotations.n_annotations) if annotations.weight is None else annotations.weight
         inside = np.isfinite(log_probs)
         evidence = np.where(inside[annotations.item], evidence[:, : log_probs.shape[1]], 0.0)
@@ -161,13 +202,50 @@ class _Forecast:
         self.log_probs = np.ascontiguousarray(log_probs[annotations.item[counted]].T)
         self.weight = weight[counted]
 
-    def __call__(self, tau: float) -> float:
+    def terms(self, tau: float) -> Floats:
+        """The log-probability of each counted annotation, times its weight. Shape (counted,)."""
         scores = self.log_probs + tau * self.others
         scores -= scores.max(axis=0)
         np.exp(scores, out=scores)
         total = scores.sum(axis=0)
         scores *= self.likelihood
-        return float((np.log(np.maximum(scores.sum(axis=0), TINY)) - np.log(total)) @ self.weight)
+        return np.asarray((np.log(np.maximum(scores.sum(axis=0), TINY)) - np.log(total)) * self.weight)
+
+    def __call__(self, tau: float) -> float:
+        return float(self.terms(tau).sum())
+
+
+def _with_shared_confusions(annotations: Annotations, log_probs: Floats, habit: Habit, parameters: Floats) -> Floats:
+    """E[a, k] of habits, times how much more often than they say k is taken for the label by all. (annotations, Kmax)
+
+    For a fixed label set of three labels or more; elsewhere the evidence of the habits as it is.
+    """
+    own, other = (
+        share.reshape(-1)[habit.row] for share in (np.log(part) for part in habit.label_probabilities(parameters))
+    )
+    width, item, label = log_probs.shape[1], annotations.item, annotations.label
+    by_habit = np.where(np.arange(width) == label[:, None], own[:, None], other[:, None])
+    evidence, weight = by_habit.copy(), np.ones(len(item)) if annotations.weight is None else annotations.weight
+    beta, xi = parameters[:, 0], parameters[:, 1 : 1 + width]
+    for task, labels in enumerate(each.labels for each in annotations.tasks):
+        rows = np.flatnonzero(annotations.item_tasks[item] == task)
+        if labels is None or len(labels) < 3 or not len(rows):
+            continue
+        n = len(labels)
+        for _ in range(CONFUSION_ROUNDS):
+            scores = log_probs.copy()
+            np.add.at(scores, item[rows], weight[rows, None] * evidence[rows])
+            truth = np.exp(log_softmax_rows(scores))[item[rows], :n] * weight[rows, None]
+            observed, by_pair = np.zeros((n, n)), np.zeros((habit.n_pairs, n))  # label x truth, pair x truth
+            np.add.at(observed, label[rows], truth)
+            np.add.at(by_pair, habit.pair[rows], truth)
+            expected = (by_pair * (1 - beta)[:, None]).T @ xi[:, :n]  # truth x label
+            expected[np.diag_indices(n)] += (by_pair * beta[:, None]).sum(axis=0)
+            expected = np.maximum(expected, TINY)
+            prior = CONFUSION_STRENGTH * expected / expected.sum(axis=1, keepdims=True)
+            ratio = np.log((observed.T + prior) / (expected + prior))
+            evidence[rows, :n] = by_habit[rows, :n] + ratio[:, label[rows]].T
+    return evidence
 
 
 def _fitted(annotations: Annotations, log_probs: npt.ArrayLike | None) -> tuple[Floats, LabelEvidence]:

@@ -17,6 +17,7 @@ from scipy.stats import chi2
 from realm.crowd import intervals
 from realm.crowd.class_balance import ClassBalance, fit_habits
 from realm.crowd.coin import EDGE, accuracy_of, chance_of
+from realm.crowd.dependence import dependence
 from realm.crowd.evidence import (
     Bools,
     Floats,
@@ -24,11 +25,11 @@ from realm.crowd.evidence import (
     JointLikelihood,
     LabelEvidence,
     check_log_probs,
-    posterior,
 )
 from realm.crowd.habit import NEVER, START, Habit, HabitLines, habit_evidence
 from realm.crowd.intervals import Grid, SkillLikelihood, leave_one_out
 from realm.crowd.priors import EM_PRIOR, EarlierEstimate, expert_pairs, relative_tasks
+from realm.crowd.shared_error import SharedError
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -64,10 +65,12 @@ class Estimate:
     | accuracy, low, high | (annotators, tasks) | P(label = truth), and its equal-tailed 95% interval |
     | chance | (annotators, tasks) | accuracy on the same items of always giving the most frequent label: `chance_of` |
     | annotations | (annotators, tasks) | how many annotations each gave |
-    | posterior | (items, Kmax) | P(true label = k | everything), given `expertise` and `habits` |
+    | posterior | (items, Kmax) | P(true label = k | everything) |
     | relative_tasks | (tasks,) | mostly one label per item and no gold: values hang on the model's calibration |
     | class_offsets | (tasks, Kmax) | what was added to the model's log P of each label (`realm.crowd.class_balance`) |
     | habits | (annotators, tasks, Kmax) | xi: what each answers when not answering from the item; NaN without any |
+    | exponent | () | tau: how much of an item's evidence counts, 1 where annotators are independent |
+    | shared_error | () | how often annotators are taken to be wrong together (`realm.crowd.shared_error`) |
     """
 
     expertise: Floats
@@ -80,10 +83,19 @@ class Estimate:
     relative_tasks: Bools
     habits: Floats
     class_offsets: Floats
+    exponent: Floats
+    shared_error: Floats
 
     def evidence(self, annotations: Annotations) -> LabelEvidence:
-        """The evidence of annotations by these annotators (all those of the table estimated, or some)."""
-        return habit_evidence(annotations, self.expertise, np.nan_to_num(self.habits))
+        """The evidence of annotations by these annotators (all those of the table estimated, or some).
+
+        Where annotators err together it counts to the power of `exponent`.
+        """
+        evidence = habit_evidence(annotations, self.expertise, np.nan_to_num(self.habits))
+        if self.exponent == 1:
+            return evidence
+        weight = np.ones(annotations.n_annotations) if evidence.weight is None else evidence.weight
+        return replace(evidence, weight=float(self.exponent) * weight, row_weights=None)
 
     @property
     def relative(self) -> bool:
@@ -152,28 +164,40 @@ def estimate(
     anchored = _anchored_annotations(annotations, pinned[habit.pair], gold)
     parameters = habit.even(np.where(pinned, EXPERT, np.maximum(expertise, habit.lowest)))
     balance, habit, parameters = _fit_habits(balance, habit, parameters, pinned, anchored)
+    shared = SharedError.of(dependence(annotations, balance.prior, parameters))
     joint = JointLikelihood(annotations, balance.prior, habit)
     skills = _SkillPosteriors(joint, habit, parameters, pinned, earlier, anchored)
-    mean, low, high = skills.fit()
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    beta = np.where(pinned & (habit.weights > 0), EXPERT, skills.expertise(mean))
-    xi = np.where((habit.weights > 0)[:, None], skills.xi, np.nan)
+    skills.fit()
+    labelled = habit.weights > 0
+    beta = np.where(pinned & labelled, EXPERT, skills.expertise(skills.mean))
+    xi = np.where(labelled[:, None], skills.xi, np.nan)
     evidence = habit_evidence(annotations, beta, np.nan_to_num(xi))
-    final = posterior(annotations, joint.log_probs, evidence)
-    by_habit = habit.accuracy_of_habit(skills.xi, final, annotations.item)
-    low, high = (np.where(pinned, beta, skills.expertise(skill)) for skill in (low, high))
-    accuracy, low, high = (accuracy_of(each, by_habit).reshape(shape) for each in (beta, low, high))
+    apparent = balance.posterior(evidence, shared.exponent)
+    if gold is not None:
+        without_gold = replace(balance, gold=None).posterior(evidence, shared.exponent)
+        shared = shared.given_gold(without_gold, annotations.option_counts, gold)
+    known = np.zeros(annotations.n_items, dtype=bool)
+    known[annotations.item[anchored]] = True
+    final = np.where(known[:, None], apparent, shared.posterior(apparent, annotations.option_counts))
+    unknown = np.flatnonzero(~known)
+    shared = shared.among(apparent[unknown], final[unknown], annotations.option_counts[unknown])
+    by_habit = habit.accuracy_of_habit(skills.xi, apparent, annotations.item)
+    accuracy, low, high = skills.accuracies(by_habit, shared)
+    beta, xi = skills.against_the_truth(beta, xi, shared)
+    shape = (annotations.n_annotators, len(annotations.tasks))
     return Estimate(
         expertise=beta.reshape(shape),
-        accuracy=accuracy,
-        low=low,
-        high=high,
+        accuracy=accuracy.reshape(shape),
+        low=low.reshape(shape),
+        high=high.reshape(shape),
         chance=chance_of(annotations, final).reshape(shape),
         annotations=np.bincount(habit.pair, minlength=habit.n_pairs).reshape(shape),
         posterior=final,
         relative_tasks=relative_tasks(annotations, gold),
         habits=xi.reshape(*shape, -1),
         class_offsets=balance.offset,
+        exponent=np.array(shared.exponent),
+        shared_error=np.array(shared.mean),
     )
 
 
@@ -222,7 +246,7 @@ class _SkillPosteriors:
         earlier: EarlierEstimate,
         anchored: Bools,
     ) -> None:
-        self.joint, self.habit, self.earlier = joint, habit, earlier
+        self.joint, self.habit, self.earlier, self._pinned = joint, habit, earlier, pinned
         self.beta, self.xi = parameters[:, 0], parameters[:, 1:]
         self.free = np.flatnonzero((np.bincount(habit.pair, minlength=habit.n_pairs) > 0) & ~pinned)
         self.task = self.free % len(joint.annotations.tasks)
@@ -248,8 +272,8 @@ class _SkillPosteriors:
         """Skill as expertise beta, (pairs,) each."""
         return np.asarray(self.habit.lowest + (1 - self.habit.lowest) * skill)
 
-    def fit(self) -> tuple[Floats, Floats, Floats]:
-        """Mean, low and high skill of each pair, NaN where it is not free. Shapes (pairs,)."""
+    def fit(self) -> None:
+        """Fit `mass` (free pairs, size), the posterior of each skill on `grid`, and its `mean` (pairs,), or NaN."""
         lowest = self.habit.lowest
         skill_behind = ((self.beta - lowest) / (1 - lowest))[self.habit.pair]  # (annotations,)
         grid = Grid.fine_enough(self.most, *SWEEP_GRID, pairs=len(self.free))
@@ -262,14 +286,50 @@ class _SkillPosteriors:
             self._update_habits(skill_behind)
             if np.abs(change).max(initial=0.0) < SETTLED:
                 break
-        grid = Grid.fine_enough(self.most, *FINAL_GRID, pairs=len(self.free))
-        mass, _ = self.posteriors(grid, skill_behind)
-        tail = (1 - intervals.COVERAGE) / 2
-        return (
-            self._of_pairs(mass @ grid.points),
-            self._of_pairs(grid.quantile(mass, tail)),
-            self._of_pairs(grid.quantile(mass, 1 - tail)),
-        )
+        self.grid = Grid.fine_enough(self.most, *FINAL_GRID, pairs=len(self.free))
+        self.mass, likelihood = self.posteriors(self.grid, skill_behind)
+        self.mean = self._of_pairs(self.mass @ self.grid.points)
+        # A likelihood of 1 at every skill is that of an annotation that does not count.
+        counted = likelihood.at_zero != likelihood.at_one
+        right = np.where(counted, likelihood.at_one > 0.5, True), np.where(counted, likelihood.at_one < 0.5, True)
+        self.always, self.never = (self._of_pairs(np.minimum.reduceat(each, self._firsts())) == 1 for each in right)
+
+    def accuracies(self, by_habit: Floats, shared: SharedError) -> tuple[Floats, Floats, Floats]:
+        """Accuracy, and the ends of its interval, from how often each pair's habit is right. Shapes (pairs,).
+
+        An annotator whose every label is what the others make of the item may be right always: the interval then ends
+        at 1; and at 0 for one whose labels never are.
+        """
+        lowest, free = self.habit.lowest, self.free
+        options = self.habit.widest[self.habit.task].astype(np.float64)
+        misled = ~self._pinned
+        misled[free[self.on_anchors]] = False
+        beta = np.where(self._pinned, EXPERT, self.expertise(self.mean))
+        apparent = accuracy_of(beta, by_habit)
+        accuracy = np.where(misled, shared.accuracy(apparent, options), apparent)
+        ends = []
+        for level in ((1 - intervals.COVERAGE) / 2, (1 + intervals.COVERAGE) / 2):
+            skill = self._of_pairs(self.grid.quantile(self.mass, level))
+            end = np.where(self._pinned, apparent, accuracy_of(self.expertise(skill), by_habit))
+            if shared.mean:
+                line = accuracy_of(lowest[free], by_habit[free]), np.ones(len(free))
+                wide = self._of_pairs(
+                    shared.quantile(level, self.grid, self.mass, line, options[free], self.habit.weights[free])
+                )
+                end = np.where(misled, wide, end)
+            ends.append(end)
+        return accuracy, np.where(self.never, 0.0, ends[0]), np.where(self.always, 1.0, ends[1])
+
+    def against_the_truth(self, beta: Floats, xi: Floats, shared: SharedError) -> tuple[Floats, Floats]:
+        """beta (pairs,) and xi (pairs, Kmax) against the truth, from those against what annotators see."""
+        misled = ~self._pinned
+        misled[self.free[self.on_anchors]] = False
+        other_beta, other_xi = shared.habit(beta, xi, self.habit.inside)
+        return np.where(misled, other_beta, beta), np.where(misled[:, None], other_xi, xi)
+
+    def _firsts(self) -> Indices:
+        """Where the annotations of each free pair begin. Shape (free pairs,)."""
+        return np.flatnonzero(np.diff(self.row, prepend=-1))
 
     def _of_pairs(self, values: Floats) -> Floats:
         """Values (free pairs,) as (pairs,), NaN where a pair is not free."""

@@ -149,6 +149,14 @@ class Grid:
         angle = (where + np.clip(inside, 0, 1)) / self.size * np.pi / 2
         return np.asarray(np.sin(angle) ** 2)
 
+    def below(self, cumulative: Floats, skill: Floats) -> Floats:
+        """The probability that each skill is below the given one, from the cumulated mass (pairs, size). (pairs,)"""
+        place = np.arcsin(np.sqrt(np.clip(np.nan_to_num(skill), 0.0, 1.0))) / (np.pi / 2) * self.size
+        whole = np.minimum(place.astype(np.int64), self.size - 1)
+        rows = np.arange(len(cumulative))
+        before = np.where(whole > 0, cumulative[rows, np.maximum(whole - 1, 0)], 0.0)
+        return np.asarray(before + (place - whole) * (cumulative[rows, whole] - before))
+
 
 # -------------------------------------------------------------------- posteriors on the grid
 
