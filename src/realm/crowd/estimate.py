@@ -7,7 +7,7 @@ prior (`JointLikelihood`), and from the posterior of each accuracy under a prior
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.stats import chi2
 from realm.crowd import intervals
 from realm.crowd.class_balance import ClassBalance, fit_habits
 from realm.crowd.coin import EDGE, accuracy_of, chance_of
+from realm.crowd.copies import find_copies, witness_weights
 from realm.crowd.dependence import dependence
 from realm.crowd.evidence import (
     Bools,
@@ -83,8 +84,8 @@ class Estimate:
     relative_tasks: Bools
     habits: Floats
     class_offsets: Floats
-    exponent: Floats
-    shared_error: Floats
+    exponent: Floats = field(default_factory=lambda: np.array(1.0))
+    shared_error: Floats = field(default_factory=lambda: np.array(0.0))
 
     def evidence(self, annotations: Annotations) -> LabelEvidence:
         """The evidence of annotations by these annotators (all those of the table estimated, or some).
@@ -108,10 +109,14 @@ class Estimate:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Estimate:
-        """The estimate whose `to_arrays` gave these; arrays of other names are ignored."""
-        if missing := [name for name in cls.__dataclass_fields__ if name not in arrays]:
+        """The estimate whose `to_arrays` gave these; arrays of other names are ignored.
+
+        Where runs were written before annotators could err together, they do not.
+        """
+        late = {"exponent", "shared_error"}
+        if missing := [name for name in cls.__dataclass_fields__ if name not in arrays and name not in late]:
             raise RealmError(f"the stored estimate lacks {', '.join(missing)}.")
-        return cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__})
+        return cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__ if name in arrays})
 
 
 def estimate(
@@ -152,6 +157,10 @@ def estimate(
         >>> estimates.accuracy.shape, estimates.posterior.argmax(axis=1).tolist()
         ((2, 1), [0, 1])
     """
+    copies = find_copies(annotations)
+    witness = witness_weights(annotations, copies)
+    if witness is not None:
+        annotations = replace(annotations, weight=witness * (1.0 if annotations.weight is None else annotations.weight))
     earlier = EarlierEstimate.from_table(annotations, prior)
     habit = _with_earlier(Habit.of(annotations), earlier)
     balance = ClassBalance.of(annotations, check_log_probs(annotations, log_probs), gold)
@@ -164,9 +173,10 @@ def estimate(
     anchored = _anchored_annotations(annotations, pinned[habit.pair], gold)
     parameters = habit.even(np.where(pinned, EXPERT, np.maximum(expertise, habit.lowest)))
     balance, habit, parameters = _fit_habits(balance, habit, parameters, pinned, anchored)
-    shared = SharedError.of(dependence(annotations, balance.prior, parameters))
+    originals = annotations.keep_annotations(~np.isin(annotations.annotator, [pair.second for pair in copies]))
+    shared = SharedError.of(dependence(originals, balance.prior, parameters))
     joint = JointLikelihood(annotations, balance.prior, habit)
-    skills = _SkillPosteriors(joint, habit, parameters, pinned, earlier, anchored)
+    skills = _SkillPosteriors(joint, habit, parameters, pinned, earlier, anchored, witness)
     skills.fit()
     labelled = habit.weights > 0
     beta = np.where(pinned & labelled, EXPERT, skills.expertise(skills.mean))
@@ -245,7 +255,9 @@ class _SkillPosteriors:
         pinned: Bools,
         earlier: EarlierEstimate,
         anchored: Bools,
+        witness: Floats | None,
     ) -> None:
+        self.witness = witness
         self.joint, self.habit, self.earlier, self._pinned = joint, habit, earlier, pinned
         self.beta, self.xi = parameters[:, 0], parameters[:, 1:]
         self.free = np.flatnonzero((np.bincount(habit.pair, minlength=habit.n_pairs) > 0) & ~pinned)
@@ -342,7 +354,7 @@ class _SkillPosteriors:
 
         An annotator whose gold items contradict what agreement says of them is from then on judged by the gold alone.
         """
-        everything = leave_one_out(self.joint, self.lines, skill_behind).take(self.order)
+        everything = leave_one_out(self.joint, self.lines, skill_behind, self.witness).take(self.order)
         everything = everything.tempered(1 / self.spread[self.free][self.row])
         likelihood = everything.masked(self.anchored | ~self.on_anchors[self.row])
         mass = self._posterior_mass(grid, likelihood)
@@ -363,7 +375,7 @@ class _SkillPosteriors:
         count is taken out of the habit behind it.
         """
         habit, pair, label = self.habit, self.habit.pair, self.joint.annotations.label
-        truth = leave_one_out(self.joint, self.lines, skill_behind).at_one
+        truth = leave_one_out(self.joint, self.lines, skill_behind, self.witness).at_one
         counted = self.is_free.copy()
         counted[self.order] &= self.anchored | ~self.on_anchors[self.row]
         weight = counted * (1.0 if habit.weight is None else habit.weight)

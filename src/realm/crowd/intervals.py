@@ -91,19 +91,23 @@ class SkillLines(Protocol):
         """P(label) at skill 0 and at skill 1, its label being true with probability `truth`. (annotations,) each"""
 
 
-def leave_one_out(joint: JointLikelihood, lines: SkillLines, skill: Floats) -> SkillLikelihood:
+def leave_one_out(
+    joint: JointLikelihood, lines: SkillLines, skill: Floats, witness: Floats | None = None
+) -> SkillLikelihood:
     """What each annotation says of its annotator, given the skill behind every annotation (annotations,).
 
     The probability that its label is true comes from the model and the item's other annotations: the annotation's own
-    evidence is left out, because annotators always agree with themselves.
+    evidence is left out, because annotators always agree with themselves; and so is that of its copies, with whom it is
+    one witness. `witness` (annotations,) is its share of that one, which its weight has been multiplied by.
     """
     evidence = lines.evidence_each(skill)
     log_posterior = log_softmax_rows(joint.scores(evidence))
     shares = np.exp(log_posterior)
     # The sum over the other options is taken directly: 1 - p loses all its digits where p is nearly 1.
     rest = (shares @ (1 - np.eye(shares.shape[1]))).ravel()[joint.position]
+    own = evidence.log_odds if witness is None else evidence.log_odds / witness
     with np.errstate(divide="ignore"):
-        odds = log_posterior.ravel()[joint.position] - evidence.log_odds - np.log(rest)
+        odds = log_posterior.ravel()[joint.position] - own - np.log(rest)
     odds = np.nan_to_num(odds, nan=0.0, posinf=LARGEST_LOG_ODDS, neginf=-LARGEST_LOG_ODDS)
     return SkillLikelihood(*lines.label_line(0.5 * (1 + np.tanh(0.5 * odds))), lines.weight)
 

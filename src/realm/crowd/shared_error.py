@@ -39,8 +39,8 @@ from realm.data.annotations import UNKNOWN
 SHARE = 0.22
 """e as tau goes to 0, fitted to real panels by `benchmarks.shared_error`, like the temperature 2 - tau."""
 SHAPE = 4.0
-"""Of the Gamma distribution of a panel's shared error: the standard deviation is half the mean, as far as real panels lie
-from the formula."""
+"""Of the Gamma distribution of a panel's shared error: the standard deviation is half the mean, as far as real panels
+lie from the formula."""
 MISLED = 0.2
 """Standard deviation of how often single annotators are right where most are misled, around what the formula says: on
 real panels annotators differ by as much."""
