@@ -301,16 +301,13 @@ class _SkillPosteriors:
         self.grid = Grid.fine_enough(self.most, *FINAL_GRID, pairs=len(self.free))
         self.mass, likelihood = self.posteriors(self.grid, skill_behind)
         self.mean = self._of_pairs(self.mass @ self.grid.points)
-        # A likelihood of 1 at every skill is that of an annotation that does not count.
-        counted = likelihood.at_zero != likelihood.at_one
-        right = np.where(counted, likelihood.at_one > 0.5, True), np.where(counted, likelihood.at_one < 0.5, True)
-        self.always, self.never = (self._of_pairs(np.minimum.reduceat(each, self._firsts())) == 1 for each in right)
+        best = intervals.log_likelihood(self.grid, likelihood, self.row, len(self.free)).argmax(axis=1)
+        self.always, self.never = (self._of_pairs(best == end) == 1 for end in (self.grid.size - 1, 0))
 
     def accuracies(self, by_habit: Floats, shared: SharedError) -> tuple[Floats, Floats, Floats]:
         """Accuracy, and the ends of its interval, from how often each pair's habit is right. Shapes (pairs,).
 
-        An annotator whose every label is what the others make of the item may be right always: the interval then ends
-        at 1; and at 0 for one whose labels never are.
+        Where the labels are best explained by being right always, the interval ends at 1; and at 0, if by never.
         """
         lowest, free = self.habit.lowest, self.free
         options = self.habit.widest[self.habit.task].astype(np.float64)
@@ -338,10 +335,6 @@ class _SkillPosteriors:
         misled[self.free[self.on_anchors]] = False
         other_beta, other_xi = shared.habit(beta, xi, self.habit.inside)
         return np.where(misled, other_beta, beta), np.where(misled[:, None], other_xi, xi)
-
-    def _firsts(self) -> Indices:
-        """Where the annotations of each free pair begin. Shape (free pairs,)."""
-        return np.flatnonzero(np.diff(self.row, prepend=-1))
 
     def _of_pairs(self, values: Floats) -> Floats:
         """Values (free pairs,) as (pairs,), NaN where a pair is not free."""
