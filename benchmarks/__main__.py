@@ -22,7 +22,16 @@ GROUPS = {
         *("training_smollm2", "training_t5", "frozen_layers", "predict", "many_annotators"),
         *("where_time_goes", "aggregation", "crowdlab", "read", "report"),
     ),
-    "quality": ("coverage", "cleaned_labels", "judges_gold", "demo_seeds", "expertise_update", "answers"),
+    "quality": (
+        "coverage",
+        "honesty",
+        "shared_error",
+        "cleaned_labels",
+        "judges_gold",
+        "demo_seeds",
+        "expertise_update",
+        "answers",
+    ),
     "promise": ("default",),
 }
 PACKAGES = ("torch", "transformers", "accelerate", "numpy", "pyarrow", "crowd-kit", "cleanlab")

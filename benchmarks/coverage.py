@@ -6,28 +6,25 @@
 error than the raw maximum-likelihood estimate for annotators with under 20 labels. (b) P out of fold from a trained
 model, several labels per item; (c) the same with one label per item: reported as measured, with the bias. `tempered`
 is P out of fold as `--cross-fit` uses it, softened where agreement asks for it (`realm.crowd.calibration`).
-(d) Crowds with habits and asymmetric errors, P known and no model at all: between 90% and 98% in every row, but for two
-standard errors. (e) Real annotators, where the data sets lie beside the checkout: no model, the interval against the
-share of labels that agree with gold.
+`benchmarks.honesty` has crowds with habits, copies and shared errors, and real annotators.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from scipy.optimize import minimize
 
 from realm.crowd.calibration import softening, tempered
 from realm.crowd.coin import Coin
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import JointLikelihood
-from realm.data import Annotations, Items, Task
+from realm.data import Annotations
+
+from ._crowds import annotate, draw
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -38,52 +35,6 @@ SIZES = [(5, 30), (10, 10), (10, 100), (50, 10), (50, 30), (20, 1000), (200, 10)
 """(annotators, labels of each): 10 to 1,000 labels, pools of 5 to 200."""
 ANNOTATORS_PER_ROW = 2700
 """Annotators drawn for each row of (a)."""
-CLASS_SHARES = {2: (0.7, 0.3), 4: (0.4, 0.3, 0.2, 0.1)}
-"""How frequent the labels of (d) are."""
-
-
-def annotate(
-    rng: np.random.Generator, truth: Ints, accuracy: Floats, per_item: int, options: int
-) -> tuple[Annotations, Ints]:
-    """Labels by annotators of these accuracies, errors uniform; `per_item` different ones for each item."""
-    return annotate_by_matrices(rng, truth, even_errors(accuracy, options), per_item)
-
-
-def even_errors(accuracy: Floats, options: int) -> Floats:
-    """Confusion matrices (annotators, truth, label) of annotators who err evenly."""
-    wrong = (1 - accuracy)[:, None, None] / (options - 1)
-    return np.asarray(np.where(np.eye(options, dtype=bool), accuracy[:, None, None], wrong))
-
-
-def annotate_by_matrices(
-    rng: np.random.Generator, truth: Ints, matrices: Floats, per_item: int
-) -> tuple[Annotations, Ints]:
-    """Labels by annotators of these confusion matrices; `per_item` different ones for each item."""
-    n, people, options = len(truth), len(matrices), matrices.shape[2]
-    item = np.repeat(np.arange(n), per_item)
-    annotator = rng.random((n, people)).argsort(axis=1)[:, :per_item].ravel()
-    label = draw(rng, matrices[annotator, truth[item]])
-    names = pa.array([str(i) for i in range(n)], pa.large_string())
-    table = Annotations(
-        items=Items(
-            ids=names,
-            texts=names,
-            contexts=None,
-            options=None,
-            item_tasks=np.zeros(n, np.int32),
-            tasks=(Task("simulated", tuple("abcde"[:options])),),
-        ),
-        annotators=tuple(str(a) for a in range(people)),
-        item=item.astype(np.int32),
-        annotator=annotator.astype(np.int32),
-        label=label.astype(np.int32),
-    )
-    return table, np.bincount(annotator, minlength=people)
-
-
-def draw(rng: np.random.Generator, probs: Floats) -> Ints:
-    """A true label from each row of P."""
-    return np.minimum((probs.cumsum(axis=1) < rng.random(len(probs))[:, None]).sum(axis=1), probs.shape[1] - 1)
 
 
 @dataclass
@@ -223,96 +174,6 @@ def trained_p(model: Model, per_item: int, *, options: int = 3, pools: int = 30,
     return tallies
 
 
-# -------------------------------------------------------------------- (d) habits and asymmetric errors
-
-
-def habits(rng: np.random.Generator, people: int, options: int, alike: float) -> Floats:
-    """Annotators who read with a probability of their own and else answer by habit, around the class shares."""
-    beta, xi = rng.beta(6, 3, people), rng.dirichlet(alike * np.array(CLASS_SHARES[options]), people)
-    return np.asarray(beta[:, None, None] * np.eye(options) + (1 - beta)[:, None, None] * xi[:, None])
-
-
-def who_miss_rare_labels(rng: np.random.Generator, people: int, options: int) -> Floats:
-    """Nine in ten of the most frequent label are right, six in ten of the others, which are mostly taken for it."""
-    right = np.column_stack([rng.beta(18, 2, people), *(rng.beta(6, 4, people) for _ in range(options - 1))])
-    errors = np.ones((options, options))
-    errors[1:, 0] = 3
-    np.fill_diagonal(errors, 0)
-    errors /= errors.sum(axis=1, keepdims=True)
-    return np.asarray(right[:, :, None] * np.eye(options) + (1 - right)[:, :, None] * errors)
-
-
-def who_take_neighbours(rng: np.random.Generator, people: int, options: int) -> Floats:
-    """Two thirds of the errors at four options are the next label: the paper's asymmetric noise."""
-    accuracy = rng.beta(8, 3, people)
-    errors = np.roll(3 * np.eye(options), 1, axis=1) + 1 - np.eye(options)
-    errors /= errors.sum(axis=1, keepdims=True)
-    return np.asarray(accuracy[:, None, None] * np.eye(options) + (1 - accuracy)[:, None, None] * errors)
-
-
-def all_sorts(rng: np.random.Generator, people: int, options: int) -> Floats:
-    """Three in five err evenly, one in four by strong habits, three in twenty answer without reading at all."""
-    matrices, kind = even_errors(rng.beta(8, 3, people), options), rng.random(people)
-    by_habit = habits(rng, people, options, 1.5)
-    blind = np.repeat(rng.dirichlet(np.ones(options), people)[:, None], options, axis=1)
-    matrices[kind < 0.4], matrices[kind < 0.15] = by_habit[kind < 0.4], blind[kind < 0.15]
-    return matrices
-
-
-CROWDS: dict[str, Callable[[np.random.Generator, int, int], Floats]] = {
-    "even errors": lambda rng, people, options: even_errors(rng.beta(8, 3, people), options),
-    "habits like the class shares": lambda rng, people, options: habits(rng, people, options, 6.0),
-    "strong habits": lambda rng, people, options: habits(rng, people, options, 1.5),
-    "rare labels missed": who_miss_rare_labels,
-    "neighbours mistaken": who_take_neighbours,
-    "all sorts": all_sorts,
-}
-HABIT_SIZES = [(30, 20, 3, 30), (20, 100, 5, 15), (8, 200, 5, 20)]
-"""(annotators, labels of each, labels per item, pools)."""
-
-
-def with_habits(crowd: str, options: int, known: bool, size: tuple[int, int, int, int], seed: int = 0) -> Tally:
-    """Coverage of one kind of crowd: P known, or the same for every label. The truth is what an annotator's matrix says
-    of the items they had."""
-    people, labels, per_item, pools = size
-    tally, shares = Tally(), np.array(CLASS_SHARES[options])
-    rng = np.random.default_rng([seed, options, people, labels])
-    for _ in range(pools):
-        n = people * labels // per_item
-        probs = rng.dirichlet(shares * options * 0.5, n) if known else np.tile(shares, (n, 1))
-        truth = draw(rng, probs)
-        matrices = CROWDS[crowd](rng, people, options)
-        table, counts = annotate_by_matrices(rng, truth, matrices, per_item)
-        right = matrices[table.annotator, truth[table.item], truth[table.item]]
-        accuracy = np.bincount(table.annotator, right, minlength=people) / np.maximum(counts, 1)
-        log_probs = np.log(np.maximum(probs, 1e-300)) if known else np.zeros((n, options))
-        tally.add(estimate(table, log_probs), accuracy, truth)
-    return tally
-
-
-# -------------------------------------------------------------------- (e) real annotators
-
-
-def real_annotators(least: int = 100) -> None:
-    """SentPolarity without a model: real items differ in difficulty, which no interval here allows for."""
-    path = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity" / "annotations.csv"
-    if not path.exists():
-        print("\n(e) left out: the real data sets are not beside this checkout")
-        return
-    table = Annotations.read(path)
-    assert table.gold is not None
-    estimates = estimate(table, np.zeros((table.n_items, 2)))
-    right = np.bincount(table.annotator, table.label == table.gold[table.item], minlength=table.n_annotators)
-    busy = estimates.annotations[:, 0] >= least
-    agreement = right[busy] / estimates.annotations[busy, 0]
-    covered = (estimates.low[busy, 0] <= agreement) & (agreement <= estimates.high[busy, 0])
-    cleaned = estimates.posterior.argmax(axis=1) == table.gold
-    print(f"\n(e) SentPolarity, no model: {busy.sum()} annotators with {least} labels or more: the interval holds the")
-    bias = np.mean(estimates.accuracy[busy, 0] - agreement)
-    print(f"share of labels that agree with gold for {covered.mean():.0%}; bias {bias:+.3f};")
-    print(f"cleaned labels that agree with gold: {cleaned.mean():.4f}")
-
-
 def main() -> None:
     print("(a) P known: coverage of the 95% interval, pools and labels per item in turn\n")
     print("| K | annotators | labels each | drawn | coverage | mean width | MSE pooled / raw (under 20 labels) |")
@@ -344,21 +205,6 @@ def main() -> None:
                     f"{np.mean(tally.bias):+.3f} | {np.mean(tally.width):.3f} | {np.mean(tally.cleaned):.3f} |",
                     flush=True,
                 )
-    print("\n(d) habits and asymmetric errors\n")
-    print("| crowd | K | P | annotators x labels | coverage | bias of accuracy | mean width | cleaned labels right |")
-    print("|---|---|---|---|---|---|---|---|")
-    for crowd, options, known, size in itertools.product(CROWDS, CLASS_SHARES, (True, False), HABIT_SIZES):
-        tally = with_habits(crowd, options, known, size)
-        coverage = float(np.mean(tally.coverage))
-        print(
-            f"| {crowd} | {options} | {'known' if known else 'none'} | {size[0]} x {size[1]} | "
-            f"{coverage:.1%} ± {tally.error:.1%} | {np.mean(tally.bias):+.3f} | {np.mean(tally.width):.3f} | "
-            f"{np.mean(tally.cleaned):.3f} |",
-            flush=True,
-        )
-        lowest, highest = 0.90 - 2 * tally.error, 0.98 + 2 * tally.error
-        assert lowest <= coverage <= highest, f"{crowd}, K={options}: {coverage:.1%}"
-    real_annotators()
 
 
 if __name__ == "__main__":
