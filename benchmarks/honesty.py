@@ -76,7 +76,7 @@ class Row:
         self.confidence.append(found.posterior.max(axis=1))
         self.right.append((found.posterior.argmax(axis=1) == truth).astype(np.float64))
         reliable = accuracy > (lambda chance: chance + RELIABLE * (1 - chance))(true_chance(table, truth))
-        verdict = verdicts(found)
+        verdict = verdicts(table, found)
         self.reliable += reliable[judged & (verdict == VERDICTS.index("reliable"))].tolist()
         self.chance += reliable[judged & (verdict == VERDICTS.index("no better than chance"))].tolist()
         self.shared.append(float(found.shared_error))

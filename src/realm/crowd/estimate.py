@@ -301,7 +301,7 @@ class _SkillPosteriors:
         self.grid = Grid.fine_enough(self.most, *FINAL_GRID, pairs=len(self.free))
         self.mass, likelihood = self.posteriors(self.grid, skill_behind)
         self.mean = self._of_pairs(self.mass @ self.grid.points)
-        best = intervals.log_likelihood(self.grid, likelihood, self.row, len(self.free)).argmax(axis=1)
+        best = self._log_likelihood(self.grid, likelihood).argmax(axis=1)
         self.always, self.never = (self._of_pairs(best == end) == 1 for end in (self.grid.size - 1, 0))
 
     def accuracies(self, by_habit: Floats, shared: SharedError) -> tuple[Floats, Floats, Floats]:
@@ -397,9 +397,19 @@ class _SkillPosteriors:
             contradicted[rows] |= statistic[rows & on_gold].sum() > max(chi2.isf(CONTRADICTION, n), 2 * n)
         return contradicted
 
+    def _log_likelihood(self, grid: Grid, likelihood: SkillLikelihood) -> Floats:
+        """The log-likelihood of each free pair's skill, -inf where its habit does not allow it. (free pairs, size)
+
+        Below a habit's own least beta one label would have a negative probability, and another more than 1.
+        """
+        logs = intervals.log_likelihood(grid, likelihood, self.row, len(self.free))
+        lowest, least = self.habit.lowest[self.free], self.habit.least_beta(self.xi)[self.free]
+        logs[grid.points < ((least - lowest) / (1 - lowest))[:, None]] = -np.inf
+        return logs
+
     def _posterior_mass(self, grid: Grid, likelihood: SkillLikelihood) -> Floats:
         """The posterior of each free pair under its task's pool, or under its earlier estimate. (free pairs, size)"""
-        logs = intervals.log_likelihood(grid, likelihood, self.row, len(self.free))
+        logs = self._log_likelihood(grid, likelihood)
         mass, lowest = np.empty_like(logs), self.habit.lowest
         for task in np.unique(self.task):
             rows = np.flatnonzero(self.task == task)

@@ -204,7 +204,7 @@ class Habit:
         """The most probable beta of each pair given its habit: the objective is concave in it. Shape (pairs,)."""
         habits, prior, lowest = self.habits(xi), self.prior, self.lowest
         others = wrong.sum(axis=(1, 2)) + prior.wrong
-        low, high = np.maximum(self._least_beta(xi), lowest) + EDGE, np.full(self.n_pairs, 1 - EDGE)
+        low, high = np.maximum(self.least_beta(xi), lowest) + EDGE, np.full(self.n_pairs, 1 - EDGE)
         beta = np.clip(beta, low, high)
         for _ in range(NEWTON_STEPS):
             slope = (1 - habits) / np.maximum(beta[:, None, None] + (1 - beta[:, None, None]) * habits, EDGE)
@@ -231,7 +231,7 @@ class Habit:
             for _ in range(HALVINGS):
                 trial = np.column_stack([beta[rows], xi[rows] + step])
                 worse = (part.objective(trial, right[rows], wrong[rows]) < before) | (
-                    part._least_beta(trial[:, 1:]) > beta[rows]
+                    part.least_beta(trial[:, 1:]) > beta[rows]
                 )
                 if not worse.any():
                     break
@@ -257,7 +257,7 @@ class Habit:
             counts = counts + drawn * (xi[:, None, :] - possible)
         return np.asarray(counts.sum(axis=1))
 
-    def _least_beta(self, xi: Floats) -> Floats:
+    def least_beta(self, xi: Floats) -> Floats:
         """The beta at which the first probability of each pair would be negative. Shape (pairs,)."""
         least = np.where(self.inside, xi, 1.0).min(axis=1)
         return np.asarray(-least / np.maximum(1 - least, EDGE))
