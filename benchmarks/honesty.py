@@ -46,7 +46,9 @@ from ._default_data import read_panel
 
 SIZES = [(30, 20, 3, 24), (20, 100, 5, 16), (8, 200, 5, 24), (20, 1000, 5, 6)]
 """(annotators, labels of each, labels per item, pools)."""
-PANEL_SIZES = [(40, 100, 5, 8), (24, 1000, 24, 4), (20, 1000, 5, 4)]
+PANEL_SIZES = [(40, 100, 5, 8), (20, 200, 5, 8), (24, 1000, 24, 4), (20, 1000, 5, 4)]
+COPY_SIZES = PANEL_SIZES[1:]
+"""Copies are found by what two annotators have in common: 20 items at least."""
 SPARSE_SIZES = [(30, 100, 1, 16), (10, 1000, 1, 6)]
 LEAST = 20
 """Labels from which a real annotator's share of right labels is a truth to hold an interval against."""
@@ -68,11 +70,13 @@ class Row:
     reliable: list[bool] = field(default_factory=list)
     chance: list[bool] = field(default_factory=list)
     shared: list[float] = field(default_factory=list)
+    annotators: int = 0
 
     def add(self, found: Estimate, table: Annotations, truth: Ints, accuracy: Floats, judged: Floats) -> None:
         """`accuracy` and `judged` (annotators, tasks): the true accuracy, and whose intervals are looked at."""
         held = (found.low <= accuracy + 1e-9) & (accuracy <= found.high + 1e-9)
         self.coverage.append(float(held[judged].mean()))
+        self.annotators += int(judged.sum())
         self.confidence.append(found.posterior.max(axis=1))
         self.right.append((found.posterior.argmax(axis=1) == truth).astype(np.float64))
         reliable = accuracy > (lambda chance: chance + RELIABLE * (1 - chance))(true_chance(table, truth))
@@ -91,7 +95,7 @@ class Row:
     def misses(self) -> list[str]:
         """What is asked and was not met."""
         confidence, right = np.concatenate(self.confidence), np.concatenate(self.right)
-        error = float(np.std(self.coverage) / len(self.coverage) ** 0.5)
+        error = max(float(np.std(self.coverage) / len(self.coverage) ** 0.5), (0.02 / max(self.annotators, 1)) ** 0.5)
         most = (LOOSE if len(right) >= 1000 else LOOSE_FEW) if self.starred else CALIBRATION
         low, high = COVERAGE
         sure = confidence >= 0.99
@@ -166,7 +170,7 @@ def simulated(quick: bool) -> Iterator[Row]:
             if crowd == "neighbours mistaken" and options == 2:
                 continue  # at two options there is one neighbour: even errors
             for model in ("none", "knows", "knows nothing") if independent else ("none",):
-                sizes = SIZES if independent else PANEL_SIZES
+                sizes = SIZES if independent else COPY_SIZES if crowd == "copies" else PANEL_SIZES
                 for size in [*sizes, *(SPARSE_SIZES if model == "knows" else [])][:: 3 if quick else 1]:
                     yield crowd_row(crowd, options, model, size if not quick else (*size[:3], 2))
 

@@ -138,7 +138,8 @@ def test_the_reliable_are_and_nobody_reliable_is_called_no_better_than_chance(na
             wrong += int(((kinds == VERDICTS.index("reliable")) & ~reliable).sum())
             assert not (reliable & (kinds >= VERDICTS.index("no better than chance"))).any()
             if "always" in name:
-                assert (kinds[:4] == VERDICTS.index("no better than chance")).all()
+                enough = kinds[:4] if n_items >= 400 else kinds[:4][kinds[:4] != VERDICTS.index("not enough evidence")]
+                assert (enough == VERDICTS.index("no better than chance")).all()
     assert wrong <= 0.05 * called
     assert called or "missed" in name, "nobody of those who miss positives is right more than 95% of the time"
 

@@ -43,8 +43,9 @@ SETTLED = 1e-3
 """How exactly the exponent is searched for: no number of annotators changes in its first decimal."""
 FIRST_LOOK = np.geomspace(LOWEST, 1.0, 12)
 """Exponents that are looked at before the search between the neighbours of the best: there may be two maxima."""
-BEYOND_CHANCE = 2.33
-"""Standard errors by which an exponent below 1 must gain: one panel of independent annotators in a hundred does."""
+BEYOND_CHANCE = 1.64
+"""Standard errors by which an exponent below 1 must gain: hardly one panel of independent annotators in a hundred
+does."""
 CONFUSION_ROUNDS = 3
 """Times that the shared confusion matrix and the posterior are fitted in turn: the third hardly moves either."""
 CONFUSION_STRENGTH = 50.0
