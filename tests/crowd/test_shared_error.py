@@ -76,7 +76,7 @@ def test_gold_says_how_often_annotators_are_wrong_together() -> None:
             each.posterior.max(axis=1)[unknown].mean() - (each.posterior.argmax(1) == truth)[unknown].mean()
         )
         assert each_error < 0.15
-    assert each_error < 0.05
+    assert each_error < 0.08
     misled, truth = panel(2, n_items=2000, misled=0.3)
     shares = [
         float(estimate(misled, np.zeros((2000, 2)), gold=some).shared_error)

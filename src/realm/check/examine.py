@@ -23,8 +23,6 @@ LOW_ALPHA = 0.4
 """Agreement below which annotators agree little: well under 0.667, Krippendorff's lowest for tentative conclusions."""
 RARE = 0.01
 """Share of the annotations below which a label is rare: "less than once in a hundred"."""
-ERR_TOGETHER = 0.5
-"""The exponent from which annotators are said to err together: half of what the others say is said again."""
 RARE_NAMED = 10
 """Rare labels that a message names: they fit on a line."""
 SINGLE_SHARE = 0.1
@@ -198,7 +196,7 @@ def _labelled_and_single(annotations: Annotations) -> tuple[int, int]:
 
 
 def _dependence_findings(found: Dependence | None) -> list[Finding]:
-    if found is None or found.exponent > ERR_TOGETHER:
+    if found is None or not found.beyond_chance:
         return []
     remedy = "They err together: a vote among them is less sure than it looks, and more of the same add little."
     return [Finding("annotators err together", "note", f"{found}.", remedy)]

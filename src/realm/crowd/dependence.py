@@ -82,18 +82,11 @@ class Dependence:
         return f"{n} annotators per item are worth about {worth} independent {'one' if worth == '1' else 'ones'}"
 
 
-def dependence(
-    annotations: Annotations, log_probs: npt.ArrayLike | None = None, parameters: Floats | None = None
-) -> Dependence | None:
+def dependence(annotations: Annotations) -> Dependence | None:
     """How far the annotators of a table are witnesses of their own; None where no item has two annotations.
 
-    | argument | shape | meaning |
-    |---|---|---|
-    | log_probs | (items, Kmax) or None | log P(k|Q) of a model; None: the class shares of each task |
-    | parameters | (pairs, 1 + Kmax) or None | betas and habits (`realm.crowd.habit`) under which P is as it is; \
-None: fitted by EM |
-
-    With very many items a part of them is looked at: the exponent is one number.
+    By their labels alone: a model that is too modest about what it knows would look like dependence. With very many
+    items a part of them is looked at: the exponent is one number.
     """
     several = np.flatnonzero(annotations.annotations_per_item > 1)
     if not len(several):
@@ -101,12 +94,9 @@ None: fitted by EM |
     mean = float(annotations.annotations_per_item[several].mean())
     sample = several[:: -(-len(several) // SAMPLED)]
     table = annotations.take_items(sample)
-    scores = check_log_probs(table, np.zeros(_shape(table)) if log_probs is None else np.asarray(log_probs)[sample])
-    habit = Habit.of(table)
-    if parameters is None:
-        balance, habit, parameters = fit_habits(ClassBalance.of(table, scores), habit)
-        scores = balance.prior
-    forecast = _Forecast(table, scores, _with_shared_confusions(table, scores, habit, parameters))
+    scores = check_log_probs(table, np.zeros(_shape(table)))
+    balance, habit, parameters = fit_habits(ClassBalance.of(table, scores), Habit.of(table))
+    forecast = _Forecast(table, balance.prior, _with_shared_confusions(table, balance.prior, habit, parameters))
     tau = _best_exponent(forecast)
     gains = np.bincount(table.item[forecast.counted], forecast.terms(tau) - forecast.terms(1.0))
     error = float(gains.std() * len(gains) ** 0.5)

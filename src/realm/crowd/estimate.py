@@ -174,7 +174,7 @@ def estimate(
     parameters = habit.even(np.where(pinned, EXPERT, np.maximum(expertise, habit.lowest)))
     balance, habit, parameters = _fit_habits(balance, habit, parameters, pinned, anchored)
     originals = annotations.keep_annotations(~np.isin(annotations.annotator, [pair.second for pair in copies]))
-    shared = SharedError.of(dependence(originals, balance.prior, parameters))
+    shared = SharedError.of(dependence(originals))
     joint = JointLikelihood(annotations, balance.prior, habit)
     skills = _SkillPosteriors(joint, habit, parameters, pinned, earlier, anchored, witness)
     skills.fit()

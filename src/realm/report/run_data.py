@@ -85,7 +85,7 @@ class RunData:
     @cached_property
     def dependence(self) -> Dependence | None:
         """How many independent annotators an item's annotations are worth; None where no item has two."""
-        return dependence(self.annotations, self.log_probs)
+        return dependence(self.annotations)
 
     @cached_property
     def habits(self) -> npt.NDArray[np.object_]:
