@@ -57,7 +57,7 @@ def truly_right(table: Annotations, name: str) -> float:
     return float(np.mean(table.label[own] == table.gold[table.item[own]]))
 
 
-def test_colluders_are_seen_through_with_gold_or_with_one_expert_and_not_without(model, tmp_path) -> None:
+def test_colluders_are_seen_through_by_what_they_copy_by_gold_and_by_one_expert(model, tmp_path) -> None:
     table = colluders()
     truth = table.gold
     some = np.where(np.arange(table.n_items) % 10 == 0, truth, -1).astype(np.int32)
@@ -70,10 +70,8 @@ def test_colluders_are_seen_through_with_gold_or_with_one_expert_and_not_without
         frame = made.expertise().set_index("annotator")
         honest, crooked = frame.loc[["h0", "h1", "h2"]], frame.loc[["c0", "c1", "c2", "c3"]]
         found[name] = (cleaned(table, truth, made), honest, crooked)
-    assert found["none"][1]["accuracy"].max() < found["none"][2]["accuracy"].min(), "most labels are the colluders'"
-    for how in ("gold", "expert"):
-        share, honest, crooked = found[how]
-        assert share > found["none"][0] + 0.05, found  # by agreement alone: the model has seen all items
+    for how, (share, honest, crooked) in found.items():
+        assert share > 0.75, found  # a vote, which the colluders decide: 0.6
         assert honest["accuracy"].min() > crooked["accuracy"].max(), found
         assert (crooked["verdict"] != "reliable").all(), found
         for name, one in honest.iterrows():
