@@ -40,13 +40,13 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
     source = Path(setup.folder) / "items.csv"
 
     def realm_answers() -> list[str]:
-        from realm.data.readers.streaming import stream_items
+        from realm.data.readers.streaming import stream_rows
         from realm.runs.spreadsheet import csv_in_parts
         from realm.scorers.scoring import predict_chunks
 
         output = Path(setup.folder) / "answers.csv"
         with csv_in_parts(output) as write:
-            for frame in predict_chunks(scorer, stream_items(source, tasks=table.tasks)):
+            for frame in predict_chunks(scorer, (chunk.items for chunk in stream_rows(source, tasks=table.tasks))):
                 write(frame)
         return list(pd.read_csv(output)["label"])
 
@@ -165,7 +165,7 @@ def row(side: str, timings: dict[str, list[Result]], labels: list[str], targets:
 
 def a_long_file(folder: Path, rows: int) -> None:
     """Answer a file of many rows with a tiny model; the memory held after each tenth of it."""
-    from realm.data.readers.streaming import stream_items
+    from realm.data.readers.streaming import stream_rows
     from realm.runs.spreadsheet import csv_in_parts
     from realm.scorers import load_scorer
     from realm.scorers.scoring import predict_chunks
@@ -178,10 +178,10 @@ def a_long_file(folder: Path, rows: int) -> None:
     with source.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(["item", "text"])
-        lines.writerows((f"i{index}", " ".join(texts[index % 1000].split()[:6])) for index in range(rows))
+        lines.writerows((f"i{index}", f"{' '.join(texts[index % 1000].split()[:6])} {index}") for index in range(rows))
     memory, n_rows, seconds = [], 0, time.process_time()
     with csv_in_parts(folder / "long-answers.csv") as write_part:
-        for frame in predict_chunks(scorer, stream_items(source, tasks=table.tasks)):
+        for frame in predict_chunks(scorer, (chunk.items for chunk in stream_rows(source, tasks=table.tasks))):
             write_part(frame)
             n_rows += len(frame)
             memory.append(_sides.resident())

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from realm.data.readers import streaming
-from realm.data.readers.streaming import stream_items
+from realm.data.readers.streaming import stream_rows
 from realm.scorers import load_scorer
 from realm.scorers.scoring import predict_chunks
 from tests.tiny import crowd, sentences
@@ -43,13 +43,15 @@ def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli
     for size in (8, 1000):
         monkeypatch.setattr(streaming, "CHUNK_ROWS", size)
         code, _, error = realm_cli("predict", run, new / name, "--output", new / f"{size}.csv")
-        assert code == 0 and "90 answers" in error
+        assert code == 0 and "100 answers" in error
         answers.append(pd.read_csv(new / f"{size}.csv"))
     in_parts, whole = answers
-    assert list(in_parts["item"]) == [f"'=n{i}" for i in range(90)]
+    assert list(in_parts["item"]) == [f"'=n{i}" for i in (*range(90), *range(10))]
     pd.testing.assert_frame_equal(
         in_parts.drop(columns="probabilities"), whole.drop(columns="probabilities"), atol=2e-6
     )
+    again = in_parts.iloc[90:].reset_index(drop=True)
+    pd.testing.assert_frame_equal(again, in_parts.iloc[:10])  # the very same answers
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_the_screen_gets_one_header(run, new, realm_cli, monkeypatch) -> None:
     monkeypatch.setattr(streaming, "CHUNK_ROWS", 8)
     code, out, _ = realm_cli("predict", run, new / "new.csv")
     lines = out.splitlines()
-    assert code == 0 and len(lines) == 91 and sum(line.startswith("item,task") for line in lines) == 1
+    assert code == 0 and len(lines) == 101 and sum(line.startswith("item,text,label") for line in lines) == 1
 
 
 def test_one_part_is_held_at_a_time(tiny_model, new) -> None:
@@ -85,16 +87,16 @@ def test_one_part_is_held_at_a_time(tiny_model, new) -> None:
     alive: list[weakref.ref] = []
 
     def watched():
-        for part in stream_items(new / "new.csv", tasks=table.tasks, chunk_rows=8):
-            alive.append(weakref.ref(part))
-            yield part
+        for part in stream_rows(new / "new.csv", tasks=table.tasks, chunk_rows=8):
+            alive.append(weakref.ref(part.items))
+            yield part.items
             del part
 
     answered = 0
     for frame in predict_chunks(scorer, watched()):
         answered += len(frame)
         assert sum(ref() is not None for ref in alive) <= 2  # the one in hand, and the one just answered
-    assert answered == 90 and len(alive) == 12
+    assert answered == 100 and len(alive) == 13
 
 
 def test_an_error_in_a_late_part_leaves_what_was_there(run, new, realm_cli, monkeypatch) -> None:

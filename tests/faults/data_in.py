@@ -41,7 +41,7 @@ def try_mutations(numbers: range, folder: Path) -> Tally:
     """Mutated exports of these seeds through every way of reading a file, and what was read through `examine`."""
     from realm.check import examine
     from realm.data import Annotations, Items, Task
-    from realm.data.readers.streaming import stream_items
+    from realm.data.readers.streaming import stream_rows
 
     folder.mkdir(parents=True, exist_ok=True)
     tally, files = Tally(), seeds()
@@ -66,7 +66,7 @@ def try_mutations(numbers: range, folder: Path) -> Tally:
         elif other == 1:
             attempt(tally, story, lambda path=path: Items.read(path))
         else:
-            attempt(tally, story, lambda path=path: list(stream_items(path, tasks=tasks, chunk_rows=2)))
+            attempt(tally, story, lambda path=path: list(stream_rows(path, tasks=tasks, chunk_rows=2)))
         path.unlink()
     return tally
 

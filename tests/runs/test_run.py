@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -85,8 +86,14 @@ def test_texts_items_and_tables_get_the_same_answers(run: Run) -> None:
     assert answers["item"].tolist() == ["0", "1", "2"]
     assert set(answers["label"]) <= set(run.tasks[0].labels or ())
     pd.testing.assert_frame_equal(run.predict(Items.from_texts(texts, run.tasks)), answers)
-    frame = pd.DataFrame({"item": ["0", "1", "2"], "text": texts})
-    pd.testing.assert_frame_equal(run.predict(frame), answers)
+    frame = pd.DataFrame({"text": texts, "note": [1, 2, 3]}, index=[7, 8, 8])
+    table = run.predict(frame)
+    pd.testing.assert_frame_equal(table[["text", "note"]], frame)
+    pd.testing.assert_frame_equal(
+        table[["label", "confidence", "probabilities"]].reset_index(drop=True), answers.iloc[:, 2:]
+    )
+    arrow = run.predict(pa.Table.from_pandas(frame, preserve_index=False))
+    assert arrow["note"].tolist() == [1, 2, 3] and arrow["label"].tolist() == answers["label"].tolist()
     for row, log_probs in zip(answers.itertuples(), trained_log_probs(run, texts), strict=True):
         np.testing.assert_allclose(
             list(json.loads(row.probabilities).values()), np.exp(log_probs), rtol=1e-5, atol=1e-6
@@ -104,17 +111,23 @@ def trained_log_probs(run: Run, texts: list[str]) -> np.ndarray:
 def test_every_row_is_answered_in_order_whatever_holds_the_texts(run: Run) -> None:
     texts = ["a green tree", "a green tree", "the old boat"]
     answers = run.predict(texts)
-    for same in (pd.Series(texts), np.array(texts), iter(texts), tuple(texts), pd.DataFrame({"text": texts})):
+    for same in (pd.Series(texts), np.array(texts), iter(texts), tuple(texts)):
         pd.testing.assert_frame_equal(run.predict(same), answers)
+    for more in ({}, {"item": ["x", "x", "x"]}):
+        table = run.predict(pd.DataFrame({"text": texts, **more}))
+        assert table["probabilities"].tolist() == answers["probabilities"].tolist()
 
 
 @pytest.mark.parametrize(
     ("items", "arguments", "message"),
     [
-        (Path("new.csv"), {}, "`Items.read`"),
+        ("new.csv", {}, "its `Path`"),
+        (Path("nosuch.csv"), {}, "nosuch.csv"),
+        (["a"], {"context": "x"}, "`context` names a column"),
+        (Items.from_texts(["a"], crowd(4).tasks), {"task": "nope"}, "know their own"),
         (3, {}, "`items` is int"),
         (["a", " "], {}, "position 1 is blank"),
-        (pd.DataFrame({"text": ["a"]}), {"task": "nope"}, "`task` is for texts alone"),
+        (pd.DataFrame({"text": ["a"]}), {"task": "nope"}, "there is no such column"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(run: Run, items, arguments, message) -> None:
@@ -178,10 +191,11 @@ def test_tables_of_a_run_tell_its_tasks_apart(mixed: Run) -> None:
 
 
 def test_a_run_of_several_tasks_answers_items_of_each(mixed: Run) -> None:
-    answers = mixed.predict(["a green tree", "the old boat"], task="fixed")
+    two = pd.DataFrame({"text": ["a green tree", "the old boat"], "task": "fixed", "context": ["near", None]})
+    answers = mixed.predict(two)
     assert set(answers["task"]) == {"fixed"} and set(answers["label"]) <= {"no", "yes"}
     frame = pd.DataFrame(
-        {"item": ["1", "2"], "text": ["a green tree", "which?"], "task": ["fixed", "own"],
+        {"item": ["1", "2"], "text": ["a green tree", "which?"], "task": ["fixed", "own"], "context": ["near", ""],
          "options": [None, ["red", "blue", "green"]]}
     )  # fmt: skip
     table = mixed.predict(frame)
@@ -189,9 +203,10 @@ def test_a_run_of_several_tasks_answers_items_of_each(mixed: Run) -> None:
     assert [list(json.loads(each)) for each in table["probabilities"]] == [["no", "yes"], ["red", "blue", "green"]]
     first = answers.loc[0, ["label", "confidence"]].tolist()
     assert table.loc[0, ["label", "confidence"]].tolist() == pytest.approx(first)
-    pd.testing.assert_frame_equal(mixed.predict(Items.from_pandas(frame, tasks=mixed.tasks)), table)
+    of_items = mixed.predict(Items.from_pandas(frame, tasks=mixed.tasks))
+    pd.testing.assert_frame_equal(of_items, table.drop(columns=["text", "options", "context"]))
     for arguments, message in (({}, "name the task"), ({"task": "own"}, "list their own options"),
-                               ({"task": "third"}, "no such task")):  # fmt: skip
+                               ({"task": "third"}, "no such task"), ({"task": "fixed"}, "no context")):  # fmt: skip
         with pytest.raises(RealmError, match=message):
             mixed.predict(["a green tree"], **arguments)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from realm.cli.flags import AsJson, RunFolder, takes
-from realm.cli.reading_flags import ReadingFlags
+from realm.cli.reading_flags import OF_ANNOTATIONS, ReadingFlags
 from realm.cli.terminal import ROWS, note, progress_bar, show_table
 from realm.report.escaping import clipped
 
@@ -22,7 +22,7 @@ NAME = 16
 """Characters of a label in a table: enough to recognise it, and several fit beside each other."""
 
 
-@takes(ReadingFlags)
+@takes(ReadingFlags, without=OF_ANNOTATIONS)
 def evaluate(
     folder: RunFolder,
     test: Annotated[Path, typer.Argument(help="Table with text and gold.")],
@@ -35,7 +35,7 @@ def evaluate(
     from realm.runs import Run
 
     run = Run.open(folder)
-    table = reading.read_test(test, tasks=run.tasks)
+    table = reading.read_test(test, tasks=run.tasks, trained=run.trained_columns)
     with progress_bar() as progress:
         figures = run.evaluate(table, generation=generation, progress=progress)
     if as_json:

@@ -3,52 +3,116 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from realm.cli.flags import Overwrite, Raw, RunFolder, takes
 from realm.cli.output_files import check_outputs
-from realm.cli.reading_flags import ReadingFlags
+from realm.cli.reading_flags import OF_ANNOTATIONS, OF_GOLD, ReadingFlags
 from realm.cli.terminal import note, progress_bar
 from realm.errors import RealmError
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-@takes(ReadingFlags)
+LINES = (".jsonl", ".ndjson")
+"""Endings of files with a JSON object to a line."""
+OTHER_TABLES = (".json", ".parquet", ".tsv", ".xlsx", ".xls", ".gz", ".zip", ".feather")
+"""Endings that promise something else than what is written."""
+
+
+@takes(ReadingFlags, without=(*OF_ANNOTATIONS, *OF_GOLD))
 def predict(
     folder: RunFolder,
     file: Annotated[Path, typer.Argument(help="Table with the items to answer.")],
     reading: ReadingFlags,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV to write; default: the screen.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="CSV (or .jsonl) to write; default: the screen.")
+    ] = None,
     raw: Raw = False,
     overwrite: Overwrite = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per item.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
 ) -> None:
-    """The most probable option of each item, with its probability. Files of any length are answered in chunks."""
+    """The most probable option of each row's item, with its probability, beside the row's own columns.
+
+    Columns are those that the run was trained on; flags name others. Files of any length are answered in chunks.
+    """
     from realm.runs import Run
+    from realm.runs.predictions import ANSWER, PREFIX
 
     if output is not None and as_json:
-        raise RealmError("--json prints to the screen and --output writes a CSV: give one of the two.")
+        raise RealmError("--json prints to the screen and --output writes a file: give one of the two.")
     check_outputs(output, reads=[file], overwrite=overwrite)
+    if output is not None and output.suffix.lower() in OTHER_TABLES:
+        raise RealmError(f"--output {output}: answers are written as .csv or as .jsonl. Name such a file.")
     run = Run.open(folder)
-    chunks = reading.stream_items(file, tasks=run.tasks)
+    rows = 0
+    with progress_bar() as progress, _writer(output, as_json, raw) as write:
+        for frame in run.predict_file(file, progress, **reading.arguments()):
+            write(frame)
+            rows += len(frame)
+    names = list(frame.columns[-len(ANSWER) :])
+    if renamed := [name for name in names if name.startswith(PREFIX)]:
+        note(f"note: the table has columns of these names already: the answers are in {', '.join(renamed)}")
+    if output is not None:
+        note(f"{rows:,} answers in {output}")
 
+
+@contextmanager
+def _writer(output: Path | None, as_json: bool, raw: bool) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """A function that writes frames of answers, one after the other: to the screen, or to a file that is then whole."""
+    from realm.files import replacing, writing
     from realm.runs.spreadsheet import csv_in_parts, guarded
 
-    with progress_bar() as progress:
-        frames = run.predict_chunks(chunks, progress)
-        if output is not None:
-            answered = 0
-            with csv_in_parts(output, raw=raw) as write:
-                for frame in frames:
-                    write(frame)
-                    answered += len(frame)
-            note(f"{answered:,} answers in {output}")
-            return
-        for index, frame in enumerate(frames):
-            if as_json:
-                for record in frame.to_dict("records"):
-                    typer.echo(json.dumps(record, ensure_ascii=False))
-            else:
-                typer.echo((frame if raw else guarded(frame)).to_csv(index=False, header=index == 0), nl=False)
+    if output is None:
+        headers = iter([True])
+        if as_json:
+            yield lambda frame: typer.echo("".join(_lines(frame)), nl=False)
+        else:
+            yield lambda frame: typer.echo(
+                (_flat(frame) if raw else guarded(_flat(frame))).to_csv(index=False, header=next(headers, False)),
+                nl=False,
+            )
+    elif output.suffix.lower() in LINES:
+        with writing(output, advice=""), replacing(output) as partial, partial.open("w", encoding="utf-8") as lines:
+            yield lambda frame: lines.writelines(_lines(frame))
+    else:
+        with csv_in_parts(output, raw=raw) as write:
+            yield lambda frame: write(_flat(frame))
+
+
+def _lines(frame: pd.DataFrame) -> Iterator[str]:
+    """Every row as a JSON object, the probabilities by option."""
+    names = list(frame.columns)
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise RealmError(f"the column '{repeated}' appears {names.count(repeated)} times. Rename one, or write a CSV.")
+    for row in frame.itertuples(index=False, name=None):
+        record = {name: _finite(value) for name, value in zip(names, row, strict=True)}
+        record[names[-1]] = json.loads(row[-1])
+        yield json.dumps(record, ensure_ascii=False, default=str) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """The value as JSON can hold it: null for what is not a number, words for infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def _flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same table with lists and objects as JSON text, which a CSV can hold."""
+    flat = frame.copy(deep=False)
+    for position in range(frame.shape[1]):
+        cells = frame.iloc[:, position]
+        if any(isinstance(cell, dict | list) for cell in cells):
+            flat.isetitem(position, [_cell(cell) for cell in cells])
+    return flat
+
+
+def _cell(cell: Any) -> Any:
+    return json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, dict | list) else cell

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,12 @@ from realm.training.settings import setting
 
 if TYPE_CHECKING:
     from realm.data import Annotations, Items, Task
+    from realm.data.roles import TrainedColumns
 
 _flag = partial(setting, None, panel="Reading the table")
+OF_ANNOTATIONS = ("annotator", "label", "weight", "labels", "wide", "multi", "missing", "rejected")
+"""Flags that mean nothing where annotations are not read: commands that ask a run have none of them."""
+OF_GOLD = ("gold", "label_form")
 
 
 @dataclass
@@ -46,27 +50,24 @@ class ReadingFlags:
         """Read the table of annotations."""
         from realm.data.readers import read
 
-        return read(path, **self._arguments(), **arguments)
+        return read(path, **self.arguments(), **arguments)
 
-    def read_test(self, path: Path, *, tasks: Sequence[Task] | None = None) -> Annotations:
-        """Read a table of items with gold; `tasks` are those of the run or of the training table."""
+    def read_test(
+        self, path: Path, *, tasks: Sequence[Task] | None = None, trained: TrainedColumns | None = None
+    ) -> Annotations:
+        """Read a table of items with gold; `tasks`, `trained` are those of the run, or of the training table."""
         from realm.data.readers import read_test
 
-        return read_test(path, tasks=tasks, **self._arguments())
+        return read_test(path, tasks=tasks, trained=trained, **self.arguments())
 
     def read_items(self, path: Path) -> Items:
         """Read the items of a table."""
         from realm.data.readers import read_items
 
-        return read_items(path, **self._arguments())
+        return read_items(path, **self.arguments())
 
-    def stream_items(self, path: Path, *, tasks: Sequence[Task]) -> Iterator[Items]:
-        """Read the items of a table in chunks; `tasks` are those of the run that is asked."""
-        from realm.data.readers.streaming import stream_items
-
-        return stream_items(path, tasks=tasks, **self._arguments())
-
-    def _arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
+        """What was given, as arguments of the library."""
         from realm.data.label_sets import split_list
 
         arguments = {name: value for name, value in vars(self).items() if value is not None}

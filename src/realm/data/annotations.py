@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +39,7 @@ class Annotations:
     | weight | (annotations,) float64 or None | how much the annotation counts; None: 1 for all |
     | gold | (items,) int32 or None | the true label where it is known, -1 elsewhere |
     | source_rows | (annotations,) int32 or None | its row in the source, where `keep_rows` was given |
+    | columns | | the column of each role of an item that the source had, such as `{"text": "review"}` |
     """
 
     items: Items
@@ -50,6 +51,7 @@ class Annotations:
     gold: Ints | None = None
     ledger: Ledger = field(default_factory=Ledger)
     source_rows: Ints | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         columns = (self.annotator, self.label, self.weight, self.source_rows)

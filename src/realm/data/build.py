@@ -17,7 +17,7 @@ from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
 from realm.data.options import LABEL_FORMS, LabelForm, option_keys
-from realm.data.roles import ANNOTATIONS, ITEMS, TEST, ReadRequest, check_word
+from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, TEST, ReadRequest, check_word
 from realm.data.rows import SourceRows
 from realm.data.wrong_columns import column_names, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError
@@ -67,15 +67,21 @@ def build(
     check_word("missing", missing, ("error", "drop"))
     check_word("label_form", label_form, ("auto", *LABEL_FORMS))
     request = replace(request, **columns)  # type: ignore[arg-type]
+    ledger = Ledger() if ledger is None else ledger.copy()
+    table_rows = _source_rows(table, request, rows, source, ledger)
+    table_rows.drop_missing(missing)
+    table_rows.normalise([*(labels or ()), *(name for task in tasks or () for name in task.labels or ())])
+    return _annotations(table_rows, table, labels, tasks, label_form, keep_rows)
+
+
+def _source_rows(
+    table: pd.DataFrame | pa.Table, request: ReadRequest, rows: Rows | None, source: str, ledger: Ledger
+) -> SourceRows:
     by_role = request.resolve(column_names(table), source)
     if not len(table):
         raise RealmError(f"{source}: there are no rows in it.")
     numbers = np.arange(1, len(table) + 1, dtype=np.int64) if rows is None else rows
-    ledger = Ledger() if ledger is None else ledger.copy()
-    table_rows = SourceRows.of(table, by_role, numbers, request.wants_annotations, source, ledger)
-    table_rows.drop_missing(missing)
-    table_rows.normalise([*(labels or ()), *(name for task in tasks or () for name in task.labels or ())])
-    return _annotations(table_rows, table, labels, tasks, label_form, keep_rows)
+    return SourceRows.of(table, by_role, numbers, request.wants_annotations, source, ledger)
 
 
 def build_test(table: pd.DataFrame | pa.Table, **arguments: Any) -> Annotations:
@@ -86,6 +92,32 @@ def build_test(table: pd.DataFrame | pa.Table, **arguments: Any) -> Annotations:
 def build_items(table: pd.DataFrame | pa.Table, **arguments: Any) -> Items:
     """The items of a table; see `build`. Neither annotations nor gold are read."""
     return build(table, ITEMS, **arguments).items
+
+
+def build_rows(
+    table: pd.DataFrame | pa.Table,
+    request: ReadRequest = ITEMS,
+    *,
+    tasks: Sequence[Task],
+    source: str = "the table",
+    rows: Rows | None = None,
+    **columns: Any,
+) -> Items:
+    """The item that each row of a table shows, to be answered: one that several rows show is there several times.
+
+    `tasks` are those of the model that will answer; see `build` for the rest.
+    """
+    table_rows = _source_rows(table, replace(request, **columns), rows, source, Ledger())
+    table_rows.drop_missing("error")
+    table_rows.normalise([])
+    task_of_row, task_names = _tasks(table_rows, tasks)
+    numbers = number_labels(table_rows, task_of_row, task_names, None, tasks, "auto")
+    each = np.arange(len(table_rows), dtype=np.int64)
+    if "item" in table_rows.columns:
+        ids = table_rows.columns["item"].text(each)
+    else:
+        ids = _hashed_ids(table_rows, None if table_rows.options is None else option_keys(table_rows.options), each)
+    return _items_table(table_rows, each, ids, task_of_row, numbers.tasks)
 
 
 def _annotations(
@@ -101,14 +133,7 @@ def _annotations(
     refuse_merged_items(rows, table, task_of_row, item_of_row)
     refuse_swapped(rows, item_of_row)
     numbers = number_labels(rows, task_of_row, task_names, labels, tasks, label_form)
-    items = Items(
-        ids=ids,
-        texts=rows.columns["text"].text(first_row),
-        contexts=rows.columns["context"].text(first_row) if "context" in rows.columns else None,
-        options=None if rows.options is None else rows.options.take(pa.array(first_row)),
-        item_tasks=task_of_row[first_row].astype(np.int32),
-        tasks=numbers.tasks,
-    )
+    items = _items_table(rows, first_row, ids, task_of_row, numbers.tasks)
     annotated = np.flatnonzero(rows.annotated)
     annotator, names = _annotators(rows, annotated)
     item = item_of_row[annotated]
@@ -126,7 +151,32 @@ def _annotations(
         gold=_gold(rows, numbers.gold, item_of_row, len(items)),
         ledger=rows.ledger,
         source_rows=rows.numbers[annotated[last]].astype(np.int32) if keep_rows else None,
+        columns=_columns_of_items(rows, items),
     )
+
+
+def _items_table(
+    rows: SourceRows, first_row: Codes, ids: pa.LargeStringArray, task_of_row: Codes, tasks: tuple[Task, ...]
+) -> Items:
+    """The items that these rows show."""
+    return Items(
+        ids=ids,
+        texts=rows.columns["text"].text(first_row),
+        contexts=rows.columns["context"].text(first_row) if "context" in rows.columns else None,
+        options=None if rows.options is None else rows.options.take(pa.array(first_row)),
+        item_tasks=task_of_row[first_row].astype(np.int32),
+        tasks=tasks,
+    )
+
+
+def _columns_of_items(rows: SourceRows, items: Items) -> dict[str, str]:
+    """The column of each role that the items were read from; contexts or options that are all blank are none."""
+    absent = set()
+    if items.contexts is not None and items.contexts.null_count == len(items):
+        absent.add("context")
+    if items.options is None:
+        absent.add("options")
+    return {role: rows.names[role] for role in REMEMBERED if role in rows.names and role not in absent}
 
 
 # ---------------------------------------------------------------- tasks and items

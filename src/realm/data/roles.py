@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from realm.errors import RealmError
 
@@ -15,7 +15,25 @@ ROLES = ("text", *ITEM_ROLES, *ANNOTATION_ROLES)
 """All roles of columns. A column with the name of a role has that role, unless another column is named for it."""
 NAMES_SHOWN = 40
 """Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
+REMEMBERED = ("text", "context", "item", "options", "task")
+"""Roles whose columns a run remembers: those that say what an item is. Gold is no part of a run."""
 Multi = Literal["first", "drop"]
+
+
+@dataclass(frozen=True)
+class TrainedColumns:
+    """The columns that a run was trained on, by which tables for it are read.
+
+    | field | meaning |
+    |---|---|
+    | run | what messages call the run |
+    | columns | the column of each role that the table trained on had; one that it had not is not read |
+    | export | the tool whose export it was; None for a plain table |
+    """
+
+    run: str
+    columns: Mapping[str, str]
+    export: str | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,7 @@ class ReadRequest:
     | rejected | whether assignments that the requester rejected are dropped |
     | wants_annotations | annotators and labels are read, and must be there |
     | wants_gold | gold is read; it must be there where annotations are not read |
+    | trained | the columns of the run that the table is for, which take the place of the roles' own names |
     """
 
     item: str | None = None
@@ -44,13 +63,15 @@ class ReadRequest:
     rejected: Literal["drop", "keep"] = "drop"
     wants_annotations: bool = True
     wants_gold: bool = True
+    trained: TrainedColumns | None = None
 
     @property
     def required(self) -> tuple[str, ...]:
         """The roles that must have a column."""
         if self.wants_annotations:
             return ("text", "annotator", "label")
-        return ("text", "gold") if self.wants_gold else ("text",)
+        needed = ("text",) if self.trained is None or "context" not in self.trained.columns else ("text", "context")
+        return (*needed, "gold") if self.wants_gold else needed
 
     def reads(self, role: str) -> bool:
         """Whether the column of this role is read; one that is not need not be there."""
@@ -62,19 +83,29 @@ class ReadRequest:
         """The columns that are named for these roles, as far as they are read."""
         return {role: name for role in roles if self.reads(role) and (name := getattr(self, role)) is not None}
 
+    def usual(self, role: str) -> str | None:
+        """The column that has a role unless another is named for it: the run's, or the one with the role's own name."""
+        if self.trained is None or role not in REMEMBERED:
+            return role
+        # an id of its own helps to tell items apart whatever the run was trained on
+        return self.trained.columns.get(role, role if role == "item" else None)
+
     def resolve(self, names: Sequence[str], source: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
-        """The column of each role that is read and there: the one named for it, or the one with the role's own name."""
+        """The column of each role that is read and there: the one named for it, or else the usual one."""
         columns = self.columns(roles)
+        named = set(columns.values()) if self.trained is not None else set()
         for role in roles:
+            usual = self.usual(role)
             if role in columns:
                 for name in split_columns(columns[role], names) if role == "options" else [columns[role]]:
                     if name not in names:
                         raise RealmError(f'{source}: `{role}="{name}"`: there is no such column. {_columns_are(names)}')
-            elif role in names and self.reads(role):
-                columns[role] = role
+            elif usual is not None and self.reads(role) and _are_there(usual, role, set(names) - named):
+                columns[role] = usual
             elif role in self.required:
                 raise RealmError(
-                    f"{source}: there is no column '{role}'. {_columns_are(names)} Name the right one with `{role}`."
+                    f"{source}: there is no column {self._in_words(role)}. {_columns_are(names)} Name the right one "
+                    f"with `{role}`."
                 )
         for column in columns.values():
             for name in split_columns(column, names):
@@ -82,9 +113,25 @@ class ReadRequest:
                     raise RealmError(f"{source}: the column '{name}' appears {count} times. Rename one.")
         return columns
 
+    def _in_words(self, role: str) -> str:
+        name = self.usual(role)
+        if self.trained is None or role not in REMEMBERED:
+            return f"'{name}'"
+        return f"'{name}' for the {role}, which the run {self.trained.run} was trained on"
+
+    def for_export(self, format: str) -> ReadRequest:
+        """The same request for an export: its fields are named as when the run was trained on one of this format."""
+        if self.trained is None or self.trained.export != format:
+            return self
+        fields: dict[str, Any] = {role: name for role, name in self.trained.columns.items() if name != role}
+        return replace(self, **fields | self.columns(list(fields)))
+
     def without_columns(self) -> ReadRequest:
         """The same request for a table whose columns have the roles' own names."""
-        return replace(self, **dict.fromkeys(ROLES))  # type: ignore[arg-type]
+        trained = self.trained
+        if trained is not None:
+            trained = replace(trained, columns={role: role for role in trained.columns})
+        return replace(self, trained=trained, **dict.fromkeys(ROLES))  # type: ignore[arg-type]
 
 
 ANNOTATIONS = ReadRequest()
@@ -98,6 +145,10 @@ def split_columns(column: str, names: Collection[str]) -> list[str]:
     if column in names:
         return [column]
     return [part if part in names else part.strip() for part in column.split(",")]
+
+
+def _are_there(column: str, role: str, names: Collection[str]) -> bool:
+    return all(name in names for name in (split_columns(column, names) if role == "options" else [column]))
 
 
 def listed(names: Sequence[str]) -> str:

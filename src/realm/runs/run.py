@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from realm.crowd.estimate import Estimate
 from realm.crowd.relabel import contradictions, relabel_queue
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
+from realm.data.build import build_rows
+from realm.data.roles import TrainedColumns
 from realm.errors import RealmError
 from realm.files import MANIFEST, read_json, read_tensors, read_yaml, verify_manifest
 from realm.progress import Progress, ignore_progress
 from realm.runs import folder as layout
 from realm.runs.annotations_file import read_annotations
+from realm.runs.predictions import with_answers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,6 +134,16 @@ class Run:
         return tuple(Task(each["name"], None if each["labels"] is None else tuple(each["labels"])) for each in entries)
 
     @cached_property
+    def columns(self) -> dict[str, str]:
+        """The columns that the run was trained on, by role: text, and context, item, options and task if it had any."""
+        return {str(role): str(name) for role, name in (self.config.get("columns") or {}).items()}
+
+    @property
+    def trained_columns(self) -> TrainedColumns | None:
+        """How tables for this run are read: by the columns it was trained on."""
+        return TrainedColumns(str(self.folder), self.columns, self.config.get("export")) if self.columns else None
+
+    @cached_property
     def annotations(self) -> Annotations:
         """The table the run was trained on; gold is in it only if the run used it."""
         names = [str(name) for name in read_json(self.folder / layout.ANNOTATORS)]
@@ -213,47 +228,72 @@ class Run:
 
     def predict(
         self,
-        items: Iterable[str] | Items | pd.DataFrame,
+        items: Iterable[str] | Items | pd.DataFrame | Path,
         *,
         task: str | None = None,
         progress: Progress = ignore_progress,
+        **columns: Any,
     ) -> pd.DataFrame:
-        """The most probable option of each item.
+        """The most probable option of each item, in order; what is there several times is scored once.
 
         Args:
-            items: texts (a list, a Series, an array), or `Items` built with `tasks=run.tasks`, or a DataFrame with the
-                columns that `Items.from_pandas` reads: text, task where the run has several, options where items
-                list their own. Every text and every row of a frame without a column `item` is answered, in order.
-            task: the task of the texts, where the run has several.
+            items: texts (a list, a Series, an array), or `Items` built with `tasks=run.tasks`, or a table: a DataFrame,
+                or the `Path` of a file. A table is read by the columns that the run was trained on.
+            task: the task of the texts, where the run has several; of a table, the name of its column.
             progress: called with how many items are answered.
+            **columns: of a table, the column of `text`, `context`, `options` or `item` where it is not the run's.
 
         Returns:
-            One row per item: item, task, label, confidence, probabilities (JSON: option to probability).
+            Of texts and `Items`, one row per item: item, task, label, confidence, probabilities (JSON: option to
+            probability). Of a table, every row with its own columns, then label, confidence and probabilities, each
+            called `predicted_...` where the table has a column of that name.
         """
-        [table] = self.predict_chunks([self._items(items, task)], progress=progress)
-        return table
+        if isinstance(items, Path):
+            import pandas as pd
 
-    def _items(self, items: Iterable[str] | Items | pd.DataFrame, task: str | None) -> Items:
-        if isinstance(items, str | Path):
-            raise RealmError("`items` is one string: give a list of texts or, for a file, `Items.read`.")
-        if isinstance(items, Items) or hasattr(items, "columns"):
+            return pd.concat(list(self.predict_file(items, progress, task=task, **columns)), ignore_index=True)
+        if isinstance(items, pa.Table) or hasattr(items, "columns"):
+            table: pd.DataFrame = items  # type: ignore[assignment]
+            rows = build_rows(table, tasks=self.tasks, trained=self.trained_columns, task=task, **columns)
+            return with_answers(table, self._answers([rows], progress)[0])
+        if columns:
+            raise RealmError(f"`{next(iter(columns))}` names a column of a table, and `items` is none.")
+        if isinstance(items, Items):
             if task is not None:
-                raise RealmError("`task` is for texts alone: `Items` and the rows of a DataFrame name their own.")
-            if isinstance(items, Items):
-                return items
-            frame: pd.DataFrame = items  # type: ignore[assignment]
-            if "item" not in frame.columns:
-                frame = frame.assign(item=[str(position) for position in range(len(frame))])
-            return Items.from_pandas(frame, tasks=self.tasks)
+                raise RealmError("`task` is for texts and tables: `Items` know their own.")
+            return self._answers([items], progress)[0]
+        if isinstance(items, str):
+            raise RealmError("`items` is one string: give a list of texts or, for a file, its `Path`.")
         if isinstance(items, Annotations) or not isinstance(items, Iterable):
-            raise RealmError(f"`items` is {type(items).__name__}: give texts, `Items` or a DataFrame.")
-        return Items.from_texts(list(items), self.tasks, task=task)
+            raise RealmError(f"`items` is {type(items).__name__}: give texts, `Items`, a DataFrame or a `Path`.")
+        return self._answers([Items.from_texts(list(items), self.tasks, task=task)], progress)[0]
 
-    def predict_chunks(self, chunks: Iterable[Items], progress: Progress = ignore_progress) -> Iterator[pd.DataFrame]:
-        """`predict` of each chunk in turn, so that only one chunk is in memory at a time."""
+    def predict_file(
+        self, path: str | Path, progress: Progress = ignore_progress, **arguments: Any
+    ) -> Iterator[pd.DataFrame]:
+        """`predict` of a file of any length, part by part: every row in order, with its own columns and its answer.
+
+        `arguments` name columns that are not the run's, the `format` and `max_unpacked_gb`; see `Annotations.read`.
+        """
+        from realm.data.readers.streaming import RowChunk, stream_rows
         from realm.scorers.scoring import predict_chunks
 
-        return predict_chunks(self.scorer, map(self._with_same_tasks, chunks), progress)
+        chunks = stream_rows(path, tasks=self.tasks, trained=self.trained_columns, **arguments)
+        asked: deque[RowChunk] = deque()
+
+        def items() -> Iterator[Items]:
+            for chunk in chunks:
+                asked.append(chunk)
+                yield chunk.items
+
+        for answers in predict_chunks(self.scorer, items(), progress):
+            yield with_answers(asked.popleft().table, answers)
+
+    def _answers(self, chunks: Iterable[Items], progress: Progress) -> list[pd.DataFrame]:
+        from realm.scorers.scoring import predict_chunks
+
+        checked = [self._with_same_tasks(items) for items in chunks]
+        return list(predict_chunks(self.scorer, checked, progress))
 
     def evaluate(
         self,
@@ -265,8 +305,8 @@ class Run:
         """Metrics over the items with gold and, where the run has several tasks, of each under `tasks`.
 
         Args:
-            test: a table that was read with `tasks=run.tasks`, a DataFrame of items with gold, or a file that
-                `Annotations.read_test` reads.
+            test: a table that was read with `tasks=run.tasks`, or a DataFrame of items with gold or a file that
+                `Annotations.read_test` reads, by the columns that the run was trained on.
             generation: also let the model answer freely, and score that.
             progress: called with how many items are answered.
         """
@@ -276,9 +316,9 @@ class Run:
         if isinstance(test, Annotations):
             table = test
         elif isinstance(test, str | Path):
-            table = Annotations.read_test(test, tasks=self.tasks)
+            table = Annotations.read_test(test, tasks=self.tasks, trained=self.trained_columns)
         else:
-            table = Annotations.test_from_pandas(test, tasks=self.tasks)
+            table = Annotations.test_from_pandas(test, tasks=self.tasks, trained=self.trained_columns)
         items = self._with_same_tasks(table.items)
         gold_items(table)  # refuses a table without gold before the model is asked
         encoded = self.scorer.encode(items)
@@ -287,7 +327,7 @@ class Run:
         return evaluate(table, scores, labels)
 
     def _with_same_tasks(self, items: Items) -> Items:
-        """The items, if a label means the same in them as in the run."""
+        """The items, if a label means the same in them as in the run, and they have a context where the run's had."""
         if items.tasks != self.tasks:
             item_tasks, run_tasks = (
                 ", ".join(f"{task.name}: {task.labels or 'own options'}" for task in tasks)
@@ -297,4 +337,17 @@ class Run:
                 f"the items have the tasks and labels {item_tasks}; the run has {run_tasks}. Read or build them with "
                 "`tasks=run.tasks`, so that a label means the same in both."
             )
+        if "context" in self.columns and items.contexts is None and self._always_with_context(items):
+            raise RealmError(
+                f"the items have no context; the run {self.folder} was trained on texts with one, the column "
+                f"'{self.columns['context']}'. Give a table that has it, or build them with `context`."
+            )
         return items
+
+    def _always_with_context(self, items: Items) -> bool:
+        """Whether one of the items' tasks was trained on texts that had a context, all of them."""
+        trained = self.annotations.items
+        with_context = (
+            np.zeros(len(trained), bool) if trained.contexts is None else np.asarray(trained.contexts.is_valid())
+        )
+        return any(with_context[trained.item_tasks == task].all() for task in np.unique(items.item_tasks))

@@ -16,6 +16,7 @@ from realm import __version__
 from realm.crowd.estimate import Estimate
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
+from realm.data.readers import EXPORTS
 from realm.errors import RealmError
 from realm.files import (
     MANIFEST,
@@ -53,6 +54,8 @@ class RunDescription:
 
     `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
     for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate.
+    `columns` and `export` say how the table was read, so that tables for the run are read in the same way; a run goes
+    on with the same data under other names.
     """
 
     model: str
@@ -62,6 +65,8 @@ class RunDescription:
     weights: str | None = None
     test: str | None = None
     prior: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    export: str | None = None
     versions: dict[str, str] = field(
         default_factory=lambda: {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")}
     )
@@ -95,6 +100,8 @@ def describe(
         weights=None if weights == model else weights,
         test=None if test is None else test.fingerprint(gold=True),
         prior=None if prior is None else hashlib.sha256(prior.to_csv().encode()).hexdigest()[:32],
+        columns=dict(annotations.columns),
+        export=annotations.ledger.format if annotations.ledger.format in EXPORTS else None,
     )
 
 

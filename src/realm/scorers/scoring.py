@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +27,10 @@ from realm.scorers.language import LanguageScorer
 from realm.scorers.prompts import answer_strings
 
 Floats = npt.NDArray[np.float64]
+_Answer = tuple[str, float, str]
+"""The most probable option, its probability, and that of each option as JSON."""
+QUERY_KEYS = 500
+"""Keys of one SQL query: below the 999 parameters that older SQLite libraries allow."""
 
 
 @dataclass(frozen=True)
@@ -79,30 +86,77 @@ def score(
 def predict_chunks(
     scorer: Scorer, chunks: Iterable[Items], progress: Progress = ignore_progress
 ) -> Iterator[pd.DataFrame]:
-    """`predictions_table` of each chunk in turn, so that only one chunk is in memory at a time."""
-    total = 0
+    """`predictions_table` of each chunk in turn, so that only one chunk is in memory at a time.
+
+    Items that show the same are scored once, in whichever chunks they are: their answers differ in no digit.
+    """
+    earlier, total = _EarlierAnswers(), 0
     for items in chunks:
-        what = f"scoring after {total:,} items" if total else "scoring"
-        yield predictions_table(items, score(scorer, scorer.encode(items), progress=progress, what=what))
+        keys = [
+            _digest([task, item.text, item.context, item.options])
+            for task, item in zip(items.item_tasks.tolist(), items, strict=True)
+        ]
+        answers = earlier.of(keys)
+        new = {key: index for index, key in reversed(list(enumerate(keys))) if key not in answers}
+        if new:
+            first = items.take(np.array(sorted(new.values()), dtype=np.int64))
+            what = f"scoring after {total:,} items" if total else "scoring"
+            table = predictions_table(first, score(scorer, scorer.encode(first), progress=progress, what=what))
+            rows = table[["label", "confidence", "probabilities"]].itertuples(index=False, name=None)
+            scored = dict(zip(sorted(new, key=lambda key: new[key]), rows, strict=True))
+            earlier.add(scored)
+            answers |= scored
+        yield _answers_table(items, [answers[key] for key in keys])
         total += len(items)
 
 
 def predictions_table(items: Items, scores: Scores) -> pd.DataFrame:
     """One row per item: item, task, label, confidence, and the probability of each option as JSON."""
-    options = [item.options for item in items]
-    shares = [row[: len(names)].tolist() for row, names in zip(np.exp(scores.log_probs).round(6), options, strict=True)]
-    return pd.DataFrame(
-        {
-            "item": items.ids.to_pylist(),
-            "task": [items.tasks[task].name for task in items.item_tasks],
-            "label": [names[label] for names, label in zip(options, scores.labels, strict=True)],
-            "confidence": [round(float(confidence), 6) for confidence in scores.confidence],
-            "probabilities": [
-                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
-                for names, row in zip(options, shares, strict=True)
-            ],
-        }
-    )
+    answers: list[_Answer] = []
+    for item, label, confidence, row in zip(
+        items, scores.labels, scores.confidence, np.exp(scores.log_probs).round(6), strict=True
+    ):
+        shares = dict(zip(item.options, row[: len(item.options)].tolist(), strict=True))
+        answers.append((item.options[label], round(float(confidence), 6), json.dumps(shares, ensure_ascii=False)))
+    return _answers_table(items, answers)
+
+
+def _answers_table(items: Items, answers: Sequence[_Answer]) -> pd.DataFrame:
+    """One row per item: item, task, and its answer."""
+    tasks = [items.tasks[task].name for task in items.item_tasks]
+    columns = {"item": items.ids.to_pylist(), "task": tasks}
+    for position, name in enumerate(("label", "confidence", "probabilities")):
+        columns[name] = [answer[position] for answer in answers]
+    return pd.DataFrame(columns)
+
+
+class _EarlierAnswers:
+    """The answers to the items of earlier chunks by a digest of what they show, in a temporary database on disk."""
+
+    def __init__(self) -> None:
+        self.database = sqlite3.connect("", isolation_level=None)
+        self.database.execute("pragma journal_mode = off")
+        columns = "item blob primary key, label text, confidence real, probabilities text"
+        self.database.execute(f"create table answers ({columns}) without rowid")
+
+    def of(self, keys: Sequence[bytes]) -> dict[bytes, _Answer]:
+        """The answers that are there already."""
+        answers: dict[bytes, _Answer] = {}
+        for start in range(0, len(keys), QUERY_KEYS):
+            batch = keys[start : start + QUERY_KEYS]
+            marks = ",".join("?" * len(batch))
+            for key, *answer in self.database.execute(f"select * from answers where item in ({marks})", batch):
+                answers[key] = (answer[0], answer[1], answer[2])
+        return answers
+
+    def add(self, answers: Mapping[bytes, _Answer]) -> None:
+        self.database.executemany(
+            "insert into answers values (?, ?, ?, ?)", [(key, *answer) for key, answer in answers.items()]
+        )
+
+
+def _digest(content: Any) -> bytes:
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()  # 16 bytes: no two items collide
 
 
 # -------------------------------------------------------------------- unconstrained generation

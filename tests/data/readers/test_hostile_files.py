@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from realm.check import examine
 from realm.data import Annotations, Items, Task
 from realm.data.readers import read_items
-from realm.data.readers.streaming import stream_items
+from realm.data.readers.streaming import stream_rows
 from realm.data.write import write_table
 from realm.errors import RealmError
 
@@ -218,21 +218,21 @@ def test_a_name_that_is_not_utf8(tmp_path: Path, suffix: bytes) -> None:
     else:
         path.write_bytes(written)
     assert Annotations.read(path).n_annotations == 2
-    assert sum(len(chunk) for chunk in stream_items(path, tasks=(Task("default", ("x", "y")),))) == 2
+    assert sum(len(chunk) for chunk in stream_rows(path, tasks=(Task("default", ("x", "y")),))) == 2
     with pytest.raises(RealmError, match='`text="nosuch"`: there is no such column'):
         Annotations.read(path, text="nosuch")
 
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 300 + ".csv")
-    for read in (Annotations.read, lambda path: list(stream_items(path, tasks=(Task("default", ("x", "y")),)))):
+    for read in (Annotations.read, lambda path: list(stream_rows(path, tasks=(Task("default", ("x", "y")),)))):
         with pytest.raises(RealmError, match="cannot be read"):
             read(path)
 
 
 def test_a_pipe(tmp_path: Path) -> None:
     for content in (TABLE, gzip.compress(TABLE)):
-        for read in (read_items, lambda path: next(stream_items(path, tasks=(Task("default", ("x", "y")),)))):
+        for read in (read_items, lambda path: next(stream_rows(path, tasks=(Task("default", ("x", "y")),)))):
             path = tmp_path / "pipe"
             os.mkfifo(path)
             writer = threading.Thread(target=path.write_bytes, args=(content,))

@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import pyarrow as pa
+
 from realm.data.annotations import Annotations
-from realm.data.build import build
-from realm.data.items import Items
+from realm.data.build import build, build_rows
+from realm.data.items import Items, Task
 from realm.data.readers import (
     argilla,
     crowd_platforms,
@@ -29,10 +31,10 @@ from realm.data.readers.files import Container, SourceFile, is_archive, open_arc
 from realm.data.readers.long_table import LongTable
 from realm.data.readers.tables import read_long, read_wide
 from realm.data.readers.unpacking import Limits
-from realm.data.roles import ANNOTATIONS, ITEMS, ROLES, TEST, Multi, ReadRequest, check_word
+from realm.data.roles import ANNOTATIONS, ITEMS, ROLES, TEST, Multi, ReadRequest, TrainedColumns, check_word
 from realm.errors import RealmError
 
-__all__ = ["CONTAINERS", "EXPORTS", "FORMATS", "detect_format", "read", "read_items", "read_test"]
+__all__ = ["CONTAINERS", "EXPORTS", "FORMATS", "detect_format", "read", "read_items", "read_rows", "read_test"]
 
 CONTAINERS: dict[str, Container] = {name: name for name in get_args(Container)}
 EXPORTS: dict[str, tuple[Callable[[SourceFile], bool], Callable[[SourceFile, ReadRequest], LongTable]]] = {
@@ -62,6 +64,7 @@ def read(path: str | Path, **arguments: Any) -> Annotations:
         multi: several answers in one annotation: "first" keeps the first, "drop" none; by default they are refused.
         rejected: whether assignments that the requester rejected (MTurk, Toloka) are dropped ("drop") or read ("keep").
         max_unpacked_gb: how many gigabytes a compressed file may unpack to; by default 2, and 200 times its size.
+        trained: the columns of the run that the table is for: those that are not named are looked for under its names.
         **arguments: columns by role and the rest of what `realm.data.build.build` takes.
     """
     return _read(path, ANNOTATIONS, **arguments)
@@ -77,6 +80,30 @@ def read_items(path: str | Path, **arguments: Any) -> Items:
     return _read(path, ITEMS, **arguments).items
 
 
+def read_rows(
+    path: str | Path,
+    *,
+    tasks: Sequence[Task],
+    format: str | None = None,
+    max_unpacked_gb: float | None = None,
+    **columns: Any,
+) -> tuple[pa.Table, Items]:
+    """The columns of a table and the item that each of its rows shows; of an export, its items and their columns.
+
+    `tasks` are those of the model that will answer; see `read` for the rest.
+    """
+    path = Path(path)
+    check_word("format", format, (None, *FORMATS))
+    request = replace(ITEMS, **columns)
+    long, detected = _read_long(path, format, None, request, Limits(max_unpacked_gb))
+    if detected not in EXPORTS:
+        return long.table, build_rows(long.table, request, tasks=tasks, source=str(path), rows=long.rows)
+    request = request.without_columns()
+    items = build(long.table, request, tasks=tasks, source=str(path), rows=long.rows, ledger=long.ledger).items
+    own = {"item": items.ids, "text": items.texts, "context": items.contexts, "options": items.options}
+    return pa.table({name: column for name, column in own.items() if column is not None}), items
+
+
 def _read(
     path: str | Path,
     request: ReadRequest,
@@ -86,6 +113,7 @@ def _read(
     multi: Multi | None = None,
     rejected: Literal["drop", "keep"] = "drop",
     max_unpacked_gb: float | None = None,
+    trained: TrainedColumns | None = None,
     **arguments: Any,
 ) -> Annotations:
     path = Path(path)
@@ -93,7 +121,7 @@ def _read(
     check_word("rejected", rejected, ("drop", "keep"))
     check_word("format", format, (None, *FORMATS))
     columns = {role: arguments.pop(role, None) for role in ROLES}
-    request = replace(request, **columns, multi=multi, rejected=rejected)
+    request = replace(request, **columns, multi=multi, rejected=rejected, trained=trained)
     long, detected = _read_long(path, format, wide, request, Limits(max_unpacked_gb))
     long.ledger.format = detected
     if detected in EXPORTS:
@@ -103,7 +131,10 @@ def _read(
     if long.label_form != "auto":
         arguments.setdefault("label_form", long.label_form)
     arguments.setdefault("source", str(path))
-    return build(long.table, request, ledger=long.ledger, rows=long.rows, **arguments)
+    table = build(long.table, request, ledger=long.ledger, rows=long.rows, **arguments)
+    # the fields of an export have the roles' own names by now
+    named = {role: columns[role] or name for role, name in table.columns.items()}
+    return replace(table, columns=named)
 
 
 def _read_long(
@@ -115,7 +146,7 @@ def _read_long(
         return _read_file(open_file(path, container, limits), format, wide, request)
     files = open_archive(path, container, limits)
     if format == "doccano" or (format is None and not wide and _one_file_per_annotator(files, request)):
-        return doccano.read_files(files, str(path), request), "doccano"
+        return doccano.read_files(files, str(path), request.for_export("doccano")), "doccano"
     if len(files) > 1:
         names = ", ".join(file.member for file in files[:5]) + (", ..." if len(files) > 5 else "")
         raise RealmError(
@@ -155,7 +186,7 @@ def _read_file(
             'If it is a table of your own, use `format="table"`.'
         )
     _, read_export = EXPORTS[detected]
-    return read_export(file, request), detected
+    return read_export(file, request.for_export(detected)), detected
 
 
 def detect_format(file: SourceFile, annotator: str | None = None) -> str | None:

@@ -1,28 +1,24 @@
 """A plain table of items read in chunks, so that a file of any length takes the memory of one chunk.
 
-Chunks hold what the whole table would: an item is yielded once, where it first appears, and its id means one item
-throughout. Earlier items are remembered on disk. Exports, JSON documents, and tables whose quoting cannot be settled
-without the whole file are read whole.
+Chunks hold every row of the table, in order, with its own columns. Exports, JSON documents, and tables whose quoting
+cannot be settled without the whole file are read whole.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from realm.data.build import build_items
+from realm.data.build import build_rows
 from realm.data.items import Items, Task
-from realm.data.readers import CONTAINERS, detect_format, read_items
+from realm.data.readers import CONTAINERS, detect_format, read_rows
 from realm.data.readers.delimited import first_record, read_delimited, row_ends
 from realm.data.readers.files import (
     BOM,
@@ -43,45 +39,50 @@ CHUNK_ROWS = 16_384
 """Rows of a chunk: enough that the cost of a chunk is that of its rows, few enough that texts of 5 kB take 80 MB."""
 BLOCK = 1 << 20
 """Bytes read from a file at a time: 1 MB, where larger reads are no faster."""
-QUERY_KEYS = 500
-"""Keys of one SQL query: below the 999 parameters that older SQLite libraries allow."""
 
 
-def stream_items(
+@dataclass(frozen=True)
+class RowChunk:
+    """Rows of a file: its own columns (rows,) and the item that each row shows (rows,).
+
+    An item that several rows show is there several times. Of an export there is a row for each item.
+    """
+
+    table: pa.Table
+    items: Items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def stream_rows(
     path: str | Path,
     *,
     tasks: Sequence[Task],
     chunk_rows: int | None = None,
     format: str | None = None,
     max_unpacked_gb: float | None = None,
-    **arguments: Any,
-) -> Iterator[Items]:
-    """The items of a file in chunks of at most `chunk_rows` rows (by default 16,384).
+    **columns: Any,
+) -> Iterator[RowChunk]:
+    """The rows of a file in chunks of at most `chunk_rows` (by default 16,384).
 
-    `tasks` are those of the model that will answer; `arguments` is what `Items.read` takes.
+    `tasks` are those of the model that will answer; `columns` names the column of a role, as for `Items.read`.
     """
     path, limits = Path(path), Limits(max_unpacked_gb)
-    whole = {"tasks": tasks, "format": format, "max_unpacked_gb": max_unpacked_gb, **arguments}
+    whole = {"tasks": tasks, "format": format, "max_unpacked_gb": max_unpacked_gb, **columns}
     try:
         if (tables := _plain_tables(path, format, chunk_rows or CHUNK_ROWS, limits)) is not None:
-            columns = {name: value for name, value in arguments.items() if name not in ("wide", "multi", "rejected")}
-            yield from _chunks(tables, str(path), tasks=tasks, **columns)
+            n_rows = 0
+            for table in tables:
+                rows = np.arange(n_rows + 1, n_rows + len(table) + 1, dtype=np.int64)
+                yield RowChunk(table, build_rows(table, tasks=tasks, source=str(path), rows=rows, **columns))
+                n_rows += len(table)
             return
     except RealmError:
         # Only a reading of the whole file can name rows and lines as they are in it, and count them.
-        read_items(path, **whole)
+        read_rows(path, **whole)
         raise
-    yield read_items(path, **whole)
-
-
-def _chunks(tables: Iterator[pa.Table], source: str, **columns: Any) -> Iterator[Items]:
-    earlier, n_rows = _EarlierItems(source), 0
-    for table in tables:
-        rows = np.arange(n_rows + 1, n_rows + len(table) + 1, dtype=np.int64)
-        chunk = build_items(table, source=source, rows=rows, **columns)
-        n_rows += len(table)
-        if len(new := earlier.new(chunk)):
-            yield chunk if len(new) == len(chunk) else chunk.take(new)
+    yield RowChunk(*read_rows(path, **whole))
 
 
 def _plain_tables(path: Path, format: str | None, chunk_rows: int, limits: Limits) -> Iterator[pa.Table] | None:
@@ -177,38 +178,3 @@ def _delimited(path: Path, kind: str, chunk_rows: int, limits: Limits) -> Iterat
             if not block:
                 return
             data = data[start:] + block
-
-
-# ---------------------------------------------------------------- earlier items
-
-
-class _EarlierItems:
-    """The items of earlier chunks: digests of each one's task and id and of its content, in a temporary database."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.database = sqlite3.connect("", isolation_level=None)
-        self.database.execute("pragma journal_mode = off")
-        self.database.execute("create table items (item blob primary key, content blob) without rowid")
-
-    def new(self, chunk: Items) -> npt.NDArray[np.int64]:
-        """The indices of the items that no earlier chunk had; an id that now shows something else is an error."""
-        keys, contents = [], []
-        for task, item in zip(chunk.item_tasks.tolist(), chunk, strict=True):
-            keys.append(_digest([task, item.id]))
-            contents.append(_digest([item.text, item.context, item.options]))
-        earlier: dict[bytes, bytes] = {}
-        for start in range(0, len(keys), QUERY_KEYS):
-            batch = keys[start : start + QUERY_KEYS]
-            marks = ",".join("?" * len(batch))
-            earlier.update(self.database.execute(f"select item, content from items where item in ({marks})", batch))
-        for index, key in enumerate(keys):
-            if earlier.get(key, contents[index]) != contents[index]:
-                raise RealmError(f"{self.source}: the item '{chunk.ids[index].as_py()}' shows two different things.")
-        new = [index for index, key in enumerate(keys) if key not in earlier]
-        self.database.executemany("insert into items values (?, ?)", [(keys[index], contents[index]) for index in new])
-        return np.array(new, dtype=np.int64)
-
-
-def _digest(content: Any) -> bytes:
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()  # 16 bytes: no two items collide

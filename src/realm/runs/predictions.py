@@ -1,0 +1,65 @@
+"""A run's answers beside the table that was asked: every row its answer, in order, the table's own columns kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ANSWER = ("label", "confidence", "probabilities")
+"""The columns of an answer."""
+PREFIX = "predicted_"
+
+
+def answer_names(own: Iterable[Any]) -> dict[str, str]:
+    """What the columns of an answer are called beside a table's own: `predicted_label` where it has a `label`.
+
+    Example:
+        >>> answer_names(["text", "label"])
+        {'label': 'predicted_label', 'confidence': 'confidence', 'probabilities': 'probabilities'}
+    """
+    taken, names = set(own), {}
+    for name in ANSWER:
+        names[name] = name
+        while names[name] in taken:
+            names[name] = PREFIX + names[name]
+        taken.add(names[name])
+    return names
+
+
+def with_answers(table: pd.DataFrame | pa.Table, answers: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a table, and behind them the answers to its rows (rows,)."""
+    import pandas as pd
+
+    own = frame_of(table) if isinstance(table, pa.Table) else table
+    columns = answers[list(ANSWER)].rename(columns=answer_names(own.columns)).set_axis(own.index)
+    joined: pd.DataFrame = pd.concat([own, columns], axis=1)
+    return joined
+
+
+def frame_of(table: pa.Table) -> pd.DataFrame:
+    """The columns of an Arrow table as they are: whole numbers beside missing ones stay whole, lists stay lists."""
+    import pandas as pd
+
+    columns = [_values(table, position) for position in range(table.num_columns)]
+    frame = pd.DataFrame({position: pd.Series(values, dtype=object) for position, values in enumerate(columns)})
+    return frame.set_axis(table.column_names, axis=1)
+
+
+def _values(table: pa.Table, position: int) -> Sequence[Any]:
+    column = table.column(position)
+    try:
+        try:
+            return list(column.to_pylist())
+        except (ValueError, OverflowError):  # times beyond those that Python knows
+            return list(column.cast(pa.large_string()).to_pylist())
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        name = table.column_names[position]
+        reason = str(error).split("\n", 1)[0]
+        raise RealmError(f"the column '{name}' holds values that cannot be written again ({reason}).") from None
