@@ -15,7 +15,7 @@ from realm.scorers.language import LanguageScorer
 from realm.scorers.prompts import LETTERS, answer_separator, render
 
 _MARK = "\ue000"
-"""A character of no language, so that no instruction holds what stands for the text and the options."""
+"""A character of no language, so that no instruction holds what stands for text, context and options."""
 _LOADERS = {
     "classifier": "AutoModelForSequenceClassification",
     "seq2seq": "AutoModelForSeq2SeqLM",
@@ -60,7 +60,10 @@ def _confidence(scorer: Scorer) -> list[str]:
     if scorer.temperature == 1:
         return ["Its probabilities are those of `realm predict`.\n"]
     softened = "Its probabilities are too sure of themselves: divide the logits of the options by"
-    return [f"{softened} {scorer.temperature:.3f} to get those of `realm predict`. The answers are the same.\n"]
+    return [
+        f"{softened} {scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers are "
+        "the same.\n"
+    ]
 
 
 def _labels(task: Task) -> str:
@@ -84,11 +87,13 @@ def snippet(scorer: Scorer) -> str:
     tasks = scorer.tasks
     labels = [list(task.labels or ()) for task in tasks]
     values: dict[str, Any] = {"kind": scorer.kind, "style": scorer.style, "tasks": tasks, "labels": labels}
-    values["loader"] = _LOADERS[scorer.kind]
+    values |= {"loader": _LOADERS[scorer.kind], "temperature": scorer.temperature}
     if isinstance(scorer, LanguageScorer):
         values |= {"prompt": _prompt(scorer), "lead": answer_separator(scorer.style)}
         values["prefixes"] = [list(answer.prefix) for answer in scorer.answers]
         values["tokens"] = [list(answer.tokens) for answer in scorer.answers]
+        values["scale"] = scorer.extra_state().get("cloze_scale")
+        values["start"] = getattr(scorer, "start_token", None)
     else:
         values["first"] = [sum(map(len, labels[:index])) for index in range(len(labels))]
 
@@ -105,10 +110,10 @@ def snippet(scorer: Scorer) -> str:
 
 
 def _prompt(scorer: LanguageScorer) -> str:
-    """The prompt as an expression: text and options are joined to it, so that no character in them has a meaning."""
+    """The prompt as an expression: what an item has is joined to it, so that no character in it has a meaning."""
     options = [f"{_MARK}option{index}" for index in range(2)]
-    prompt = render(scorer.style, f"{_MARK}text", None, options, scorer.tokenizer)
-    code_of = {f"{_MARK}text": "text"}
+    prompt = render(scorer.style, f"{_MARK}text", f"{_MARK}context", options, scorer.tokenizer)
+    code_of = {f"{_MARK}text": "text", f"{_MARK}context\n": '(context + "\\n" if context else "")'}
     if scorer.style.answers == "letters":
         listed = "\n".join(f"{letter}) {option}" for letter, option in zip(LETTERS, options, strict=False))
         code_of[listed] = f'"\\n".join(f"{{letter}}) {{option}}" for letter, option in zip({LETTERS!r}, options))'
