@@ -168,3 +168,21 @@ def test_costs_of_people_who_are_not_in_the_run_are_named(run: Run, folder: Path
     code, _, err = run(folder, "--budget", 4, "--costs", costs)
     assert code == 0
     assert "1 of its annotators are not in the run: anne." in " ".join(err.split())
+
+
+def test_who_is_not_asked_for_want_of_a_price_is_said(run: Run, folder: Path, tmp_path: Path) -> None:
+    """A misspelt name takes an annotator out of the queue."""
+    costs = tmp_path / "costs.csv"
+    costs.write_text("annotator,cost\nBob,0.5\n")
+    code, _, err = run(folder, "--budget", 4, "--costs", costs)
+    assert code == 0 and "of the run's annotators have no price and are not asked" in " ".join(err.split())
+    costs.write_text("annotator,cost\n" + "".join(f'"{name}",1\n' for name in PEOPLE))
+    code, _, err = run(folder, "--budget", 4, "--costs", costs)
+    assert code == 0 and "have no price" not in " ".join(err.split())
+
+
+def test_two_prices_for_one_annotator_are_refused(run: Run, folder: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text("annotator,cost\nBob,0.5\nAnn,1\nBob,2\n")
+    code, _, err = run(folder, "--budget", 4, "--costs", costs)
+    assert code == 2 and "rows 1 and 3" in err and "Bob" in err

@@ -20,7 +20,7 @@ PREMISES = ["the old boat sits", "a small bird runs", "the new house"]
 
 def pairs(n: int = 40) -> pd.DataFrame:
     """Annotations of hypotheses, each under a premise: `text` is the premise, which is not the text."""
-    table = crowd(n).to_pandas().rename(columns={"text": "hypothesis", "item": "pair_id"})
+    table = crowd(n, (0.9, 0.8, 0.8), per_item=2).to_pandas().rename(columns={"text": "hypothesis", "item": "pair_id"})
     return table.assign(text=[PREMISES[int(item[1:]) % 3] for item in table["pair_id"]]).drop(columns=["gold", "task"])
 
 
@@ -275,3 +275,47 @@ def test_texts_and_items_without_the_context_of_the_run_are_refused(nli, plain) 
     with pytest.raises(RealmError, match="context"):
         run.evaluate(test)
     assert len(Run.open(plain).predict(["a red boat"])) == 1
+
+
+# ---------------------------------------------------------------- what goes back to people
+
+
+def premise_of(folder: Path) -> dict[str, str]:
+    items = Run.open(folder).annotations.items
+    return dict(zip(items.ids.to_pylist(), items.contexts.to_pylist(), strict=True))
+
+
+def test_people_are_shown_the_context_of_what_they_label_again(nli, plain, tmp_path, realm_cli) -> None:
+    """A hypothesis was to be judged without its premise."""
+    premises = premise_of(nli)
+    code, _, error = realm_cli("relabel", nli, "--output", tmp_path / "again.csv", "--budget", 5)
+    assert code == 0, error
+    queue = pd.read_csv(tmp_path / "again.csv")
+    assert len(queue) and [premises[item] for item in queue["item"]] == queue["context"].tolist()
+    assert "context" in pd.read_csv(tmp_path / "again.contradictions.csv").columns
+    flags = ("--format", "label-studio", "--output")
+    assert realm_cli("relabel", nli, *flags, tmp_path / "tasks.json", "--budget", 5)[0] == 0
+    for task in json.loads((tmp_path / "tasks.json").read_text()):
+        assert task["data"]["context"] == premises[task["data"]["item"]]
+    assert realm_cli("relabel", plain, "--output", tmp_path / "plain.csv", "--budget", 5)[0] == 0
+    assert "context" not in pd.read_csv(tmp_path / "plain.csv").columns
+
+
+def test_exported_labels_have_the_context_of_their_text(nli, plain, tmp_path, realm_cli) -> None:
+    premises = premise_of(nli)
+    for format, name in (("csv", "out.csv"), ("label-studio", "out.json")):
+        code, _, error = realm_cli("export", nli, "--format", format, "--output", tmp_path / name)
+        assert code == 0, error
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert [premises[item] for item in table["item"]] == table["context"].tolist()
+    assert pd.read_csv(nli / "labels.csv")["context"].tolist() == table["context"].tolist()
+    tasks = json.loads((tmp_path / "out.json").read_text())
+    assert [premises[task["data"]["item"]] for task in tasks] == [task["data"]["context"] for task in tasks]
+    again = Items.read(tmp_path / "out.json", context="context", format="label-studio")
+    assert again.contexts.to_pylist() == table["context"].tolist()
+    code, _, error = realm_cli(
+        "export", nli, "--format", "label-studio", "--text", "context", "-o", tmp_path / "x.json"
+    )
+    assert code == 2 and "--text" in error and not (tmp_path / "x.json").exists()
+    assert realm_cli("export", plain, "--format", "label-studio", "--output", tmp_path / "plain.json")[0] == 0
+    assert "context" not in json.loads((tmp_path / "plain.json").read_text())[0]["data"]

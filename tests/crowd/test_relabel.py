@@ -84,7 +84,7 @@ def test_the_most_uncertain_item_comes_first_and_goes_to_the_best_who_has_not_la
     assert frame["or_else"].tolist() == ["a1", "", ""]
     assert frame["gain_bits"].is_monotonic_decreasing
     assert frame["cost"].tolist() == [1.0, 1.0, 1.0]
-    assert frame["votes"].tolist() == ["c0 1", "c0 1, c1 1", "c0 2"]
+    assert frame["labels_given"].tolist() == ["c0 1", "c0 1, c1 1", "c0 2"]
     assert frame["ask_accuracy"].tolist() == pytest.approx([0.95, 0.75, 0.95])
 
 

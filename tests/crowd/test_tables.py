@@ -53,7 +53,7 @@ def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagr
     frame = labels_table(made, shares)
     assert frame["label"].tolist() == ["c2", "c1", "c0", "c3"]
     assert frame["runner_up"].tolist() == ["c1", "c0", "c1", "c2"]
-    assert frame["votes"].tolist() == ["c2 2, c0 1", "c0 1, c1 1", "c1 2, c0 1", ""]
+    assert frame["labels_given"].tolist() == ["c2 2, c0 1", "c0 1, c1 1", "c1 2, c0 1", ""]
     assert frame["annotations"].tolist() == [3, 2, 3, 0]
     assert frame["majority_disagrees"].tolist() == [False, False, True, False], "a tie is no disagreement"
     np.testing.assert_allclose(frame["confidence"], [0.7, 0.6, 0.9, 0.4])
@@ -71,7 +71,7 @@ def test_labels_table_agrees_with_the_table_one_item_at_a_time():
         best = int(shares[i].argmax())
         assert frame["label"][i] == made.label_name(i, best)
         assert frame["majority_disagrees"][i] == (votes.max() > votes[best])
-        assert sorted(frame["votes"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])
+        assert sorted(frame["labels_given"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])
 
 
 # -------------------------------------------------------------------- habits in words

@@ -37,7 +37,8 @@ def export(
         write_csv(labels, output, raw=raw)
     else:
         rows = zip(labels["item"], labels["text"], labels["label"], labels["confidence"], strict=True)
-        tasks = label_studio_tasks(rows, control=control, text=text, to_name=to_name)
+        contexts = labels["context"].tolist() if "context" in labels else None
+        tasks = label_studio_tasks(rows, contexts, control=control, text=text, to_name=to_name)
         with writing(output, advice=""):
             write_json(output, tasks)
     note(f"{len(labels):,} labels in {output}; confidences are {run.probabilities}")

@@ -92,6 +92,11 @@ def _costs(path: Path | None) -> dict[str, float] | None:
     if prices.isna().any():
         row = int(prices.isna().to_numpy().argmax())
         raise RealmError(f"--costs: {path}, row {row + 1}: the cost {frame['cost'].iloc[row]!r} is not a number.")
+    if (repeated := frame["annotator"].duplicated().to_numpy()).any():
+        row = int(repeated.argmax())
+        name = frame["annotator"].iloc[row]
+        first = int((frame["annotator"] == name).to_numpy().argmax())
+        raise RealmError(f"--costs: {path}, rows {first + 1} and {row + 1}: two prices for the annotator {name!r}.")
     return dict(zip(frame["annotator"], prices.astype(float).tolist(), strict=True))
 
 
@@ -100,6 +105,9 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
     if unknown := [name for name in prices or () if name not in run.annotations.annotators]:
         names = ", ".join(unknown[:NAMED]) + (", ..." if len(unknown) > NAMED else "")
         remarks.append(f"--costs: {len(unknown):,} of its annotators are not in the run: {names}.")
+    if prices and (unpriced := [name for name in run.annotations.annotators if name not in prices]):
+        names = ", ".join(unpriced[:NAMED]) + (", ..." if len(unpriced) > NAMED else "")
+        remarks.append(f"--costs: {len(unpriced):,} of the run's annotators have no price and are not asked: {names}.")
     if run.in_sample:
         remarks.append(
             "items with one label are judged in-sample: the model was trained on these labels and may know them by "
@@ -136,11 +144,11 @@ def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
 
 def _show(queue: pd.DataFrame, broken: pd.DataFrame) -> None:
     for title, frame, columns in (
-        ("To label again", queue, ["text", "label", "confidence", "votes", "gain_bits", "ask", "or_else"]),
+        ("To label again", queue, ["text", "label", "confidence", "labels_given", "gain_bits", "ask", "or_else"]),
         (
             "Likely broken: model and reliable annotators contradict each other",
             broken,
-            ["text", "model", "model_confidence", "annotators_say", "annotators_confidence", "votes"],
+            ["text", "model", "model_confidence", "annotators_say", "annotators_confidence", "labels_given"],
         ),
     ):
         if len(frame):

@@ -61,8 +61,9 @@ def relabel_queue(
     annotations. Annotators that `costs` does not name are not asked. Each item is listed once: gather the answers, run
     again, and ask anew. Named are annotators seen in the item's task, better than chance, who have not labelled it.
 
-    Columns: item, task, text, label (the most probable one), confidence, model (the model's own favourite), votes,
-    annotations, gain_bits, ask (the best annotator for it), ask_accuracy, cost, or_else (others worth asking).
+    Columns: item, task, text, context (where there is any), label (the most probable one), confidence, model (the
+    model's own favourite), labels_given, annotations, gain_bits, ask (the best annotator for it), ask_accuracy, cost,
+    or_else (others worth asking).
     """
     import pandas as pd
 
@@ -110,7 +111,8 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     verdict is reliable. One more label settles little here: read the item. With in-sample probabilities a model may
     have learned the labels by heart, and fewer contradictions show.
 
-    Columns: item, task, text, label, confidence, model, votes, annotations, model_confidence, annotators_say,
+    Columns: item, task, text, context (where there is any), label, confidence, model, labels_given, annotations,
+    model_confidence, annotators_say,
     annotators_confidence, conflict (the product of the two confidences); the sharpest first.
     """
     import pandas as pd
@@ -149,7 +151,7 @@ def _item_summary(
         "label": names(items, label),
         "confidence": estimate.posterior[items, label],
         "model": names(items, model),
-        "votes": label_counts_in_words(table, OptionNames(table)),
+        "labels_given": label_counts_in_words(table, OptionNames(table)),
         "annotations": table.annotations_per_item,
     }
 

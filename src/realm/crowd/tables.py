@@ -188,11 +188,13 @@ def task_names(annotations: Annotations) -> npt.NDArray[np.object_]:
 
 
 def item_columns(annotations: Annotations) -> dict[str, Any]:
-    """The columns that say which item a row is about: item, task, text."""
+    """The columns that say which item a row is about: item, task, text, and context where the table has any."""
+    contexts = annotations.items.contexts
     return {
         "item": annotations.item_ids.to_pylist(),
         "task": task_names(annotations)[annotations.item_tasks],
         "text": annotations.texts.to_pylist(),
+        **({} if contexts is None else {"context": contexts.to_pylist()}),
     }
 
 
@@ -211,9 +213,9 @@ def label_counts_in_words(annotations: Annotations, names: OptionNames) -> list[
 def labels_table(annotations: Annotations, posterior: Floats, probabilities: str | None = None) -> pd.DataFrame:
     """The most probable label of every item, one row per item.
 
-    Columns: item, task, text, label, confidence (posterior probability of the label), runner_up, votes,
-    annotations, majority_disagrees (another option was given more often than this label), and `probabilities` as
-    given (`in-sample` or `out of fold`: what the model's P was).
+    Columns: item, task, text, context (where there is any), label, confidence (posterior probability of the label),
+    runner_up, labels_given (`positive 3, negative 1`), annotations, majority_disagrees (another option was given more
+    often than this label), and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was).
     """
     import pandas as pd
 
@@ -233,7 +235,7 @@ def labels_table(annotations: Annotations, posterior: Floats, probabilities: str
             "label": names(items, best),
             "confidence": posterior[items, best],
             "runner_up": names(items, second),
-            "votes": label_counts_in_words(annotations, names),
+            "labels_given": label_counts_in_words(annotations, names),
             "annotations": annotations.annotations_per_item,
             "majority_disagrees": label_counts.max(axis=1, initial=0) > label_counts[items, best],
         }

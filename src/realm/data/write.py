@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,7 @@ def labels_follow(annotations: Annotations) -> bool:
 
 def label_studio_tasks(
     rows: Iterable[tuple[str, str, str, float | None]],
+    contexts: Iterable[str | None] | None = None,
     *,
     control: str = "label",
     text: str = "text",
@@ -158,6 +160,7 @@ def label_studio_tasks(
 
     Args:
         rows: (item id, text, label, confidence) of each item; the confidence is None where it is not known.
+        contexts: the passage that each text refers to, for the data field `context`.
         control: name of the project's Choices tag.
         text: the data field that the project shows, `$text` in its labelling interface.
         to_name: name of the tag that shows it.
@@ -167,9 +170,12 @@ def label_studio_tasks(
         >>> label_studio_tasks([("7", "A joy.", "Positive", 0.97)], control="sentiment")[0]["predictions"][0]["score"]
         0.97
     """
+    taken = ("item",) if contexts is None else ("item", "context")
+    if text in taken:
+        raise RealmError(f"`text={text}`: this data field holds the item's {text.replace('item', 'id')}. Name another.")
     return [
         {
-            "data": {text: item_text, "item": item},
+            "data": {text: item_text, "item": item, **({} if context is None else {"context": context})},
             "predictions": [
                 {
                     "model_version": model_version,
@@ -186,5 +192,7 @@ def label_studio_tasks(
                 }
             ],
         }
-        for number, (item, item_text, label, confidence) in enumerate(rows, 1)
+        for number, ((item, item_text, label, confidence), context) in enumerate(
+            zip(rows, repeat(None) if contexts is None else contexts, strict=contexts is not None), 1
+        )
     ]

@@ -61,8 +61,8 @@ def _confidence(scorer: Scorer) -> list[str]:
         return ["Its probabilities are those of `realm predict`.\n"]
     softened = "Its probabilities are too sure of themselves: divide the logits of the options by"
     return [
-        f"{softened} {scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers are "
-        "the same.\n"
+        f"{softened} {scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers "
+        "are the same.\n"
     ]
 
 

@@ -189,7 +189,7 @@ class Run:
 
     @property
     def labels(self) -> pd.DataFrame:
-        """One row per item, in the table's order: the most probable label, its confidence, the runner-up, the votes."""
+        """One row per item, in the table's order: the most probable label, confidence, runner-up, labels given."""
         return labels_table(self.annotations, self.estimate.posterior, self.probabilities)
 
     def relabel(self, budget: float = 100, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
