@@ -12,6 +12,7 @@ import numpy.typing as npt
 from realm.crowd.label_figures import base_rate, confusion_matrix, label_figures, macro_f1, rarest_recall
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
+from realm.data.overlap import shown_in
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -177,9 +178,30 @@ def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -
     return figures | {"tasks": tasks}
 
 
-def check_test(annotations: Annotations, test: Annotations) -> None:
-    """Refuse a test table without gold, or one whose labels are numbered in another way than those trained on."""
-    gold_items(test)
+MOST_SEEN = 0.5
+"""Share of test items that may be among those trained on: above it figures tell what was learned by heart."""
+
+
+def items_trained_on(annotations: Annotations, test: Annotations) -> int:
+    """How many of the test items with gold are items of this table too, but for case and spaces."""
+    return int(shown_in(test.items.take(gold_items(test)), annotations.items).sum())
+
+
+def seen_warning(seen: int, n_items: int) -> str:
+    """What must be said of figures on a test table that is not new to the model."""
+    return (
+        f"{seen:,} of the {n_items:,} test items are among those trained on: the figures are too good. Take them out "
+        "of one of the two tables."
+    )
+
+
+def check_test(annotations: Annotations, test: Annotations) -> list[str]:
+    """Refuse a test table that says nothing of a model trained on these annotations; warnings of one that may mislead.
+
+    Refused: no gold, labels numbered in another way, no context where the annotations have one, and a table most of
+    which is trained on. Warned of: one of which some is.
+    """
+    scored = gold_items(test)
     if test.tasks != annotations.tasks:
         tested, trained = (
             ", ".join(f"{task.name}: {task.labels}" for task in table.tasks) for table in (test, annotations)
@@ -188,6 +210,19 @@ def check_test(annotations: Annotations, test: Annotations) -> None:
             f"the test table has the tasks and labels {tested}; the annotations {trained}. Read it with "
             "`tasks=annotations.tasks`, so that a label means the same in both."
         )
+    contexts = annotations.items.contexts
+    if contexts is not None and contexts.null_count == 0 and test.items.contexts is None:
+        raise RealmError(
+            "the test table has no context, and the texts of the annotations have one. Name the column with `context`."
+        )
+    if not (seen := items_trained_on(annotations, test)):
+        return []
+    if seen > MOST_SEEN * len(scored):
+        raise RealmError(
+            f"{seen:,} of the {len(scored):,} test items are among those trained on: the figures would say what the "
+            "model knows by heart. Test on other items; a finished run can be evaluated on any."
+        )
+    return [seen_warning(seen, len(scored))]
 
 
 def gold_items(test: Annotations) -> Ints:

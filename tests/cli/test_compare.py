@@ -55,6 +55,37 @@ def test_another_gold_is_another_comparison(common, realm_cli, tmp_path) -> None
     assert code == 2 and "other data or settings" in error
 
 
+def with_training_texts(words: list, test: Path, count: int) -> list:
+    """The same command with a test table so many of whose 30 items are trained on."""
+    labels, before = Path(words[1]), words.index("--test") + 1
+    old = pd.read_csv(labels).drop_duplicates("item")[["item", "text", "gold"]].head(count)
+    new = pd.read_csv(words[before]).iloc[count:]
+    pd.concat([old.assign(item="old" + old["item"]), new]).to_csv(test, index=False)
+    return [*words[:before], test, *words[before + 1 :]]
+
+
+def test_training_texts_in_the_test_are_said_everywhere(common, realm_cli, tmp_path) -> None:
+    words = with_training_texts(common, tmp_path / "leaked.csv", 9)
+    code, _, err = realm_cli(*words, "--methods", "noisy,realm", "--seeds", "1")
+    said = "9 of the 30 test items are among those trained on"
+    assert code == 0 and said in " ".join(err.split())
+    assert any(said in text for text in json.loads((tmp_path / "out" / "results.json").read_text())["warnings"])
+    assert said in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_test_of_training_texts_is_refused(common, realm_cli, tmp_path) -> None:
+    code, _, err = realm_cli(*with_training_texts(common, tmp_path / "leaked.csv", 16))
+    assert code == 2 and "16 of the 30 test items" in " ".join(err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_oracle_without_gold_names_the_flag_of_the_methods(common, realm_cli, tmp_path) -> None:
+    """The message spoke of --method, which `compare` has not."""
+    pd.read_csv(common[1]).drop(columns="gold").to_csv(tmp_path / "labels.csv", index=False)
+    code, _, err = realm_cli(*common, "--methods", "oracle,realm")
+    assert code == 2 and "--methods: oracle needs gold" in " ".join(err.split())
+
+
 @pytest.mark.parametrize("change", [str, str.upper, lambda text: f" {text}\t"])
 def test_gold_that_is_trained_on_must_be_held_out_of_the_test(change, common, realm_cli, tmp_path) -> None:
     labels, test = Path(common[1]), tmp_path / "leaked.csv"

@@ -145,7 +145,9 @@ def test_with_and_without_the_cache_of_frozen_layers(kind, layers, tiny_model, t
     table = crowd(48, per_item=2)
     runs = []
     for cache in (0.0, some, 1.0, 1.0):  # without, with room for some rows only, with, and filled by an earlier run
-        made = trainer(tiny_model(kind), table, tmp_path, train_layers=layers, cache_gb=cache, max_steps=6, test=table)
+        made = trainer(
+            tiny_model(kind), table, tmp_path, train_layers=layers, cache_gb=cache, max_steps=6, test=crowd(20, seed=9)
+        )
         runs.append((*trajectory(made), made.test_scores().log_probs, made))
     for losses, omegas, scores, _ in runs[1:]:
         # float32: its rounding (1.2e-7) times the depth of the computation

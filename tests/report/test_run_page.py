@@ -298,7 +298,7 @@ def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str],
     table = coloured(n_items=48, tasks=3, accuracies=(0.95, 0.6, 0.25))
     made = trainer(
         tiny_model("bert"), table, tmp_path / "run", write_run=True, max_steps=6, per_device_train_batch_size=16,
-        gradient_accumulation_steps=1, test=table,
+        gradient_accumulation_steps=1, test=coloured(n_items=24, tasks=3, seed=7),
     )  # fmt: skip
     made.train()
     page = Page(write_report(tmp_path / "run").read_text(encoding="utf-8"))

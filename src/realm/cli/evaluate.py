@@ -31,7 +31,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Accuracy beside base rate, macro-F1, log loss and calibration; precision, recall and F1 of every label."""
-    from realm.metrics import LOW_MASS
+    from realm.metrics import LOW_MASS, seen_warning
     from realm.runs import Run
 
     run = Run.open(folder)
@@ -43,6 +43,8 @@ def evaluate(
     else:
         show_figures(figures)
     warn_of_base_rate(figures)
+    if seen := figures["items_trained_on"]:
+        note(f"warning: {seen_warning(seen, figures['items'])}")
     if figures.get("answer_mass", 1.0) < LOW_MASS:
         note(
             f"warning: only {figures['answer_mass']:.2f} of the probability lies on the answers. Answer through "

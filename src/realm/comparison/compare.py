@@ -20,11 +20,11 @@ from realm.comparison.significance import Summary, contrast
 from realm.comparison.simulation import Regime
 from realm.comparison.training import LIKELIHOOD
 from realm.data import Annotations
+from realm.data.overlap import shown_in
 from realm.errors import RealmError
 from realm.methods import COMPARED, METHODS
 from realm.metrics import METRICS, Metric, check_test, gold_items
 from realm.progress import Progress, ignore_progress
-from realm.training.labels import training_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,12 +93,13 @@ every label (`labels`), and `realm` minus it with paired tests |
     warnings: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but trials and warnings as plain values: what `results.json` holds."""
+        """Everything but trials as plain values: what `results.json` holds."""
         trainings = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
         return {
             "regime": self.regime,
             "seeds": self.seeds,
             "gold_used": self.gold_read,
+            "warnings": self.warnings,
             "ranking": self.ranking,
             "methods": self.summary,
             "trainings": list(trainings),
@@ -187,12 +188,12 @@ def _cells(
         raise RealmError(f"`settings`: a comparison sets {', '.join(reserved)} itself.")
     if len({len(values) for lists in choose.values() for values in lists.values()}) > 1:
         raise RealmError("every method must get the same number of trials: give lists of equal length.")
-    check_test(annotations, test)
     if settings.get("use_gold") and (leaked := _gold_in_test(annotations, test)):
         raise RealmError(
             f"`use_gold`: {leaked} of the items whose gold would be trained on are in the test table too. Remove "
             "them from it, or do not use gold."
         )
+    check_test(annotations, test)
     one_each = regime == "sparse" or int(annotations.annotations_per_item.max(initial=0)) < 2
     applicable = [method for method in methods if not (METHODS[method].aggregator and one_each)]
     steps = int(settings.pop("max_steps", -1))
@@ -206,22 +207,21 @@ def _cells(
         for seed in range(seeds)
     ]  # fmt: skip
     for method in applicable:
-        if METHODS[method].needs_gold:
-            training_labels(annotations, method)  # refuses a table without gold before anything is trained
+        # refused before anything is trained
+        if METHODS[method].needs_gold and (annotations.gold is None or (annotations.gold < 0).all()):
+            raise RealmError(
+                f"`methods`: {method} needs gold labels, and the table has none. Name the column with `gold`, or leave "
+                f"{method} out."
+            )
     return cells
 
 
 def _gold_in_test(annotations: Annotations, test: Annotations) -> int:
-    """How many items with gold have the text of a test item, but for case and space."""
+    """How many items with gold are test items too, but for case and spaces."""
     if annotations.gold is None:
         return 0
-    test_texts = {_normalised(text) for text in test.texts.to_pylist()}
     with_gold = np.flatnonzero(annotations.gold >= 0)
-    return sum(_normalised(text) in test_texts for text in annotations.texts.take(with_gold).to_pylist())
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return int(shown_in(annotations.items.take(with_gold), test.items).sum())
 
 
 # -------------------------------------------------------------------- results

@@ -71,6 +71,7 @@ def render(name: str, summary: dict[str, Any]) -> str:
         "regime": summary.get("regime", "shared"),
         "seeds": int(summary.get("seeds", 1)),
         "sentences": _sentences(summary),
+        "warnings": [str(text) for text in summary.get("warnings") or []],
         "earlier": "" if summary.get("ranking") else EARLIER,
         "means": [figure for name in dict.fromkeys((by, "macro_f1", "accuracy")) if (figure := _means(summary, name))],
         "differences": _differences(summary, by),

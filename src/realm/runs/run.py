@@ -304,13 +304,15 @@ class Run:
     ) -> dict[str, Any]:
         """Metrics over the items with gold and, where the run has several tasks, of each under `tasks`.
 
+        `items_trained_on` says how many of them the run was trained on: on these its answers are no test.
+
         Args:
             test: a table that was read with `tasks=run.tasks`, or a DataFrame of items with gold or a file that
                 `Annotations.read_test` reads, by the columns that the run was trained on.
             generation: also let the model answer freely, and score that.
             progress: called with how many items are answered.
         """
-        from realm.metrics import evaluate, gold_items
+        from realm.metrics import evaluate, gold_items, items_trained_on
         from realm.scorers.scoring import generated_labels, score
 
         if isinstance(test, Annotations):
@@ -324,7 +326,7 @@ class Run:
         encoded = self.scorer.encode(items)
         scores = score(self.scorer, encoded, answer_mass=True, progress=progress)
         labels = generated_labels(self.scorer, encoded, items, progress) if generation else None
-        return evaluate(table, scores, labels)
+        return evaluate(table, scores, labels) | {"items_trained_on": items_trained_on(self.annotations, table)}
 
     def _with_same_tasks(self, items: Items) -> Items:
         """The items, if a label means the same in them as in the run, and they have a context where the run's had."""

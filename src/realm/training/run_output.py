@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from realm.channels import CHANNELS, RIVAL_CHANNELS, channel_class
-from realm.metrics import evaluate
+from realm.metrics import evaluate, items_trained_on
 from realm.runs import folder as layout
 from realm.runs import writer
 from realm.training import checkpoints
@@ -59,7 +59,10 @@ def begin(trainer: RealmTrainer, resume: bool) -> Path | None:
 
 def end(trainer: RealmTrainer) -> None:
     """Write everything the run produced."""
-    test = None if trainer.test is None else evaluate(trainer.test, trainer.test_scores(answer_mass=True))
+    test = None
+    if trainer.test is not None:
+        test = evaluate(trainer.test, trainer.test_scores(answer_mass=True))
+        test["items_trained_on"] = items_trained_on(trainer.annotations, trainer.test)
     estimate = trainer.estimate()
     moved = moved_labels(trainer.annotations, estimate.posterior)
     writer.write_results(

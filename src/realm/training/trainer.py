@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import set_seed
-from transformers.trainer_utils import TrainOutput
+from transformers.trainer_utils import PredictionOutput, TrainOutput
 from transformers.training_args import OptimizerNames
 
 from realm.channels import Channel
@@ -33,6 +33,7 @@ from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
 from realm.training import channel_start, sharding
+from realm.training.asked_items import asked_items
 from realm.training.basis import Basis, even_log_probs, find_basis
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
 from realm.training.channel import check_anchor, make_channel, memorisation_warning, start_channel
@@ -121,7 +122,7 @@ class RealmTrainer(SavingTrainer):
         self.scorer = scorer
         self.encoded = scorer.encode(annotations.items)
         if test is not None:
-            check_test(annotations, test)
+            self.warnings += check_test(annotations, test)
         self.test = test
         self.encoded_test = None if test is None else scorer.encode(test.items)
         self._progress = progress
@@ -295,6 +296,21 @@ class RealmTrainer(SavingTrainer):
         self.log(dict(logged))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
         return logged
+
+    def predict(self, test_dataset: Any, ignore_keys: Any = None, metric_key_prefix: str = "test") -> PredictionOutput:
+        """The model's log P of the options of other items: `predictions`, (items, Kmax), -inf beyond an item's own.
+
+        `test_dataset` is texts, a DataFrame (read by the columns that were trained on), `Items` or `Annotations`, with
+        the tasks of the training table. `predictions.argmax(1)` are the labels; `label_ids` and `metrics` are gold and
+        figures of `Annotations` that have gold. `Run.predict` gives labels by name.
+        """
+        table = test_dataset if isinstance(test_dataset, Annotations) else None
+        items = asked_items(self, test_dataset)
+        with sharding.gathered(self.model):
+            scores = score(self.scorer, self.scorer.encode(items), progress=self._progress)
+        figures = {} if table is None or table.gold is None or (table.gold < 0).all() else evaluate(table, scores)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in figures.items() if isinstance(value, float)}
+        return PredictionOutput(scores.log_probs, None if table is None else table.gold, metrics)
 
     # ---------------------------------------------------------------- the run
 
