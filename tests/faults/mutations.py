@@ -122,12 +122,12 @@ def mutate(seed: int, files: dict[str, bytes]) -> tuple[str, bytes]:
     if name.endswith((".json", ".jsonl")) and generator.random() < 0.6:
         content = _mutate_records(name, content, generator)
     elif "then" not in wrapping:
-        content = _mutate_bytes(content, generator)
+        content = mutate_bytes(content, generator)
     if wrapping.startswith("gzip"):
         name, content = f"{name}.gz", gzip.compress(content, mtime=0)
     elif wrapping.startswith("zip"):
         name, content = f"{name}.zip", _zip(name, content, generator)
-    return name, _mutate_bytes(content, generator) if "then" in wrapping else content
+    return name, mutate_bytes(content, generator) if "then" in wrapping else content
 
 
 def _zip(name: str, content: bytes, generator: random.Random) -> bytes:
@@ -140,7 +140,7 @@ def _zip(name: str, content: bytes, generator: random.Random) -> bytes:
     return file.getvalue()
 
 
-def _mutate_bytes(content: bytes, generator: random.Random) -> bytes:
+def mutate_bytes(content: bytes, generator: random.Random) -> bytes:
     data = bytearray(content)
     for _ in range(generator.randint(1, 4)):
         place, length = generator.randrange(len(data) + 1), generator.randint(1, 60)
@@ -163,6 +163,14 @@ def _mutate_bytes(content: bytes, generator: random.Random) -> bytes:
 def _mutate_records(name: str, content: bytes, generator: random.Random) -> bytes:
     is_lines = name.endswith(".jsonl")
     document = [json.loads(line) for line in content.splitlines()] if is_lines else json.loads(content)
+    mutate_document(document, generator)
+    if is_lines and isinstance(document, list):
+        return "".join(json.dumps(record) + "\n" for record in document).encode()
+    return json.dumps(document).encode()
+
+
+def mutate_document(document: Any, generator: random.Random) -> None:
+    """Take out, rename, double or replace a few nodes of a document, in place."""
     for _ in range(generator.randint(1, 3)):
         places = _places(document)
         if not places:
@@ -180,9 +188,6 @@ def _mutate_records(name: str, content: bytes, generator: random.Random) -> byte
             node.insert(last, copy.deepcopy(generator.choice(node)))
         else:
             node[last] = copy.deepcopy(generator.choice(NODES))
-    if is_lines and isinstance(document, list):
-        return "".join(json.dumps(record) + "\n" for record in document).encode()
-    return json.dumps(document).encode()
 
 
 def _places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
