@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,20 @@ import yaml
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from realm import schema
 from realm.errors import RealmError
 
 MANIFEST = "manifest.json"
+MOST_JSON, MOST_YAML = 1 << 28, 1 << 20
+"""Bytes of a JSON and of a YAML file that is read: the names of millions of annotators, and the longest of settings
+(YAML is read at less than a megabyte a second)."""
+_FILE_NAME = re.compile(r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\x00-\x1f\\]+")
+"""A name below a folder: it does not lead out of it."""
+_HASH = re.compile(r"[0-9a-f]{64}")
 _PARTIAL = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
 """The names that `tempfile` makes of the prefixes below: eight characters between the name and its suffix."""
+LONGEST_REASON = 500
+"""Characters of what a library says of a file: it may quote the file."""
 _RESUME = " Mend that, then go on with the same command and `resume`."
 
 
@@ -86,10 +95,11 @@ def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
         raise RealmError(f"{path}: no such file; is {path.parent} a run folder that finished?") from None
     except RecursionError:
         raise RealmError(f"{path}: not readable as {kind}: nested too deeply.") from None
-    except (OSError, ValueError, SafetensorError, yaml.YAMLError) as error:
-        raise RealmError(f"{path}: not readable as {kind}: {error}") from None
-    except errors as error:
-        raise RealmError(f"{path}: not readable as {kind}: {error}") from None
+    except MemoryError:
+        raise RealmError(f"{path}: not readable as {kind}: it asks for more memory than there is.") from None
+    except (OSError, ValueError, SafetensorError, yaml.YAMLError, *errors) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).strip() or type(error).__name__
+        raise RealmError(f"{path}: not readable as {kind}: {reason[:LONGEST_REASON]}") from None
 
 
 def is_partial(name: str) -> bool:
@@ -129,20 +139,35 @@ def write_tensors(path: Path, **arrays: npt.NDArray[Any]) -> None:
 
 def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a safetensors file by name."""
-    with reading(path, "safetensors"):
+    # numpy lacks some of the types that a header may name, and fails in these ways
+    with reading(path, "safetensors", KeyError, TypeError, AttributeError, OverflowError):
         return dict(load_file(path))
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, most: int = MOST_JSON) -> Any:
+    """What a JSON file of at most `most` bytes says; NaN and Infinity are no JSON."""
     with reading(path, "JSON"):
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(_text(path, most), parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it holds {name}, which is no number")
 
 
 def read_yaml(path: Path, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
     """What a YAML file says; `loader` is a safe one, which makes nothing but plain values."""
     # its own constructors fail in these ways on a tag that does not fit its value, such as !!int "" and !!bool x
-    with reading(path, "YAML", LookupError, AttributeError, TypeError):
-        return loader(path.read_text(encoding="utf-8")).get_single_data()
+    with reading(path, "YAML", LookupError, AttributeError, TypeError, OverflowError):
+        return loader(_text(path, MOST_YAML)).get_single_data()
+
+
+def _text(path: Path, most: int) -> str:
+    """The text of a file, which has at most this many bytes."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it is larger than {most / 1e6:,.0f} MB, more than any such file of ours")
+    return content.decode("utf-8")
 
 
 def sha256(path: Path) -> str:
@@ -162,20 +187,33 @@ def write_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
 
 def manifest_hashes(folder: Path) -> dict[str, str]:
     """The SHA-256 of each file as the folder's manifest has it."""
-    content = read_json(folder / MANIFEST)
-    hashes = content.get("sha256") if isinstance(content, dict) else None
-    if not isinstance(hashes, dict):
-        raise RealmError(f"{folder / MANIFEST} lists no files: it is damaged, or not the manifest of a run.")
+    path = folder / MANIFEST
+    content = read_json(path)
+    schema.check(path, content, {"sha256": {str: str}})
+    hashes: dict[str, str] = content["sha256"]
+    for name, expected in hashes.items():
+        if not _FILE_NAME.fullmatch(name) or not _HASH.fullmatch(expected):
+            raise RealmError(f"{path}: {name!r} is no name of a file below it, or its SHA-256 is none.")
     return hashes
 
 
-def verify_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
-    """Refuse a folder whose files are not those its manifest names. Files and subfolders in `skip` are not read."""
-    for name, expected in manifest_hashes(folder).items():
+def verify_manifest(
+    folder: Path, skip: tuple[str, ...] = (), expected: Callable[[str], bool] = lambda name: False
+) -> None:
+    """Refuse a folder whose files are not those its manifest names. Files and subfolders in `skip` are not read.
+
+    A file for which `expected` is true must be in the manifest, if it is there.
+    """
+    hashes = manifest_hashes(folder)
+    for name, digest in hashes.items():
         if name.split("/")[0] in skip:
             continue
         path = folder / name
         if not path.is_file():
             raise RealmError(f"{path} is missing: {folder} is not whole.")
-        if sha256(path) != expected:
+        if sha256(path) != digest:
             raise RealmError(f"{path} was changed or damaged: its SHA-256 is not the one in {folder / MANIFEST}.")
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name not in hashes and name.split("/")[0] not in skip and expected(name) and path.is_file():
+            raise RealmError(f"{path} is not in {folder / MANIFEST}: it was put there later, and is not read.")

@@ -20,10 +20,15 @@ from tests.faults.mutations import mutate_bytes, mutate_document
 
 SIZES = (-1, 0, 1, 2, 10**9, 10**18, 2**63, "3", None, 1.5)
 """What a header may say of a shape or a place: the right number is any other."""
-OPTIONAL = ("generation_config.json", "tokenizer_config.json", "channel.safetensors", "summary.safetensors") + (
-    "trajectory.safetensors",
+OPTIONAL = (
+    *("generation_config.json", "tokenizer_config.json"),
+    *("channel.safetensors", "summary.safetensors", "trajectory.safetensors"),
 )
 """Files that a run may be without."""
+UNREAD = ("channel.safetensors", "generation_config.json")
+"""Files that nothing reads to the end: the state of a channel is there for people's own code."""
+NEEDED = ("model.safetensors", "estimate.safetensors", "predictions.safetensors")
+"""Files that need every tensor they have, and no value in them that is no number."""
 DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I8", "U8", "BOOL", "F8_E4M3", "C64", "", "X", None)
 CODES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "BOOL": "|u1"}
 
@@ -41,7 +46,7 @@ def mutate_file(path: Path, generator: random.Random) -> Mutation:
     content = path.read_bytes()
     if path.suffix == ".safetensors" and generator.random() < 0.3:
         path.write_bytes(_harmed(content, generator))
-        return Mutation(f"{path.name} with a tensor less or a number that is none", is_harm=True)
+        return Mutation(f"{path.name} with a tensor less or a number that is none", is_harm=path.name in NEEDED)
     kind = {".json": _json, ".yaml": _yaml, ".safetensors": _safetensors, ".parquet": _parquet}.get(path.suffix)
     if kind is not None and generator.random() < 0.7:
         path.write_bytes(kind(content, generator))
@@ -51,7 +56,7 @@ def mutate_file(path: Path, generator: random.Random) -> Mutation:
         return Mutation(f"{path.name} taken away", is_harm=path.name not in OPTIONAL)
     if way < 0.1:
         path.write_bytes(b"")
-        return Mutation(f"{path.name} emptied", is_harm=True)
+        return Mutation(f"{path.name} emptied", is_harm=path.name not in UNREAD)
     if way < 0.15:
         path.unlink()
         path.mkdir()

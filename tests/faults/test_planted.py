@@ -103,7 +103,7 @@ def test_a_pickle_in_place_of_the_weights(name, made, planted, realm_cli) -> Non
     with pytest.raises(RealmError):
         _ = Run.open(run).scorer
     assert not mark.exists()
-    said = "can run code" if name.endswith(".bin") else "cannot be loaded"
+    said = "can run code" if name.endswith(".bin") else "has no weights"
     refused(realm_cli, made, run, mark, said, only=("evaluate", "predict"))
 
 

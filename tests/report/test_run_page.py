@@ -209,7 +209,8 @@ def test_items_with_options_of_their_own_and_items_nobody_labelled(tmp_path: Pat
                          "annotator": who, "label": options[(item + (who == "cy")) % 2]})  # fmt: skip
     table = Annotations.from_pandas(pd.DataFrame(rows))
     table = table.keep_annotations(table.item > 2)
-    log_probs = np.where(np.arange(3) < table.option_counts[:, None], -1.0, -np.inf)
+    counts = table.option_counts[:, None]
+    log_probs = np.where(np.arange(3) < counts, -np.log(counts), -np.inf)
     page = page_of(write_run(tmp_path / "run", table, log_probs))
     check_closed_in(page)
     assert "option 1" in page.text and "3 annotators gave 81 labels to 30 items" in page.text

@@ -18,7 +18,6 @@ from realm.crowd.evidence import Floats, check_log_probs
 from realm.crowd.notes import annotator_notes
 from realm.crowd.tables import habits_in_words, verdicts
 from realm.data import Annotations
-from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs.folder import IN_SAMPLE, OUT_OF_FOLD
 from realm.runs.run import Trajectory
@@ -165,17 +164,14 @@ class RunData:
 def read_run(run: Run | str | Path) -> RunData:
     """What the report needs of a run, or of a run folder. The model is not read."""
     run = run if isinstance(run, Run) else Run.open(run, verify_model=False)
-    estimate, annotations = run.estimate, run.annotations
-    if int(estimate.annotations.sum()) != annotations.n_annotations:
-        raise RealmError(f"{run.folder}: the estimate is not about the annotations beside it.")
     return RunData(
         name=run.folder.resolve().name,
         config=run.config,
         metrics=run.metrics,
         scorer_settings=run.scorer_settings,
-        annotations=annotations,
+        annotations=run.annotations,
         log_probs=run.log_probs,
-        estimate=estimate,
+        estimate=run.estimate,
         trained=run.channel_summary.get(TRAINED),
         trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
     )

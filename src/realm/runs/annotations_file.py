@@ -15,7 +15,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from realm.data import Annotations, Items, Task
+from realm.data.annotations import UNKNOWN
+from realm.data.columns import list_lengths
+from realm.errors import RealmError
 from realm.files import reading, replacing
+from realm.runs.folder import ANNOTATORS, SCORER
+
+COLUMNS = {
+    "item": pa.large_string(),
+    "task": pa.int32(),
+    "text": pa.large_string(),
+    "context": pa.large_string(),
+    "options": pa.large_list(pa.large_string()),
+    "annotators": pa.large_list(pa.int32()),
+    "labels": pa.large_list(pa.int32()),
+    "weights": pa.large_list(pa.float64()),
+    "gold": pa.int32(),
+}
+"""The columns of the file and their types."""
+REQUIRED = ("item", "task", "text", "annotators", "labels")
+MOST_TIMES, SURELY_FINE = 200, 64_000_000
+"""A file may unpack to this many times its size, as compressed tables that people give may; and to so many bytes in
+any case."""
 
 
 def write_annotations(annotations: Annotations, path: Path) -> None:
@@ -38,26 +59,64 @@ def write_annotations(annotations: Annotations, path: Path) -> None:
 
 
 def read_annotations(path: Path, tasks: Sequence[Task], annotators: Sequence[str]) -> Annotations:
-    """The table that `write_annotations` wrote."""
-    with reading(path, "the annotations of a run", KeyError, pa.ArrowException):
-        table = pq.read_table(path)
-        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        return _annotations(columns, tasks, annotators)
+    """The table that `write_annotations` wrote: typed columns, and numbers that stand for a task, a name, an option."""
+    with reading(path, "the annotations of a run", pa.ArrowException):
+        _check_size(path)
+        table = pq.read_table(path, memory_map=False)
+        table.validate(full=True)
+    columns = {name: _column(path, table, name) for name in COLUMNS if name in table.column_names}
+    if missing := [name for name in REQUIRED if name not in columns]:
+        raise _damaged(path, f"lacks the column {missing[0]}")
+    annotations = _annotations(path, columns, tasks, annotators)
+    _check_numbers(path, annotations)
+    return annotations
+
+
+def _damaged(path: Path, problem: str) -> RealmError:
+    return RealmError(f"{path}: {problem}. {path.name} is damaged, or was not written by this version of realm.")
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a file that says it unpacks to far more than texts do, before it is unpacked."""
+    metadata = pq.read_metadata(path)
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    unpacked, size = sum(group.total_byte_size for group in groups), path.stat().st_size
+    if unpacked > max(MOST_TIMES * size, SURELY_FINE):
+        raise ValueError(f"it unpacks to {unpacked / 1e6:,.0f} MB, {unpacked / size:,.0f} times its size")
+
+
+def _column(path: Path, table: pa.Table, name: str) -> pa.Array:
+    if table.column_names.count(name) > 1:
+        raise _damaged(path, f"has the column {name} twice")
+    wanted = COLUMNS[name]
+    column = table.column(name).combine_chunks()
+    if not (column.type.equals(wanted) or (name == "item" and column.type == pa.string())):
+        raise _damaged(path, f"the column {name} holds {column.type}, not {wanted}")
+    if column.null_count and name not in ("context", "options"):
+        raise _damaged(path, f"the column {name} has a row without a value")
+    if pa.types.is_large_list(column.type) and column.flatten().null_count:
+        raise _damaged(path, f"the column {name} has a list with an entry without a value")
+    return column
 
 
 def _lists(values: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> pa.LargeListArray:
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(values))
 
 
-def _annotations(columns: dict[str, pa.Array], tasks: Sequence[Task], annotators: Sequence[str]) -> Annotations:
-    counts = columns["labels"].value_lengths().to_numpy(zero_copy_only=False)
+def _annotations(
+    path: Path, columns: dict[str, pa.Array], tasks: Sequence[Task], annotators: Sequence[str]
+) -> Annotations:
+    counts = list_lengths(columns["labels"])
+    for name in ("annotators", "weights"):
+        if name in columns and not np.array_equal(list_lengths(columns[name]), counts):
+            raise _damaged(path, f"an item has another number of {name} than of labels")
     weight, gold = columns.get("weights"), columns.get("gold")
     return Annotations(
         items=Items(
-            ids=columns["item"].cast(pa.large_string()),
-            texts=columns["text"].cast(pa.large_string()),
-            contexts=columns["context"].cast(pa.large_string()) if "context" in columns else None,
-            options=columns["options"].cast(pa.large_list(pa.large_string())) if "options" in columns else None,
+            ids=columns["item"],
+            texts=columns["text"],
+            contexts=columns.get("context"),
+            options=columns.get("options"),
             item_tasks=columns["task"].to_numpy(zero_copy_only=False),
             tasks=tuple(tasks),
         ),
@@ -68,3 +127,29 @@ def _annotations(columns: dict[str, pa.Array], tasks: Sequence[Task], annotators
         weight=None if weight is None else weight.flatten().to_numpy(zero_copy_only=False),
         gold=None if gold is None else gold.to_numpy(zero_copy_only=False),
     )
+
+
+def _check_numbers(path: Path, annotations: Annotations) -> None:
+    """Refuse numbers that stand for nothing."""
+    items, tasks = annotations.items, len(annotations.tasks)
+    if not _within(items.item_tasks, 0, tasks):
+        raise _damaged(path, f"the column task has a number beyond the {tasks} tasks of {SCORER}")
+    if not _within(annotations.annotator, 0, annotations.n_annotators):
+        raise _damaged(
+            path, f"the column annotators has a number beyond the {annotations.n_annotators:,} names of {ANNOTATORS}"
+        )
+    counts = items.option_counts
+    if not _within(counts, 1, None):
+        raise _damaged(path, f"an item has no options, and its task no labels in {SCORER}")
+    if not _within(annotations.label, 0, counts[annotations.item]):
+        raise _damaged(path, "the column labels has a number beyond the options of its item")
+    if annotations.gold is not None and not _within(annotations.gold, UNKNOWN, counts):
+        raise _damaged(path, "the column gold has a number beyond the options of its item")
+    weight = annotations.weight
+    if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
+        raise _damaged(path, "the column weights has a weight that is not a finite number above 0")
+
+
+def _within(numbers: npt.NDArray[Any], low: int, end: Any) -> bool:
+    """Whether all numbers lie from `low` up to and without `end`."""
+    return bool((numbers >= low).all() and (end is None or (numbers < end).all()))

@@ -62,7 +62,10 @@ CODE = (".py", ".pyc", ".so")
 def holds_run(folder: Path) -> bool:
     """Whether a run was begun in the folder: its `config.yaml` is the first file that a run writes."""
     path = folder / CONFIG
-    return path.is_file() and path.read_bytes().startswith(b"realm:")
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(6) == b"realm:"
 
 
 def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False) -> None:
@@ -76,6 +79,13 @@ def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False)
             return
         raise RealmError(f"`output` {folder} already holds a run. Use `resume` to go on with it or `overwrite`.")
     raise RealmError(f"`output` {folder} is not empty and holds no run. Name another folder.")
+
+
+def is_read(name: str) -> bool:
+    """Whether a file of this name, relative to the run, is read by us or by what loads the model."""
+    if not name.startswith(f"{MODEL}/"):
+        return name in RUN_FILES and name not in (MANIFEST, REPORT, EXPERTISE_CSV, LABELS_CSV)
+    return name.endswith((".safetensors", ".json", ".model", ".txt", ".jinja"))
 
 
 def refuse_code(folder: Path) -> None:

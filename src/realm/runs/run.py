@@ -20,9 +20,10 @@ from realm.data import Annotations, Items, Task
 from realm.data.build import build_rows
 from realm.data.roles import TrainedColumns
 from realm.errors import RealmError
-from realm.files import MANIFEST, read_json, read_tensors, read_yaml, verify_manifest
+from realm.files import MANIFEST, verify_manifest
 from realm.progress import Progress, ignore_progress
 from realm.runs import folder as layout
+from realm.runs import machine_files
 from realm.runs.annotations_file import read_annotations
 from realm.runs.predictions import with_answers
 
@@ -81,9 +82,10 @@ class Run:
             )
         layout.refuse_code(folder)
         unread = (layout.EXPERTISE_CSV, layout.LABELS_CSV)  # somebody may have opened and saved them in a spreadsheet
-        verify_manifest(folder, skip=unread if verify_model else (*unread, layout.MODEL))
+        skip = (*unread, layout.REPORT, layout.CHECKPOINTS)
+        verify_manifest(folder, skip if verify_model else (*skip, layout.MODEL), expected=layout.is_read)
         run = cls(folder)
-        layout.check_format(folder, run.config)
+        _ = run.config  # refuses a layout of another version
         return run
 
     # ---------------------------------------------------------------- what the run recorded
@@ -91,17 +93,17 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         """Model, settings, fingerprints of the data, versions."""
-        return dict(read_yaml(self.folder / layout.CONFIG))
+        return machine_files.read_config(self.folder)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """The training log, metrics on the test table, warnings."""
-        return dict(read_json(self.folder / layout.METRICS))
+        return machine_files.read_metrics(self.folder)
 
     @cached_property
     def scorer_settings(self) -> dict[str, Any]:
         """How items are asked: kind of scorer, prompt style, tasks."""
-        return dict(read_json(self.folder / layout.SCORER))
+        return machine_files.read_scorer_settings(self.folder)
 
     @property
     def gold_used(self) -> bool:
@@ -130,8 +132,7 @@ class Run:
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks with their labels; None where every item lists its own options."""
-        entries = self.scorer_settings["tasks"]
-        return tuple(Task(each["name"], None if each["labels"] is None else tuple(each["labels"])) for each in entries)
+        return machine_files.tasks_of(self.scorer_settings)
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -146,34 +147,34 @@ class Run:
     @cached_property
     def annotations(self) -> Annotations:
         """The table the run was trained on; gold is in it only if the run used it."""
-        names = [str(name) for name in read_json(self.folder / layout.ANNOTATORS)]
-        return read_annotations(self.folder / layout.ANNOTATIONS, self.tasks, names)
+        path = self.folder / layout.ANNOTATIONS
+        table = read_annotations(path, self.tasks, machine_files.read_annotators(self.folder))
+        sizes = {"items": table.n_items, "annotators": table.n_annotators, "annotations": table.n_annotations}
+        for name, size in sizes.items():
+            if (trained := self.config["data"].get(name, size)) != size:
+                raise RealmError(f"{path} has {size:,} {name}; the run was trained on {trained:,}.")
+        return table
 
     @cached_property
     def log_probs(self) -> Floats:
         """The model's log P of every item's options, in-sample or out of fold. (items, Kmax)"""
-        return read_tensors(self.folder / layout.PREDICTIONS)["log_probs"].astype(np.float64)
+        return machine_files.read_log_probs(self.folder, self.annotations)
 
     @cached_property
     def estimate(self) -> Estimate:
         """Expertise, accuracy, intervals and the posterior of every item."""
-        return Estimate.from_arrays(read_tensors(self.folder / layout.ESTIMATE))
+        return machine_files.read_estimate(self.folder, self.annotations)
 
     @cached_property
     def channel_summary(self) -> dict[str, Floats]:
         """What the channel learned of each annotator and task, by column: (annotators, tasks). Empty without one."""
-        path = self.folder / layout.SUMMARY
-        return {} if not path.exists() else {k: v.astype(np.float64) for k, v in read_tensors(path).items()}
+        return machine_files.read_summary(self.folder, self.annotations)
 
     @cached_property
     def trajectory(self) -> Trajectory | None:
         """`channel_summary` at every logging step; None where nothing was logged or learned."""
-        path = self.folder / layout.TRAJECTORY
-        if not path.exists():
-            return None
-        arrays = read_tensors(path)
-        columns = {name: array.astype(np.float64) for name, array in arrays.items() if name != "steps"}
-        return Trajectory(arrays["steps"].astype(np.int64), columns)
+        found = machine_files.read_trajectory(self.folder, self.annotations)
+        return None if found is None else Trajectory(*found)
 
     # ---------------------------------------------------------------- tables
 

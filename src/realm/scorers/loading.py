@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,10 +12,20 @@ import torch
 
 from realm.data import Items, Task
 from realm.errors import RealmError
+from realm.files import LONGEST_REASON
 from realm.scorers.base import Scorer
 from realm.scorers.causal import CausalScorer
 from realm.scorers.classifier import ClassifierScorer
 from realm.scorers.language import CLOZE_SCALE, LanguageScorer
+from realm.scorers.model_folder import (
+    check_config,
+    check_folder,
+    check_loaded,
+    check_sizes,
+    check_tokenizer,
+    give_padding,
+    new_weights,
+)
 from realm.scorers.prompts import LETTERS, Answers, PromptStyle
 from realm.scorers.seq2seq import Seq2SeqScorer
 
@@ -42,7 +52,10 @@ def load_scorer(
     from realm.models.store import resolve
 
     path = resolve(model)
+    if Path(path).is_dir():
+        check_folder(Path(path), model)
     config = _load("AutoConfig", path, model)
+    check_config(config, model)
     kind = scorer_kind(config, scorer)
     style = PromptStyle(
         _answers(kind, answers, items.tasks), instruction, min(max_length, _positions(config)), chat_template
@@ -69,20 +82,36 @@ def build_scorer(
     `model` is the name for messages; `use_safetensors=True` reads no other kind of weights.
     """
     name = model or path
-    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": use_safetensors}
+    weights = check_folder(Path(path), name) if Path(path).is_dir() else None
+    config = _load("AutoConfig", path, name)
+    check_config(config, name)
     tokenizer = _load("AutoTokenizer", path, name)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
+    give_padding(tokenizer, config, name)
+    with _loading(path, name):
+        check_tokenizer(tokenizer, name)
+    loader = "AutoModelForSequenceClassification" if kind == "classifier" else _LANGUAGE[kind][1]
+    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": use_safetensors}
     if kind == "classifier":
         options |= _label_names(tasks)
-        backbone, found = _load("AutoModelForSequenceClassification", path, name, output_loading_info=True, **options)
+    if weights is not None:
+        with _loading(path, name):
+            check_sizes(config, _transformers_class(loader), weights, name)
+    # what does not fit is judged below: transformers fills it in at random
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    backbone, found = _load(loader, path, name, **options)
+    new_head = new_weights(backbone, found, name, may_have_new_head=kind == "classifier" and not use_safetensors)
+    check_loaded(backbone, tokenizer, name)
+    if backbone.config.pad_token_id is None:  # by which a decoder's classification head finds the last token
+        backbone.config.pad_token_id = tokenizer.pad_token_id
+    if kind == "classifier":
         classifier = ClassifierScorer(backbone, tokenizer, style, tasks)
-        classifier.new_head = bool(found["missing_keys"])
+        classifier.new_head = new_head
+        _check_rows_of_head(classifier, name)
         return classifier
-    scorer_class, loader = _LANGUAGE[kind]
-    backbone = _load(loader, path, name, **options)
-    scorer = scorer_class(backbone, tokenizer, style, tasks, max_options, cloze_scale)
-    _check_rows(scorer)
+    if kind == "seq2seq" and _start_token(backbone) is None:
+        raise RealmError(f"`model={name}`: its config.json names no decoder_start_token_id and no pad_token_id.")
+    scorer = _LANGUAGE[kind][0](backbone, tokenizer, style, tasks, max_options, cloze_scale)
+    _check_rows(scorer, name)
     return scorer
 
 
@@ -116,42 +145,55 @@ def _answers(kind: Kind, answers: str, tasks: tuple[Task, ...]) -> Answers:
 
 def _positions(config: Any) -> int:
     """How many tokens the model has positions for."""
-    positions = getattr(config, "max_position_embeddings", None) or sys.maxsize
-    return int(positions) - (config.pad_token_id + 1 if config.model_type in _OFFSET_POSITIONS else 0)
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions == -1:
+        return sys.maxsize
+    positions -= (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
+    if positions < 1:
+        raise RealmError(f"the model's config.json leaves room for {positions} tokens (max_position_embeddings).")
+    return positions
+
+
+def _start_token(backbone: Any) -> int | None:
+    places = ((backbone.config, "decoder_start_token_id"), (backbone.generation_config, "decoder_start_token_id"))
+    found = [getattr(*place, None) for place in (*places, (backbone.config, "pad_token_id"))]
+    return next((token for token in found if token is not None), None)
+
+
+def _transformers_class(name: str) -> Any:
+    import transformers
+
+    return getattr(transformers, name)
 
 
 def _load(loader: str, path: str, name: str, **options: Any) -> Any:
     import transformers
 
-    _refuse_kernels(path, name)
     transformers.utils.logging.disable_progress_bar()
     verbosity = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()  # a new head is no news to someone who trains one
     try:
-        return getattr(transformers, loader).from_pretrained(path, trust_remote_code=False, **options)
-    except (OSError, ValueError, KeyError, ImportError, pickle.UnpicklingError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        where = "the folder" if Path(path).is_dir() else "a folder, a named model (`realm models`) or the hub"
-        raise RealmError(f"`model={name}`: cannot be loaded from {where}: {first}") from error
+        with _loading(path, name):
+            return _transformers_class(loader).from_pretrained(path, trust_remote_code=False, **options)
     finally:
         transformers.utils.logging.set_verbosity(verbosity)
 
 
-def _refuse_kernels(path: str, name: str) -> None:
-    """A checkpoint may name an attention kernel on the hub (`owner/repository`), which would be fetched and run."""
-    file = Path(path) / "config.json"
+@contextmanager
+def _loading(path: str, name: str) -> Iterator[None]:
+    """Turn whatever goes wrong while a model is loaded into an error that names it: it can fail in any way."""
     try:
-        config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-    except ValueError:
-        return  # transformers refuses the file with a message of its own
-    if not isinstance(config, dict):
-        return
-    kernels = [config.get(key) for key in ("attn_implementation", "_attn_implementation")]
-    if any("/" in json.dumps(kernel) for kernel in kernels):
-        raise RealmError(
-            f"`model={name}`: {file} names an attention kernel to fetch and run, which is not done here. Remove "
-            "attn_implementation from it."
-        )
+        yield
+    except RealmError:
+        raise
+    except BaseException as error:
+        # tokenizers raises plain exceptions, and what its Rust code raises derives from none
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        lines = str(error).strip().splitlines()
+        first = next((line.strip() for line in lines if line.strip()), type(error).__name__)[:LONGEST_REASON]
+        where = "the folder" if Path(path).is_dir() else "a folder, a named model (`realm models`) or the hub"
+        raise RealmError(f"`model={name}`: cannot be loaded from {where}: {first}") from error
 
 
 def _label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:
@@ -167,19 +209,51 @@ def _label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _check_rows(scorer: LanguageScorer) -> None:
+def _check_rows(scorer: LanguageScorer, name: str) -> None:
     """The rows we project must give the logits the model itself gives; a backbone that does more is refused."""
     training = scorer.training
     scorer.eval()
-    batch = scorer.probe()
-    inputs = {name: value for name, value in batch.items() if name != "decoder_lengths"}
-    expected = scorer.backbone(**inputs).logits[:, -1, :3].float()
-    states = scorer.answer_states(batch)
-    logits = scorer.head.rows(states, torch.tensor([[0, 1, 2]]))
+    with _running(name):
+        batch = scorer.probe()
+        inputs = {name: value for name, value in batch.items() if name != "decoder_lengths"}
+        expected = scorer.backbone(**inputs).logits[:, -1, :3].float()
+        states = scorer.answer_states(batch)
+        logits = scorer.head.rows(states, torch.tensor([[0, 1, 2]]))
     scorer.train(training)
+    if not bool(expected.isfinite().all()):
+        raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
     # far above the rounding of fp32, far below any scale, cap or bias that a model would apply
     if not torch.allclose(expected, logits, rtol=1e-3, atol=1e-3):
         raise RealmError(
             f"{type(scorer.backbone).__name__} changes its logits after the output layer in a way that is not known "
             "here; use another model."
         )
+
+
+@torch.no_grad()
+def _check_rows_of_head(scorer: ClassifierScorer, name: str) -> None:
+    """The head must have a row for every label, and give numbers."""
+    training = scorer.training
+    scorer.eval()
+    with _running(name):
+        logits = scorer.run_backbone(scorer.probe())
+    scorer.train(training)
+    rows = sum(len(task.labels or ()) for task in scorer.tasks)
+    if logits.shape != (1, rows):
+        raise RealmError(f"`model={name}`: its head has {logits.shape[-1]} rows; the tasks have {rows} labels.")
+    if not bool(logits.isfinite().all()):
+        raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
+
+
+@contextmanager
+def _running(name: str) -> Iterator[None]:
+    """Turn whatever a backbone says of its first short input into an error that names the model."""
+    try:
+        yield
+    except RealmError:
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:LONGEST_REASON]
+        raise RealmError(
+            f"`model={name}`: it cannot be run ({first}): its config.json does not fit its weights."
+        ) from error
