@@ -61,8 +61,9 @@ def write_annotations(annotations: Annotations, path: Path) -> None:
 def read_annotations(path: Path, tasks: Sequence[Task], annotators: Sequence[str]) -> Annotations:
     """The table that `write_annotations` wrote: typed columns, and numbers that stand for a task, a name, an option."""
     with reading(path, "the annotations of a run", pa.ArrowException):
-        _check_size(path)
-        table = pq.read_table(path, memory_map=False)
+        with pq.ParquetFile(path) as file:  # and not `read_table`, which takes a folder for a data set
+            _check_size(path, file.metadata)
+            table = file.read()
         table.validate(full=True)
     columns = {name: _column(path, table, name) for name in COLUMNS if name in table.column_names}
     if missing := [name for name in REQUIRED if name not in columns]:
@@ -76,9 +77,8 @@ def _damaged(path: Path, problem: str) -> RealmError:
     return RealmError(f"{path}: {problem}. {path.name} is damaged, or was not written by this version of realm.")
 
 
-def _check_size(path: Path) -> None:
+def _check_size(path: Path, metadata: pq.FileMetaData) -> None:
     """Refuse a file that says it unpacks to far more than texts do, before it is unpacked."""
-    metadata = pq.read_metadata(path)
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     unpacked, size = sum(group.total_byte_size for group in groups), path.stat().st_size
     if unpacked > max(MOST_TIMES * size, SURELY_FINE):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -196,11 +197,30 @@ def _difference(part: str, before: Any, now: Any) -> str | None:
 
 
 def write_results(folder: Path, results: RunResults) -> None:
-    """Write everything the run produced; the manifest last, so that a run with a manifest is whole."""
+    """Write everything the run produced; the manifest last, so that a run with a manifest is whole.
+
+    Nothing is written of a run whose numbers are not finite.
+    """
+    _check_finite(folder, results)
     with writing(folder):
         _write_model(folder / layout.MODEL, results)
         write_tables(folder, results)
         write_manifest(folder, skip=(layout.CHECKPOINTS, layout.REPORT))
+
+
+def _check_finite(folder: Path, results: RunResults) -> None:
+    from realm.scorers.finite import first_not_finite  # imports torch, which reading a run does not
+
+    seen = results.estimate.annotations > 0
+    arrays = {"log_probs": results.log_probs, "posterior": results.estimate.posterior}
+    arrays |= {name: getattr(results.estimate, name)[seen] for name in ("expertise", "accuracy", "low", "high")}
+    broken = first_not_finite(results.scorer.backbone.named_parameters())
+    broken = broken or next((name for name, array in arrays.items() if np.isnan(array).any()), None)
+    if broken is not None:
+        raise RealmError(
+            f"{folder}: {broken} holds values that are not a number: training diverged, and its results are not "
+            "written. Lower `learning_rate` and begin again with `overwrite`."
+        )
 
 
 def write_tables(folder: Path, results: RunResults) -> None:
@@ -250,10 +270,15 @@ def _write_channel(folder: Path, channel: ChannelResults) -> None:
         write_tensors(folder / layout.TRAJECTORY, steps=channel.steps, **channel.trajectory)
 
 
+def _logged(value: Any) -> Any:
+    """A value of the log; None for one that is not finite, as a gradient may be under fp16: that step is left out."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _metrics(results: RunResults) -> dict[str, Any]:
     metrics: dict[str, Any] = {
         "history": [
-            {name: entry[name] for name in sorted(entry) if not any(part in name for part in _TIMED)}
+            {name: _logged(entry[name]) for name in sorted(entry) if not any(part in name for part in _TIMED)}
             for entry in results.history
         ],
         "steps": results.steps,

@@ -101,6 +101,8 @@ def build_scorer(
     backbone, found = _load(loader, path, name, **options)
     new_head = new_weights(backbone, found, name, may_have_new_head=kind == "classifier" and not use_safetensors)
     check_loaded(backbone, tokenizer, name)
+    if kind == "seq2seq" and _start_token(backbone) is None:
+        raise RealmError(f"`model={name}`: its config.json names no decoder_start_token_id and no pad_token_id.")
     if backbone.config.pad_token_id is None:  # by which a decoder's classification head finds the last token
         backbone.config.pad_token_id = tokenizer.pad_token_id
     if kind == "classifier":
@@ -108,8 +110,6 @@ def build_scorer(
         classifier.new_head = new_head
         _check_rows_of_head(classifier, name)
         return classifier
-    if kind == "seq2seq" and _start_token(backbone) is None:
-        raise RealmError(f"`model={name}`: its config.json names no decoder_start_token_id and no pad_token_id.")
     scorer = _LANGUAGE[kind][0](backbone, tokenizer, style, tasks, max_options, cloze_scale)
     _check_rows(scorer, name)
     return scorer

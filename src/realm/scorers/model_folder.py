@@ -180,7 +180,7 @@ def check_tokenizer(tokenizer: Any, name: str) -> None:
     vocabulary = len(tokenizer.get_vocab())
     if vocabulary <= len(tokenizer.all_special_ids) and type(tokenizer).__name__ not in BYTE_TOKENIZERS:
         raise RealmError(f"`model={name}`: its tokenizer knows no words: its vocabulary is missing.")
-    rows = tokenizer(["a text", "Another one, longer."], truncation=True, max_length=4)["input_ids"]
+    rows = tokenizer(["a text", "Another one, longer."], truncation=True, max_length=16)["input_ids"]
     rows += tokenizer(["a text"], add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
     tokenizer.decode(rows[0], skip_special_tokens=True)
     if not all(row and all(isinstance(token, int) for token in row) for row in rows):

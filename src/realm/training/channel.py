@@ -289,6 +289,8 @@ class ClosedFormUpdate(TrainerCallback):
     def load(self, folder: Path) -> None:
         """Go on from a checkpoint; to be called before the channel's own state is put back."""
         record = load_file(folder / RECORD)
+        if record["log_probs"].shape != self.log_probs.shape:
+            raise RealmError(f"{folder / RECORD} belongs to another table: its log_probs have another shape.")
         self.log_probs = record["log_probs"]
         if (chosen := int(record["channel"])) >= 0:
             likelihoods = {CHANNELS[int(row)]: value for row, value in record["likelihoods"].tolist()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
-import pickle
+import math
 import random
 import re
 import shutil
@@ -20,6 +20,8 @@ from torch import Tensor, nn
 
 from realm.errors import RealmError
 from realm.files import MANIFEST, manifest_hashes, verify_manifest
+from realm.schema import Number, Whole
+from realm.scorers.finite import first_not_finite
 from realm.training.sharding import full, like
 
 logger = logging.getLogger(__name__)
@@ -31,6 +33,16 @@ TRAJECTORY = "trajectory.safetensors"
 NOTES = "notes.json"
 OPTIMIZER, SHARDED_OPTIMIZER = "optimizer.pt", "sharded_optimizer.pt"
 SCHEDULER, SCALER, STATE = "scheduler.pt", "scaler.pt", "trainer_state.json"
+STATE_SCHEMA = {
+    "global_step": Whole(1),
+    "max_steps": Whole(1),
+    "epoch?": (Number(0), None),
+    "num_train_epochs?": Number(0),
+    "total_flos?": Number(),
+    "log_history": [{"step": Whole()}],
+    "stateful_callbacks?": {str: {"args?": {}, "attributes?": {}}},
+}
+"""What is used of `trainer_state.json`; its log may hold infinite gradients, under fp16."""
 KNOWN = re.compile(
     r"(trained|channel|trajectory|record)\.safetensors|(losses|notes|trainer_state|manifest)\.json|"
     r"(optimizer|sharded_optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth"
@@ -51,6 +63,8 @@ def save_trained(state: dict[str, Tensor], path: Path) -> None:
 def load_trained(module: nn.Module, path: Path) -> None:
     """Put saved parameters back; anything missing or left over means another model or other flags."""
     saved = load_file(path)
+    if (broken := first_not_finite(saved.items())) is not None:
+        raise RealmError(f"{path}: {broken} holds a value that is infinite or not a number.")
     parameters = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
     if difference := sorted(set(saved) ^ set(parameters)):
         raise RealmError(f"{path} belongs to another model or other flags: {difference[0]} is in only one of them.")
@@ -114,6 +128,32 @@ def verify(checkpoint: Path) -> None:
     verify_manifest(checkpoint)
 
 
+def check_schedule(path: Path, schedule: Any) -> None:
+    """Refuse the state of a schedule that is not of the form of this one's."""
+    saved = torch.load(path, map_location="cpu", weights_only=True)
+    if not _same_form(saved, schedule.state_dict()):
+        raise RealmError(f"{path} is not the state of this run's schedule.")
+
+
+def _same_form(one: Any, other: Any) -> bool:
+    if isinstance(other, dict):
+        return isinstance(one, dict) and one.keys() == other.keys() and all(_same_form(one[k], other[k]) for k in other)
+    if isinstance(other, list | tuple):
+        return isinstance(one, list | tuple) and len(one) == len(other) and all(map(_same_form, one, other))
+    if isinstance(other, int | float) and not isinstance(other, bool):
+        return isinstance(one, int | float) and math.isfinite(one)
+    return type(one) is type(other)
+
+
+def check_optimizer(path: Path, optimizer: Any) -> None:
+    """Refuse averages of gradients that have another shape than their parameter."""
+    optimizer = getattr(optimizer, "optimizer", optimizer)  # what accelerate has wrapped
+    for parameter, averages in optimizer.state.items():
+        for name, value in averages.items():
+            if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
+                raise RealmError(f"{path}: {name} has the shape {tuple(value.shape)}, not {tuple(parameter.shape)}.")
+
+
 def rotate(newest: Path, keep: int | None) -> None:
     """Remove the checkpoints beyond the newest `keep`. Ones of later steps are of a past that was not resumed."""
     paths = checkpoints(newest.parent)
@@ -124,10 +164,12 @@ def rotate(newest: Path, keep: int | None) -> None:
 
 @contextmanager
 def reading(checkpoint: str | Path | None) -> Iterator[None]:
-    """Turn what PyTorch says of a file that it will not unpickle into an error that names the checkpoint."""
+    """Turn whatever a file says that is not as we wrote it into an error that names the checkpoint."""
     try:
         yield
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except RealmError:
+        raise
+    except Exception as error:  # a state that nobody but `Trainer` knows the form of can be wrong in any way
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RealmError(
             f"{checkpoint}: its state cannot be read safely ({first}). If the run is your own, remove this checkpoint "

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from realm.files import read_json, write_json
+from realm.schema import Number, Whole, check
 from realm.training.distributed import gather
 
 LOSSES = "losses.json"
+LOSSES_SCHEMA = {"unlogged": [Number()], "logged": Number(), "last_logged_step": Whole()}
 
 
 class RunningLoss:
@@ -26,11 +28,14 @@ class RunningLoss:
         self.logged = 0.0
         self.last_logged_step = 0
 
-    def add(self, loss: Tensor, step: int) -> None:
-        """Add a micro-batch's share of the loss of the step after `step`; one that is not finite counts as the mean."""
-        if self.args.logging_nan_inf_filter and not torch.isfinite(loss):
-            loss = self.unlogged / (1 + step - self.last_logged_step)
+    def add(self, loss: Tensor) -> None:
+        """Add a micro-batch's share of the loss of a step."""
         self.unlogged += loss.to(self.unlogged.device)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every loss since the last logging step was a finite number."""
+        return bool(self.unlogged.isfinite())
 
     def log(self, step: int) -> float:
         """The mean over processes and the steps since the last call, which ends here."""
@@ -57,7 +62,8 @@ class RunningLoss:
 
     def load(self, folder: Path) -> None:
         state = read_json(folder / LOSSES)
-        sums = state["unlogged"]
+        check(folder / LOSSES, state, LOSSES_SCHEMA)
+        sums = state["unlogged"] or [0.0]
         same_processes = len(sums) == self.args.world_size
         self.unlogged.fill_(sums[self.args.process_index] if same_processes else sum(sums) / len(sums))
         self.logged, self.last_logged_step = state["logged"], state["last_logged_step"]

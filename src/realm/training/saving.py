@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.numpy import load_file
 from torch import nn
 from transformers import Trainer
 from transformers.trainer_callback import ExportableState, TrainerState
 
+from realm import schema
 from realm.channels import Channel, IdentityChannel
 from realm.errors import RealmError
-from realm.files import write_manifest, write_tensors, writing
+from realm.files import read_json, read_tensors, write_manifest, write_tensors, writing
+from realm.scorers.finite import first_not_finite
 from realm.training import checkpoints, sharding
 from realm.training.channel import ClosedFormUpdate
 from realm.training.distributed import gather, on_first
@@ -63,6 +65,7 @@ class SavingTrainer(Trainer):
             return
         self.store_flos()
         states = self._states()
+        self.check_finite({**states["trained"], **dict(self.model.channel.named_parameters())})
         on_first(self.args, lambda: self._write_checkpoint(states))
 
     def _states(self) -> dict[str, Any]:
@@ -115,34 +118,72 @@ class SavingTrainer(Trainer):
                 self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
         self.state.save_to_json(str(folder / checkpoints.STATE))
 
+    # ---------------------------------------------------------------- numbers that are none
+
+    def diverged(self, what: str, step: int) -> RealmError:
+        """The error that ends a training whose numbers are no longer finite."""
+        last = next(iter(checkpoints.checkpoints(self.run / "checkpoints")), None)
+        where = (
+            "No checkpoint was written before it."
+            if last is None
+            else f"{last} is the last checkpoint, and all its numbers are finite: `resume` goes on from it, with the "
+            "same settings."
+        )
+        return RealmError(
+            f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
+            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {where}"
+        )
+
+    def check_finite(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        """End the training where one of these is not finite."""
+        if (name := first_not_finite(parameters.items())) is not None:
+            raise self.diverged(f"the parameter {name}", self.state.global_step)
+
     # ---------------------------------------------------------------- reading
 
     def checkpoint_state(self, checkpoint: Path) -> TrainerState:
         """Steps taken and the log of a checkpoint."""
-        return TrainerState.load_from_json(str(checkpoint / checkpoints.STATE))
+        path = checkpoint / checkpoints.STATE
+        with checkpoints.reading(checkpoint):
+            content = json.loads(path.read_text(encoding="utf-8"))
+            schema.check(path, content, checkpoints.STATE_SCHEMA)
+            state = TrainerState(**content)
+        if checkpoint.name != f"checkpoint-{state.global_step}":
+            raise RealmError(f"{path}: it is of step {state.global_step}, not of {checkpoint.name}. It is damaged.")
+        return state
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         folder = Path(resume_from_checkpoint)
         with checkpoints.reading(folder):
             self._load_rng_state(str(folder))  # read again after skipped batches, too late for a clear message
-        checkpoints.load_trained(self.model.scorer, folder / checkpoints.TRAINED)
-        if self._closed_form is not None:
-            self._closed_form.load(folder)  # which channel it is
-        if (folder / checkpoints.CHANNEL).exists():
-            load_channel(self.model.channel, folder / checkpoints.CHANNEL)
-        notes = folder / checkpoints.NOTES
-        self.notes = json.loads(notes.read_text()) if notes.exists() else []
-        self._running_loss.load(folder)
-        self._trajectory = []
-        if (folder / checkpoints.TRAJECTORY).exists():
-            columns = load_file(folder / checkpoints.TRAJECTORY)
-            for index, step in enumerate(columns.pop("steps").tolist()):
-                self._trajectory.append((step, {name: values[index] for name, values in columns.items()}))
+            checkpoints.load_trained(self.model.scorer, folder / checkpoints.TRAINED)
+            if self._closed_form is not None:
+                self._closed_form.load(folder)  # which channel it is
+            if (folder / checkpoints.CHANNEL).exists():
+                load_channel(self.model.channel, folder / checkpoints.CHANNEL)
+            self.notes = _read_notes(folder / checkpoints.NOTES)
+            self._running_loss.load(folder)
+            self._trajectory = self._read_trajectory(folder / checkpoints.TRAJECTORY)
+
+    def _read_trajectory(self, path: Path) -> Trajectory:
+        if not path.exists():
+            return []
+        columns = read_tensors(path)
+        pairs = tuple(self.model.channel.touched.shape)
+        sizes = {"annotators": pairs[0], "tasks": pairs[1]}
+        wanted = {name: schema.Array("float", ("steps", *sizes), nan=True) for name in columns if name != "steps"}
+        schema.check_arrays(path, columns, {"steps": schema.Array("int", ("steps",), low=0), **wanted}, sizes)
+        steps = columns.pop("steps").tolist()
+        return [(step, {name: values[index] for name, values in columns.items()}) for index, step in enumerate(steps)]
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with checkpoints.reading(checkpoint):
+            if checkpoint is not None:
+                checkpoints.check_schedule(Path(checkpoint) / checkpoints.SCHEDULER, self.lr_scheduler)
             if checkpoint is None or not self.is_fsdp_enabled:
                 super()._load_optimizer_and_scheduler(checkpoint)
+                if checkpoint is not None:
+                    checkpoints.check_optimizer(Path(checkpoint) / checkpoints.OPTIMIZER, self.optimizer)
                 return
             state, schedule = (
                 torch.load(Path(checkpoint) / name, map_location="cpu", weights_only=True)
@@ -159,10 +200,22 @@ def channel_state(channel: Channel) -> dict[str, npt.NDArray[Any]]:
 
 def load_channel(channel: Channel, path: Path) -> None:
     """Put a saved channel back; another shape or name means another table or channel."""
+    state = read_tensors(path)
+    learned = {name: torch.from_numpy(state[name]) for name, _ in channel.named_parameters() if name in state}
+    if (name := first_not_finite(learned.items())) is not None:  # a buffer may mark what is not known with NaN
+        raise RealmError(f"{path}: {name} holds a value that is infinite or not a number.")
     try:
-        channel.load_state_dict({name: torch.from_numpy(value) for name, value in load_file(path).items()})
+        channel.load_state_dict({name: torch.from_numpy(value) for name, value in state.items()})
     except RuntimeError as error:
         raise RealmError(f"{path} belongs to another table or channel: {str(error).splitlines()[-1].strip()}") from None
+
+
+def _read_notes(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    notes: list[str] = read_json(path)
+    schema.check(path, notes, [str])
+    return notes
 
 
 def trajectory_arrays(trajectory: Trajectory) -> dict[str, npt.NDArray[Any]]:

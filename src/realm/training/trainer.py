@@ -232,8 +232,13 @@ class RealmTrainer(SavingTrainer):
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         loss: Tensor = super().training_step(*args, **kwargs)
-        self._running_loss.add(loss, self.state.global_step)
-        if self.is_fsdp_enabled and self.accelerator.sync_gradients:
+        self._running_loss.add(loss)
+        if not self.accelerator.sync_gradients:
+            return loss
+        # once a step, when all processes have what is wrong in their gradients
+        if not self._running_loss.is_finite:
+            raise self.diverged("the loss", self.state.global_step + 1)
+        if self.is_fsdp_enabled:
             sharding.average_gradients(self.model)
         return loss
 
@@ -268,8 +273,14 @@ class RealmTrainer(SavingTrainer):
         """Clip the model's gradients; the channel's have a scale of their own and are left out."""
         trained = self.model.scorer.parameters()
         if self.is_fsdp_enabled:
-            return sharding.clip(trained, self.args.max_grad_norm)
-        return self.accelerator.clip_grad_norm_(trained, self.args.max_grad_norm)
+            norm = sharding.clip(trained, self.args.max_grad_norm)
+        else:
+            norm = self.accelerator.clip_grad_norm_(trained, self.args.max_grad_norm)
+        # under fp16 an infinite gradient is usual: the step is left out and the loss scaled anew
+        has_scaler = getattr(self.accelerator, "scaler", None) is not None
+        if norm is not None and not has_scaler and not bool(torch.as_tensor(norm).isfinite()):
+            raise self.diverged("the gradient", self.state.global_step + 1)
+        return norm
 
     # ---------------------------------------------------------------- during training
 
@@ -331,6 +342,7 @@ class RealmTrainer(SavingTrainer):
         result = self._train_from(checkpoint, **more)
         if self.is_fsdp_enabled:
             sharding.make_whole(self.model)
+        self.check_finite(dict(self.model.named_parameters()))
         if self._adapted is not None:
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
@@ -363,6 +375,7 @@ class RealmTrainer(SavingTrainer):
         if self._adapted is not None or self.is_fsdp_enabled:
             raise RealmError("save_model: adapters and shards are joined when training ends; take model/ of the run.")
         self.scorer.merge_head()
+        self.check_finite(dict(self.scorer.named_parameters()))
         if self.args.should_save:
             folder = Path(output_dir) if output_dir else self.run / "model"
             self.scorer.backbone.save_pretrained(folder)

@@ -1,0 +1,195 @@
+"""Numbers that stop being finite end a training in words, and nothing with a NaN in it is written as a success."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from realm.errors import RealmError
+from realm.runs import Run
+from realm.scorers.finite import first_not_finite
+from realm.training.checkpoints import checkpoints
+from tests.tiny import crowd, save_tiny
+from tests.trainers import trainer
+
+SETTINGS = {"write_run": True, "save_strategy": "steps", "save_steps": 2, "max_steps": 6, "cross_fit": 0}
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return save_tiny(tmp_path_factory.mktemp("nan") / "model", "causal", layers=1, width=16)
+
+
+def failing(made, at: int, how: str):
+    """Make one step of a trainer go wrong: its loss, its gradient, or the parameters after it."""
+    step, clip = made.training_step, made._clip_grad_norm
+    parameters = [parameter for parameter in made.scorer.parameters() if parameter.requires_grad]
+
+    def training_step(*args, **more):
+        if made.state.global_step + 1 == at and how == "parameters":
+            with torch.no_grad():
+                parameters[0].view(-1)[0] = NAN
+        loss = step(*args, **more)
+        return loss
+
+    def compute_loss(*args, **more):
+        loss = compute(*args, **more)
+        return loss * NAN if made.state.global_step + 1 == at else loss
+
+    def clip_grad_norm(*args):
+        if made.state.global_step + 1 == at:
+            parameters[0].grad.view(-1)[0] = NAN
+        return clip(*args)
+
+    if how == "loss":
+        compute, made.compute_loss = made.compute_loss, compute_loss
+    elif how == "gradient":
+        made._clip_grad_norm = clip_grad_norm
+    made.training_step = training_step
+    return made
+
+
+@pytest.mark.parametrize(("how", "what"), [("loss", "the loss"), ("gradient", "the gradient"), ("parameters", "the ")])
+def test_training_ends_where_a_number_is_none_and_resume_goes_on(how, what, model, tmp_path) -> None:
+    run, table = tmp_path / "run", crowd(20)
+    with pytest.raises(RealmError, match=rf"step 5: {what}.*diverged.*checkpoint-4 is the last checkpoint"):
+        failing(trainer(model, table, run, **SETTINGS), 5, how).train()
+    assert not (run / "manifest.json").exists() and not (run / "model").exists()
+    with pytest.raises(RealmError, match="did not finish"):
+        Run.open(run)
+    assert [path.name for path in checkpoints(run / "checkpoints")] == ["checkpoint-4", "checkpoint-2"]
+    trainer(model, table, run, **SETTINGS).train(resume_from_checkpoint=True)
+    whole = tmp_path / "whole"
+    trainer(model, table, whole, **SETTINGS).train()
+    for name in ("model/model.safetensors", "metrics.json", "labels.csv"):
+        assert (run / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_before_the_first_checkpoint_the_message_says_so(model, tmp_path) -> None:
+    made = failing(trainer(model, crowd(20), tmp_path / "run", **SETTINGS), 1, "loss")
+    with pytest.raises(RealmError, match=r"step 1: the loss .*No checkpoint was written before it"):
+        made.train()
+
+
+def test_parameters_that_the_last_step_spoils_are_seen(model, tmp_path) -> None:
+    """No loss is computed after the last step: the parameters themselves are looked at."""
+    made = trainer(model, crowd(20), tmp_path / "run", **{**SETTINGS, "save_strategy": "no"})
+    step = made.create_optimizer().step
+
+    def spoiled(*args, **more):
+        result = step(*args, **more)
+        if made.state.global_step + 1 == SETTINGS["max_steps"]:
+            with torch.no_grad():
+                next(made.scorer.parameters()).fill_(NAN)
+        return result
+
+    made.optimizer.step = spoiled
+    with pytest.raises(RealmError, match=r"step 6: the parameter .* diverged"):
+        made.train()
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_a_checkpoint_with_a_nan_is_not_written(model, tmp_path) -> None:
+    made = trainer(model, crowd(20), tmp_path / "run", **{**SETTINGS, "save_steps": 1})
+    made.train()
+    with torch.no_grad():
+        next(made.scorer.parameters()).view(-1)[0] = float("inf")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(RealmError, match="diverged"):
+        made._save_checkpoint(made.model, None)
+    assert not (tmp_path / "run" / "checkpoints").exists()
+    with pytest.raises(RealmError, match="diverged"):
+        made.save_model(str(tmp_path / "saved"))
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_rate_that_diverges_ends_with_two_and_no_run(model, tmp_path, realm_cli) -> None:
+    crowd(20).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    words = ("train", tmp_path / "labels.csv", "--model", model, "--output", tmp_path / "run", "--steps", 20)
+    code, out, error = realm_cli(*words, "--learning-rate", 1e30)
+    assert code == 2 and "diverged" in error and "--learning-rate" in error, error
+    assert "Traceback" not in out + error and not (tmp_path / "run" / "manifest.json").exists()
+
+
+# ---------------------------------------------------------------- what is written
+
+
+@pytest.mark.parametrize("field", ["log_probs", "posterior", "accuracy"])
+def test_results_with_a_nan_are_not_written(field, model, tmp_path, monkeypatch) -> None:
+    from realm.runs import writer
+
+    write = writer.write_results
+
+    def spoiled(folder, results):
+        array = results.log_probs if field == "log_probs" else getattr(results.estimate, field)
+        array[0, 0] = np.nan
+        write(folder, results)
+
+    monkeypatch.setattr(writer, "write_results", spoiled)
+    with pytest.raises(RealmError, match=rf"{field} holds values that are not a number"):
+        trainer(model, crowd(20), tmp_path / "run", **SETTINGS).train()
+    assert not (tmp_path / "run" / "manifest.json").exists() and not (tmp_path / "run" / "model").exists()
+
+
+def test_a_gradient_that_fp16_left_out_is_null_in_the_log(model, tmp_path) -> None:
+    """It is no reason to lose the run: the log has no number for it, and the run is read back."""
+    made = trainer(model, crowd(20), tmp_path / "run", **SETTINGS)
+    made.state.log_history.append({"step": 1, "grad_norm": float("inf")})
+    log = made.log
+    made.log = lambda logs, *more: log({**logs, "grad_norm": float("inf")} if "loss" in logs else logs, *more)
+    made.train()
+    history = Run.open(tmp_path / "run").metrics["history"]
+    assert [entry["grad_norm"] for entry in history if "loss" in entry] == [None] * 6
+
+
+def test_a_run_whose_model_has_a_nan_answers_nothing(model, tmp_path, realm_cli) -> None:
+    from tests.faults.machine_files import fit_manifest
+
+    run = tmp_path / "run"
+    trainer(model, crowd(20), run, **SETTINGS).train()
+    crowd(5).to_pandas()[["text", "gold"]].drop_duplicates().to_csv(tmp_path / "test.csv", index=False)
+    weights = load_file(run / "model" / "model.safetensors")
+    name = sorted(weights)[0]
+    weights[name].view(-1)[0] = NAN
+    save_file(weights, run / "model" / "model.safetensors", metadata={"format": "pt"})
+    fit_manifest(run, "model/model.safetensors")
+    test = tmp_path / "test.csv"
+    for words in (("predict", run, test, "--output", tmp_path / "out.csv"), ("evaluate", run, test)):
+        code, _, error = realm_cli(*words)
+        assert code == 2 and "infinite or not a number" in error and name in error, error
+    assert not (tmp_path / "out.csv").exists()
+    with pytest.raises(RealmError, match="infinite or not a number"):  # nor is it trained further
+        trainer(str(run / "model"), crowd(20), tmp_path / "next", **SETTINGS)
+
+
+# ---------------------------------------------------------------- the check itself
+
+
+def test_the_check_finds_what_is_not_finite_and_nothing_else() -> None:
+    finite = {"a": torch.ones(3), "whole": torch.tensor([2**62]), "huge": torch.full((4,), 3e38), "none": torch.ones(0)}
+    assert first_not_finite(finite.items()) is None  # a sum that overflows is no infinite value
+    for value in (NAN, float("inf"), -float("inf")):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            tensor = torch.zeros(5, dtype=dtype)
+            tensor[3] = value
+            assert first_not_finite({**finite, "b": tensor}.items()) == "b"
+    both = torch.tensor([float("inf"), -float("inf")])
+    assert first_not_finite([("both", both)]) == "both"
+
+
+def test_json_without_numbers_is_refused(tmp_path: Path) -> None:
+    from realm.files import read_json
+
+    for text in ("NaN", '{"a": [Infinity]}', "[-Infinity]"):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(RealmError, match=r"x\.json.*which is no number"):
+            read_json(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text(json.dumps({"a": [1.5, None]}))
+    assert read_json(tmp_path / "x.json") == {"a": [1.5, None]}
