@@ -31,6 +31,7 @@ _FILE_NAME = re.compile(r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\x00-\x1f\\]+")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PARTIAL = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
 """The names that `tempfile` makes of the prefixes below: eight characters between the name and its suffix."""
+_UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, SafetensorError, yaml.YAMLError)
 LONGEST_REASON = 500
 """Characters of what a library says of a file: it may quote the file."""
 _RESUME = " Mend that, then go on with the same command and `resume`."
@@ -97,7 +98,7 @@ def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
         raise RealmError(f"{path}: not readable as {kind}: nested too deeply.") from None
     except MemoryError:
         raise RealmError(f"{path}: not readable as {kind}: it asks for more memory than there is.") from None
-    except (OSError, ValueError, SafetensorError, yaml.YAMLError, *errors) as error:
+    except (*_UNREADABLE, *errors) as error:
         reason = (getattr(error, "strerror", None) or str(error)).strip() or type(error).__name__
         raise RealmError(f"{path}: not readable as {kind}: {reason[:LONGEST_REASON]}") from None
 

@@ -49,6 +49,8 @@ CONFIG_SCHEMA = {
     "weights?": (str, None),
     "test?": (str, None),
     "prior?": (str, None),
+    "columns?": ({str: str}, None),
+    "export?": (str, None),
     "versions": {str: str},
 }
 SCORER_SCHEMA = {
