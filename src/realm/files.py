@@ -19,8 +19,8 @@ import yaml
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from realm import schema
 from realm.errors import RealmError
+from realm.schema import check
 
 MANIFEST = "manifest.json"
 MOST_JSON, MOST_YAML = 1 << 28, 1 << 20
@@ -190,7 +190,7 @@ def manifest_hashes(folder: Path) -> dict[str, str]:
     """The SHA-256 of each file as the folder's manifest has it."""
     path = folder / MANIFEST
     content = read_json(path)
-    schema.check(path, content, {"sha256": {str: str}})
+    check(path, content, {"sha256": {str: str}})
     hashes: dict[str, str] = content["sha256"]
     for name, expected in hashes.items():
         if not _FILE_NAME.fullmatch(name) or not _HASH.fullmatch(expected):

@@ -15,10 +15,10 @@ from torch import nn
 from transformers import Trainer
 from transformers.trainer_callback import ExportableState, TrainerState
 
-from realm import schema
 from realm.channels import Channel, IdentityChannel
 from realm.errors import RealmError
 from realm.files import read_json, read_tensors, write_manifest, write_tensors, writing
+from realm.schema import Array, check, check_arrays
 from realm.scorers.finite import first_not_finite
 from realm.training import checkpoints, sharding
 from realm.training.channel import ClosedFormUpdate
@@ -146,7 +146,7 @@ class SavingTrainer(Trainer):
         path = checkpoint / checkpoints.STATE
         with checkpoints.reading(checkpoint):
             content = json.loads(path.read_text(encoding="utf-8"))
-            schema.check(path, content, checkpoints.STATE_SCHEMA)
+            check(path, content, checkpoints.STATE_SCHEMA)
             state = TrainerState(**content)
         if checkpoint.name != f"checkpoint-{state.global_step}":
             raise RealmError(f"{path}: it is of step {state.global_step}, not of {checkpoint.name}. It is damaged.")
@@ -171,8 +171,8 @@ class SavingTrainer(Trainer):
         columns = read_tensors(path)
         pairs = tuple(self.model.channel.touched.shape)
         sizes = {"annotators": pairs[0], "tasks": pairs[1]}
-        wanted = {name: schema.Array("float", ("steps", *sizes), nan=True) for name in columns if name != "steps"}
-        schema.check_arrays(path, columns, {"steps": schema.Array("int", ("steps",), low=0), **wanted}, sizes)
+        wanted = {name: Array("float", ("steps", *sizes), nan=True) for name in columns if name != "steps"}
+        check_arrays(path, columns, {"steps": Array("int", ("steps",), low=0), **wanted}, sizes)
         steps = columns.pop("steps").tolist()
         return [(step, {name: values[index] for name, values in columns.items()}) for index, step in enumerate(steps)]
 
@@ -214,7 +214,7 @@ def _read_notes(path: Path) -> list[str]:
     if not path.exists():
         return []
     notes: list[str] = read_json(path)
-    schema.check(path, notes, [str])
+    check(path, notes, [str])
     return notes
 
 
