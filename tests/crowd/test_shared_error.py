@@ -148,3 +148,27 @@ def test_a_perfect_record_lies_inside_its_interval(labels: int) -> None:
     assert found.high[0, 0] == 1
     assert found.low[0, 0] < 1
     assert (found.high[1:, 0] < 1).sum() >= 3 or labels == 5
+
+
+def test_confidence_that_takes_errors_to_be_independent_is_said_to_be_too_sure() -> None:
+    from realm.crowd.shared_error import too_sure
+
+    (sentence,) = too_sure(panel()[0])
+    assert sentence.startswith("annotators err together: 15 annotators per item are worth about ")
+    crowd = simulate(0, annotators=np.linspace(0.5, 0.95, 20), labels_each=100, per_item=5, options=2)
+    assert too_sure(crowd.annotations) == []
+
+
+def test_an_estimate_comes_back_from_a_file_with_what_annotators_share(tmp_path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    from realm.crowd.estimate import Estimate
+
+    found = estimate(panel(n_items=400)[0], np.zeros((400, 2)))
+    arrays = {name: np.atleast_1d(values) for name, values in found.to_arrays().items()}
+    save_file(arrays, tmp_path / "estimate.safetensors")
+    stored = load_file(tmp_path / "estimate.safetensors")
+    back = Estimate.from_arrays(stored)
+    assert float(back.shared_error) == float(found.shared_error) > 0 and float(back.exponent) == float(found.exponent)
+    stored.pop("exponent"), stored.pop("shared_error")
+    assert float(Estimate.from_arrays(stored).shared_error) == 0, "runs written before"

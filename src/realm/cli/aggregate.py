@@ -47,6 +47,7 @@ def aggregate(
     """The most probable label of each item, its confidence, and how accurate each annotator is."""
     from realm.crowd.against_gold import aggregate_against_gold
     from realm.crowd.aggregation import aggregate as aggregate_labels
+    from realm.crowd.shared_error import too_sure
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
@@ -57,6 +58,7 @@ def aggregate(
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})
     if len(annotations.tasks) == 1:
         labels, annotators = labels.drop(columns="task"), annotators.drop(columns="task")
+    result.warnings.extend(too_sure(annotations))
     for warning in [*annotations.ledger.warnings, *result.warnings]:
         note(f"note: {warning}")
     if not use_gold and (comparison := aggregate_against_gold(annotations, result)) is not None:

@@ -105,7 +105,7 @@ class Estimate:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Every field by its name, as a plain array: what a typed file holds. `from_arrays` takes them back."""
-        return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {name: np.asarray(getattr(self, name), order="C") for name in self.__dataclass_fields__}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Estimate:
@@ -116,7 +116,9 @@ class Estimate:
         late = {"exponent", "shared_error"}
         if missing := [name for name in cls.__dataclass_fields__ if name not in arrays and name not in late]:
             raise RealmError(f"the stored estimate lacks {', '.join(missing)}.")
-        return cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__ if name in arrays})
+        found = {name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__ if name in arrays}
+        # A file may have given a single number an axis.
+        return cls(**{name: values.reshape(()) if name in late else values for name, values in found.items()})
 
 
 def estimate(

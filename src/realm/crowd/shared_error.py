@@ -31,9 +31,10 @@ import numpy.typing as npt
 from scipy.stats import gamma, norm
 
 from realm.crowd.coin import EDGE, TINY
-from realm.crowd.dependence import Dependence
+from realm.crowd.dependence import Dependence, dependence
 from realm.crowd.evidence import Bools, Floats
 from realm.crowd.intervals import Grid
+from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 
 SHARE = 0.22
@@ -180,3 +181,15 @@ class SharedError:
             enough = below >= level * len(ends)
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return np.asarray((low + high) / 2)
+
+
+def too_sure(annotations: Annotations) -> list[str]:
+    """What to say of confidence and intervals that take annotators to err independently: nothing, where they may."""
+    found = dependence(annotations)
+    if found is None or not found.beyond_chance:
+        return []
+    return [
+        f"annotators err together: {found}. Confidence and intervals here take their errors to be independent, and are "
+        f"too sure: on panels like this about {SharedError.of(found).share:.0%} of even the surest labels are wrong. "
+        "Those of a training run allow for it."
+    ]
