@@ -135,12 +135,23 @@ def on_hard_items(rng: np.random.Generator, truth: Ints, people: int, options: i
     return _by_difficulty(rng, truth, rival, accuracy, per_item, options, 0.3)
 
 
-def misled(rng: np.random.Generator, truth: Ints, people: int, options: int, per_item: int) -> Annotations:
-    """Like judges of one family: items differ in how hard they are, and every seventh is seen as another label."""
+def crowd_like(rng: np.random.Generator, truth: Ints, people: int, options: int, per_item: int) -> Annotations:
+    """Like real crowds: items differ in how hard they are, and one in fourteen is seen as another label by all."""
+    return _misled(rng, truth, people, options, per_item, 1 / 14, 0.3)
+
+
+def judges_like(rng: np.random.Generator, truth: Ints, people: int, options: int, per_item: int) -> Annotations:
+    """Like panels of LLM judges: one item in six is seen as another label by all, and items differ more."""
+    return _misled(rng, truth, people, options, per_item, 1 / 6, 0.4)
+
+
+def _misled(
+    rng: np.random.Generator, truth: Ints, people: int, options: int, per_item: int, share: float, shared: float
+) -> Annotations:
     accuracy, rival = rng.beta(12, 4, people), (truth + 1 + rng.integers(options - 1, size=len(truth))) % options
-    wrong = rng.random(len(truth)) < 1 / 7
+    wrong = rng.random(len(truth)) < share
     seen, other = np.where(wrong, rival, truth), np.where(wrong, truth, rival)
-    return _by_difficulty(rng, seen, other, accuracy, per_item, options, 0.4)
+    return _by_difficulty(rng, seen, other, accuracy, per_item, options, shared)
 
 
 def _by_difficulty(
@@ -156,6 +167,7 @@ def _by_difficulty(
 
 PANELS: dict[str, Callable[[np.random.Generator, Ints, int, int, int], Annotations]] = {
     "copies": with_copies,
-    "hard items": on_hard_items,
-    "misled together": misled,
+    "a crowd that errs together": crowd_like,
+    "judges who err together": judges_like,
+    "hard items, nobody misled": on_hard_items,
 }

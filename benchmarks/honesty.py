@@ -17,9 +17,9 @@ real annotators at hand, without a model, on their items with gold. For each:
 The accuracy of a simulated annotator is what their confusion matrix says of their items; that of annotators who do not
 err independently, and of real ones, is the share of their labels that is right (20 labels or more).
 
-How often a panel is wrong together does not show in its labels (`realm.crowd.shared_error`). The rows marked * are
-panels on which confidence is asked to be within 0.06 (0.10 with under 1,000 items, where groups are small) and to say
-nothing on being sure; what misses more is a miss.
+How often a panel is wrong together does not show in its labels (`realm.crowd.shared_error`). Of panels that err
+together, marked *, confidence is asked to be within 0.06 (0.10 with under 1,000 items, where groups are small); of those
+that are right all the same nothing is asked, and what they lose is shown.
 """
 
 from __future__ import annotations
@@ -46,9 +46,15 @@ from ._default_data import read_panel
 
 SIZES = [(30, 20, 3, 24), (20, 100, 5, 16), (8, 200, 5, 24), (20, 1000, 5, 6)]
 """(annotators, labels of each, labels per item, pools)."""
-PANEL_SIZES = [(40, 100, 5, 8), (20, 200, 5, 8), (24, 1000, 24, 4), (20, 1000, 5, 4)]
-COPY_SIZES = PANEL_SIZES[1:]
-"""Copies are found by what two annotators have in common: 20 items at least."""
+PANEL_SIZES = {
+    "copies": [(20, 200, 5, 8), (24, 1000, 24, 4), (20, 1000, 5, 4)],
+    "a crowd that errs together": [(100, 100, 5, 6), (40, 500, 5, 6), (20, 1000, 10, 6)],
+    "judges who err together": [(24, 1000, 24, 6), (12, 1000, 12, 6)],
+    "hard items, nobody misled": [(40, 500, 5, 6), (24, 1000, 24, 6)],
+}
+"""The same of those who do not err independently. Copies are found by what two have in common, 20 items at least."""
+NOT_ASKED = ("hard items, nobody misled", "LLMBar, LLMBar/Natural")
+"""Annotators err together here and are right all the same, which their labels do not show: measured, not asked."""
 SPARSE_SIZES = [(30, 100, 1, 16), (10, 1000, 1, 6)]
 LEAST = 20
 """Labels from which a real annotator's share of right labels is a truth to hold an interval against."""
@@ -84,6 +90,10 @@ class Row:
         self.reliable += reliable[judged & (verdict == VERDICTS.index("reliable"))].tolist()
         self.chance += reliable[judged & (verdict == VERDICTS.index("no better than chance"))].tolist()
         self.shared.append(float(found.shared_error))
+
+    @property
+    def asked(self) -> bool:
+        return not self.name.startswith(NOT_ASKED)
 
     @property
     def calibration(self) -> float:
@@ -124,7 +134,7 @@ class Row:
             f"{np.mean(self.reliable):.1%} of {len(self.reliable):,}" if self.reliable else "none",
             f"{sum(self.chance)} of {len(self.chance):,}",
             f"{np.mean(self.shared):.3f}",
-            ", ".join(self.misses) or "",
+            ", ".join(self.misses) if self.asked else "not asked",
         ]
         return "| " + " | ".join(cells) + " |"
 
@@ -170,7 +180,7 @@ def simulated(quick: bool) -> Iterator[Row]:
             if crowd == "neighbours mistaken" and options == 2:
                 continue  # at two options there is one neighbour: even errors
             for model in ("none", "knows", "knows nothing") if independent else ("none",):
-                sizes = SIZES if independent else COPY_SIZES if crowd == "copies" else PANEL_SIZES
+                sizes = SIZES if independent else PANEL_SIZES[crowd]
                 for size in [*sizes, *(SPARSE_SIZES if model == "knows" else [])][:: 3 if quick else 1]:
                     yield crowd_row(crowd, options, model, size if not quick else (*size[:3], 2))
 
@@ -178,7 +188,7 @@ def simulated(quick: bool) -> Iterator[Row]:
 def crowd_row(crowd: str, options: int, model: str, size: tuple[int, int, int, int], seed: int = 0) -> Row:
     """One kind of crowd: so many pools of annotators."""
     people, labels, per_item, pools = size
-    starred = crowd in ("hard items", "misled together")
+    starred = crowd in PANELS and crowd != "copies"
     row = Row(f"{crowd} | {options} | {model} | {people} x {labels}, {per_item}", starred)
     rng = np.random.default_rng([seed, options, people, labels, per_item])
     shares = np.array(CLASS_SHARES[options])
@@ -285,10 +295,10 @@ def main() -> int:
         for row, _ in real(args.data):
             rows.append(row)
             print(row, flush=True)
-            misses += [(row.name, each) for each in row.misses]
+            misses += [(row.name, each) for each in row.misses if row.asked]
     for row in simulated(args.quick):
         print(row, flush=True)
-        misses += [(row.name, each) for each in row.misses]
+        misses += [(row.name, each) for each in row.misses if row.asked]
     if not rows:
         print("\nThe real data sets are not beside this checkout: left out.")
     elif args.pictures:

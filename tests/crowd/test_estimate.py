@@ -30,6 +30,12 @@ def test_accuracies_are_recovered_and_beta_is_accuracy_above_chance():
     assert ((found.low[:, 0] < accuracy) & (accuracy < found.high[:, 0])).sum() >= 6
     np.testing.assert_allclose(found.accuracy, found.expertise + (1 - found.expertise) / 4, atol=1e-3)
     assert found.expertise[6, 0] < 0, "below chance is said, not cut off at 0"
+
+
+def test_with_two_labels_the_posterior_is_that_of_the_habits_and_the_class_shares():
+    crowd = simulate(0, annotators=np.linspace(0.5, 0.95, 8), labels_each=300, per_item=4, options=2)
+    found = estimate(crowd.annotations, crowd.log_probs)
+    assert found.exponent == 1
     prior = crowd.log_probs + found.class_offsets[0]
     np.testing.assert_allclose(
         found.posterior, posterior(crowd.annotations, prior, found.evidence(crowd.annotations)), rtol=1e-6, atol=1e-12

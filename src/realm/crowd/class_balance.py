@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.evidence import Bools, Evidence, Floats, JointLikelihood, label_positions, log_softmax_rows
+from realm.crowd.evidence import Bools, Floats, JointLikelihood, label_positions, log_softmax_rows
 from realm.crowd.habit import POOL_STEPS, Habit
 from realm.crowd.priors import relative_tasks, with_gold
 from realm.data import Annotations
@@ -63,12 +63,11 @@ class ClassBalance:
         """The log-probabilities of every item. (items, Kmax)"""
         return with_gold(self.annotations, self._balanced, self.gold)
 
-    def posterior(self, evidence: Evidence, exponent: float = 1.0) -> Floats:
-        """P(true label = k) of every item, given its annotations. Shape (items, Kmax).
+    def posterior(self, sums: Floats, exponent: float = 1.0) -> Floats:
+        """P(true label = k) of every item, given the summed evidence of its annotations. Shapes (items, Kmax).
 
         What was learned from annotators, their evidence and the offset, counts to the power of `exponent`.
         """
-        sums = evidence.item_sums(label_positions(self.annotations, self.log_probs.shape[1]), self.log_probs.shape)
         scores = self.log_probs + exponent * (self.offset[self.annotations.item_tasks] + sums)
         scores = with_gold(self.annotations, log_softmax_rows(scores), self.gold)
         return np.exp(scores, out=scores)

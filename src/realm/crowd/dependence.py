@@ -11,7 +11,7 @@ annotator tau is about 1/k (less where many others foretell an annotation as wel
 an item are then worth 1 + tau (n - 1). Chance brings tau below 1, too: what it gains over 1 is compared with its
 standard error, items being the independent draws.
 
-With three labels or more the evidence is that of habits times a confusion matrix that all annotators of a task share:
+The evidence is that of habits and of the confusions that all annotators share (`realm.crowd.shared_confusion`):
 everybody taking one label for its neighbour is no dependence.
 """
 
@@ -33,6 +33,7 @@ from realm.crowd.evidence import (
     log_softmax_rows,
 )
 from realm.crowd.habit import Habit
+from realm.crowd.shared_confusion import evidence_of_labels, shared_confusions
 from realm.data import Annotations
 
 LOWEST = 0.01
@@ -46,10 +47,6 @@ FIRST_LOOK = np.geomspace(LOWEST, 1.0, 12)
 BEYOND_CHANCE = 1.64
 """Standard errors by which an exponent below 1 must gain: hardly one panel of independent annotators in a hundred
 does."""
-CONFUSION_ROUNDS = 3
-"""Times that the shared confusion matrix and the posterior are fitted in turn: the third hardly moves either."""
-CONFUSION_STRENGTH = 50.0
-"""Labels of each true one that the habits alone are worth against the confusions that all annotators share."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,8 @@ def dependence(annotations: Annotations) -> Dependence | None:
     table = annotations.take_items(sample)
     scores = check_log_probs(table, np.zeros(_shape(table)))
     balance, habit, parameters = fit_habits(ClassBalance.of(table, scores), Habit.of(table))
-    forecast = _Forecast(table, balance.prior, _with_shared_confusions(table, balance.prior, habit, parameters))
+    confusions = shared_confusions(table, balance.prior, habit, parameters)
+    forecast = _Forecast(table, balance.prior, evidence_of_labels(table, habit, parameters, confusions))
     tau = _best_exponent(forecast)
     gains = np.bincount(table.item[forecast.counted], forecast.terms(tau) - forecast.terms(1.0))
     error = float(gains.std() * len(gains) ** 0.5)
@@ -204,39 +202,6 @@ class _Forecast:
 
     def __call__(self, tau: float) -> float:
         return float(self.terms(tau).sum())
-
-
-def _with_shared_confusions(annotations: Annotations, log_probs: Floats, habit: Habit, parameters: Floats) -> Floats:
-    """E[a, k] of habits, times how much more often than they say k is taken for the label by all. (annotations, Kmax)
-
-    For a fixed label set of three labels or more; elsewhere the evidence of the habits as it is.
-    """
-    own, other = (
-        share.reshape(-1)[habit.row] for share in (np.log(part) for part in habit.label_probabilities(parameters))
-    )
-    width, item, label = log_probs.shape[1], annotations.item, annotations.label
-    by_habit = np.where(np.arange(width) == label[:, None], own[:, None], other[:, None])
-    evidence, weight = by_habit.copy(), np.ones(len(item)) if annotations.weight is None else annotations.weight
-    beta, xi = parameters[:, 0], parameters[:, 1 : 1 + width]
-    for task, labels in enumerate(each.labels for each in annotations.tasks):
-        rows = np.flatnonzero(annotations.item_tasks[item] == task)
-        if labels is None or len(labels) < 3 or not len(rows):
-            continue
-        n = len(labels)
-        for _ in range(CONFUSION_ROUNDS):
-            scores = log_probs.copy()
-            np.add.at(scores, item[rows], weight[rows, None] * evidence[rows])
-            truth = np.exp(log_softmax_rows(scores))[item[rows], :n] * weight[rows, None]
-            observed, by_pair = np.zeros((n, n)), np.zeros((habit.n_pairs, n))  # label x truth, pair x truth
-            np.add.at(observed, label[rows], truth)
-            np.add.at(by_pair, habit.pair[rows], truth)
-            expected = (by_pair * (1 - beta)[:, None]).T @ xi[:, :n]  # truth x label
-            expected[np.diag_indices(n)] += (by_pair * beta[:, None]).sum(axis=0)
-            expected = np.maximum(expected, TINY)
-            prior = CONFUSION_STRENGTH * expected / expected.sum(axis=1, keepdims=True)
-            ratio = np.log((observed.T + prior) / (expected + prior))
-            evidence[rows, :n] = by_habit[rows, :n] + ratio[:, label[rows]].T
-    return evidence
 
 
 def _fitted(annotations: Annotations, log_probs: npt.ArrayLike | None) -> tuple[Floats, LabelEvidence]:

@@ -30,6 +30,7 @@ from realm.crowd.evidence import (
 from realm.crowd.habit import NEVER, START, Habit, HabitLines, habit_evidence
 from realm.crowd.intervals import Grid, SkillLikelihood, leave_one_out
 from realm.crowd.priors import EM_PRIOR, EarlierEstimate, expert_pairs, relative_tasks
+from realm.crowd.shared_confusion import confusion_sums, shared_confusions
 from realm.crowd.shared_error import SharedError
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -184,9 +185,12 @@ def estimate(
     beta = np.where(pinned & labelled, EXPERT, skills.expertise(skills.mean))
     xi = np.where(labelled[:, None], skills.xi, np.nan)
     evidence = habit_evidence(annotations, beta, np.nan_to_num(xi))
-    apparent = balance.posterior(evidence, shared.exponent)
+    fitted = np.column_stack([np.nan_to_num(beta), np.nan_to_num(xi)])
+    sums = evidence.item_sums(joint.position, joint.log_probs.shape)
+    sums += confusion_sums(annotations, shared_confusions(annotations, joint.log_probs, habit, fitted))
+    apparent = balance.posterior(sums, shared.exponent)
     if gold is not None:
-        without_gold = replace(balance, gold=None).posterior(evidence, shared.exponent)
+        without_gold = replace(balance, gold=None).posterior(sums, shared.exponent)
         shared = shared.given_gold(without_gold, annotations.option_counts, gold)
     known = np.zeros(annotations.n_items, dtype=bool)
     known[annotations.item[anchored]] = True
