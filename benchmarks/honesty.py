@@ -18,8 +18,8 @@ The accuracy of a simulated annotator is what their confusion matrix says of the
 err independently, and of real ones, is the share of their labels that is right (20 labels or more).
 
 How often a panel is wrong together does not show in its labels (`realm.crowd.shared_error`). Of panels that err
-together, marked *, confidence is asked to be within 0.06 (0.10 with under 1,000 items, where groups are small); of those
-that are right all the same nothing is asked, and what they lose is shown.
+together, marked *, confidence is asked to be within 0.06 (0.10 with under 1,000 items, where groups are small); of
+those that are right all the same nothing is asked, and what they lose is shown.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def test_the_command_ends_with_tables_report_and_what_to_type_next(
     stand_in(monkeypatch)
     result = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path / "out")], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    for words in ("test accuracy", "Ada", "true", "learned", "report.html", "realm check labels.csv", "realm train"):
+    for words in ("macro F1", "Ada", "true", "learned", "report.html", "realm check labels.csv", "realm train"):
         assert words in result.stdout
     assert "step" in result.stderr and "{'loss'" not in result.output
     again = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path / "out"), "--json"])
@@ -188,7 +188,7 @@ def test_a_folder_that_no_demo_wrote_is_left_alone(tmp_path: Path) -> None:
 def test_the_quick_demo_on_its_real_model(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path), "--json"], catch_exceptions=False)
     first, second = json.loads(result.stdout)["experiments"]
-    accuracy = first["accuracy"]
+    accuracy = {method: figures["accuracy"] for method, figures in first["figures"].items()}
     assert accuracy["realm"] > accuracy["noisy"] + 0.05
     ranked = [person["annotator"] for person in first["annotators"]]
     assert set(ranked[:2]) == {"Ada", "Ben"}

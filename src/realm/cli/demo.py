@@ -112,12 +112,21 @@ def _introduce(demo: Demo) -> None:
 
 def _record(result: ExperimentResult) -> dict[str, Any]:
     annotators = [] if result.annotators is None else result.annotators.to_dict("records")
-    return {"title": result.title, "accuracy": result.accuracy, "annotators": annotators}
+    return {"title": result.title, "figures": result.figures, "annotators": annotators}
 
 
 def _show(result: ExperimentResult) -> None:
-    rows: list[Any] = [(method, f"{100 * accuracy:.1f}") for method, accuracy in result.accuracy.items()]
-    show_table(f"Right on new messages, {result.title}", ["method", "test accuracy %"], rows)
+    rows: list[Any] = [
+        (
+            method,
+            f"{100 * f['accuracy']:.1f}",
+            *(f"{f[name]:.3f}" for name in ("macro_f1", "rarest_recall", "log_loss")),
+        )
+        for method, f in result.figures.items()
+    ]
+    base = next(iter(result.figures.values()))["base_rate"]
+    title = f"On new messages, {result.title} (always the most frequent answer: {100 * base:.1f}% right)"
+    show_table(title, ["method", "right %", "macro F1", "recall of the rarest", "log loss"], rows)
     if result.annotators is not None:
         annotators: Any = result.annotators.itertuples()
         rows = [

@@ -93,13 +93,22 @@ class Experiment:
     steps: int
 
 
+FIGURES = ("accuracy", "base_rate", "macro_f1", "rarest_recall", "log_loss")
+"""What is measured on the test messages."""
+
+
 @dataclass
 class ExperimentResult:
-    """Test accuracy by method, and each annotator's true and learned accuracy."""
+    """Figures on the test messages by method and name, and each annotator's true and learned accuracy."""
 
     title: str
-    accuracy: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
     annotators: pd.DataFrame | None = None
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Test accuracy by method."""
+        return {method: figures["accuracy"] for method, figures in self.figures.items()}
 
 
 @dataclass(frozen=True)
@@ -160,9 +169,9 @@ class Demo:
             write_run = write and method == "realm"
             trainer = self._trainer(experiment, method, test, write_run)
             if write and method == experiment.methods[0] and self.size.answers == "names":
-                result.accuracy["before training"] = _accuracy(trainer)
+                result.figures["before training"] = _figures(trainer)
             trainer.train()
-            result.accuracy[method] = _accuracy(trainer)
+            result.figures[method] = _figures(trainer)
             self.callback.message(f"{method}: {result.accuracy[method]:.1%} of the test messages are right")
             if method == "realm":
                 result.annotators = annotator_table(experiment.table, trainer.expertise())
@@ -187,6 +196,7 @@ class Demo:
             logging_steps=LOGGING_STEPS,
             seed=self.seed,
             disable_tqdm=True,
+            cross_fit=0,  # three more trainings would double the demo's time
         )
         callbacks = [_Steps(self.callback, method)]
         trainer = RealmTrainer(
@@ -206,8 +216,9 @@ def annotator_table(table: Annotations, expertise: pd.DataFrame) -> pd.DataFrame
     return ranked[["annotator", "true", "learned", "low", "high", "verdict"]]
 
 
-def _accuracy(trainer: RealmTrainer) -> float:
-    return float(trainer.evaluate()["eval_accuracy"])
+def _figures(trainer: RealmTrainer) -> dict[str, float]:
+    figures = trainer.evaluate()
+    return {name: float(figures[f"eval_{name}"]) for name in FIGURES}
 
 
 class _Steps(TrainerCallback):  # type: ignore[misc]
