@@ -64,7 +64,7 @@ def panels(data: Path) -> list[Panel]:
         flat = np.zeros((table.n_items, int(table.option_counts.max())))
         result = estimate(table.without_gold(), flat)
         tau = float(result.exponent)
-        error = SharedError(tau, SHARE * (1 - tau**0.5) if tau < 1 else 0.0)
+        error = SharedError(tau, SHARE * (1 - tau**0.5), 2 - tau)
         many = flat.shape[1]
         tempered = (result.posterior - error.share / (many - 1)) / (1 - error.share * many / (many - 1))
         apparent = np.clip(tempered, 1e-12, 1.0) ** (2 - tau)

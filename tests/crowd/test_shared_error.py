@@ -96,7 +96,7 @@ def test_the_channel_against_the_truth_is_what_marginalising_gives(options: int)
     np.fill_diagonal(seen, 1 - share)
     channel = beta * np.eye(options) + (1 - beta) * xi  # what annotators see x label
     against_truth = seen @ channel
-    error = SharedError(0.5, share, share)
+    error = SharedError(0.5, share, 1.5, share)
     new_beta, new_xi = error.habit(np.array([beta]), xi[None], np.ones((1, options), bool))
     np.testing.assert_allclose(new_beta[0] * np.eye(options) + (1 - new_beta[0]) * new_xi[0], against_truth, atol=1e-12)
     assert new_xi.sum() == pytest.approx(1)
@@ -122,7 +122,7 @@ def test_without_dependence_nothing_changes() -> None:
 
 def test_a_quantile_is_that_of_simulated_annotators() -> None:
     rng = np.random.default_rng(0)
-    grid, error, n = Grid(512), SharedError(0.3, 0.1, 0.12), 1e9
+    grid, error, n = Grid(512), SharedError(0.3, 0.1, 1.7, 0.12), 1e9
     mass = grid.density(np.array([40.0, 80.0]), np.array([10.0, 80.0]))
     skills = np.array([rng.beta(40, 10, 200_000), rng.beta(80, 80, 200_000)])
     share = np.minimum(0.12 * gamma.rvs(SHAPE, size=skills.shape, random_state=1) / SHAPE, 0.5)
@@ -131,7 +131,7 @@ def test_a_quantile_is_that_of_simulated_annotators() -> None:
         line = np.zeros(2), np.ones(2)
         found = error.quantile(level, grid, mass, line, np.full(2, 2.0), np.full(2, n))
         np.testing.assert_allclose(found, np.quantile(accuracy, level, axis=1), atol=0.012)
-    nearly = SharedError(0.9, 1e-6, 1e-6).quantile(0.025, grid, mass, line, np.full(2, 2.0), np.full(2, n))
+    nearly = SharedError(0.9, 1e-6, 1.1, 1e-6).quantile(0.025, grid, mass, line, np.full(2, 2.0), np.full(2, n))
     np.testing.assert_allclose(nearly, grid.quantile(mass, 0.025), atol=1e-3)
 
 

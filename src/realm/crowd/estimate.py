@@ -197,7 +197,7 @@ def estimate(
     final = np.where(known[:, None], apparent, shared.posterior(apparent, annotations.option_counts))
     unknown = np.flatnonzero(~known)
     shared = shared.among(apparent[unknown], final[unknown], annotations.option_counts[unknown])
-    by_habit = habit.accuracy_of_habit(skills.xi, apparent, annotations.item)
+    by_habit = skills.by_habit(apparent)
     accuracy, low, high = skills.accuracies(by_habit, shared)
     beta, xi = skills.against_the_truth(beta, xi, shared)
     shape = (annotations.n_annotators, len(annotations.tasks))
@@ -334,6 +334,16 @@ class _SkillPosteriors:
                 end = np.where(misled, wide, end)
             ends.append(end)
         return accuracy, np.where(self.never, 0.0, ends[0]), np.where(self.always, 1.0, ends[1])
+
+    def by_habit(self, posterior: Floats) -> Floats:
+        """How often each pair's habit alone would be right on the items it is judged by. Shape (pairs,)."""
+        habit, item = self.habit, self.joint.annotations.item
+        right = habit.accuracy_of_habit(self.xi, posterior, item)
+        if self.on_anchors.any():
+            on_gold = habit.accuracy_of_habit(self.xi, posterior, item, counted=self.anchored_annotations)
+            pairs = self.free[self.on_anchors]
+            right[pairs] = on_gold[pairs]
+        return right
 
     def against_the_truth(self, beta: Floats, xi: Floats, shared: SharedError) -> tuple[Floats, Floats]:
         """beta (pairs,) and xi (pairs, Kmax) against the truth, from those against what annotators see."""

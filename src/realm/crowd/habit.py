@@ -327,21 +327,25 @@ class Habit:
 
     # ---------------------------------------------------------------- what an accuracy is made of
 
-    def truth_shares(self, posterior: Floats, item: npt.NDArray[np.integer]) -> Floats:
+    def truth_shares(self, posterior: Floats, item: npt.NDArray[np.integer], counted: Bools | None = None) -> Floats:
         """The mean posterior over the items of each pair, by their number of options. Shape (pairs, sizes, Kmax).
 
-        The shares of a pair sum to 1 over both. `item` (annotations,) is the item of each annotation.
+        The shares of a pair sum to 1 over both. `item` (annotations,) is the item of each annotation, and `counted`
+        (annotations,) whether it is looked at.
         """
-        group = self.row // self.width
+        rows = slice(None) if counted is None else np.flatnonzero(counted)
+        group, item = self.row[rows] // self.width, item[rows]
         sums = [
             np.bincount(group, posterior[item, k], minlength=self.rows[0] * self.rows[1]) for k in range(self.width)
         ]
         shares = np.stack(sums, axis=1).reshape(self.rows)
         return np.asarray(shares / np.maximum(shares.sum(axis=(1, 2), keepdims=True), NEVER))
 
-    def accuracy_of_habit(self, xi: Floats, posterior: Floats, item: npt.NDArray[np.integer]) -> Floats:
+    def accuracy_of_habit(
+        self, xi: Floats, posterior: Floats, item: npt.NDArray[np.integer], counted: Bools | None = None
+    ) -> Floats:
         """How often each pair's habit alone would be right on its items. Shape (pairs,), NaN without annotations."""
-        right = (self.truth_shares(posterior, item) * self.habits(xi)).sum(axis=(1, 2))
+        right = (self.truth_shares(posterior, item, counted) * self.habits(xi)).sum(axis=(1, 2))
         return np.where(self.weights > 0, right, np.nan)
 
     def spread_of_habits(

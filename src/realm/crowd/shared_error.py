@@ -6,11 +6,12 @@ labels do show is whether annotators err together beyond what independent ones w
 and on real panels the errors that all make go with that. With q(k) what annotators see in an item, their evidence
 counted to the power of tau,
 
-    P(true label = k) = (1 - e) r(k) + e (1 - r(k)) / (K - 1),    r ~ q^(1 / (2 - tau)),    e = 0.22 (1 - sqrt(tau))
+    P(true label = k) = (1 - e) r(k) + e (1 - r(k)) / (K - 1),    r ~ q^(1 / T)
+    T = 2 - tau,    e = 0.22 (1 - sqrt(tau))
 
 and where tau is not clearly below 1 nothing is changed. `python -m benchmarks.shared_error` fits this to the panels at
-hand and says how far each is from it: a few points of confidence. Gold, where it is used, says e better, and takes over
-as it grows.
+hand and says how far each is from it: a few points of confidence. Gold, where it is used, says T and e better, and
+takes over as it grows.
 
 The mean of q over items less that of P is the shared error s: the probability that the truth of an item is another
 option than the one annotators see. Annotators are then right less often than they seem,
@@ -38,7 +39,7 @@ from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 
 SHARE = 0.22
-"""e as tau goes to 0, fitted to real panels by `benchmarks.shared_error`, like the temperature 2 - tau."""
+"""e as tau goes to 0, fitted to real panels by `benchmarks.shared_error`, like the temperature T."""
 SHAPE = 4.0
 """Of the Gamma distribution of a panel's shared error: the standard deviation is half the mean, as far as real panels
 lie from the formula."""
@@ -47,9 +48,12 @@ MISLED = 0.2
 real panels annotators differ by as much."""
 UNSEEN = (0.5, 20.0)
 """The Beta distribution of the shared error where annotators do not seem to err together, for gold to speak to."""
-LARGEST, STEPS = 0.6, 240
+LARGEST, STEPS = 0.6, 120
 """The largest shared error that gold can show, and the steps of the grid up to it. Beyond it annotators are not misled
 but reversed."""
+TIMES, SPREAD = np.geomspace(0.4, 2.5, 23), 0.35
+"""Multiples of the temperature that gold can show, and the standard deviation of their logarithm before it does: how
+far real panels lie from the formula."""
 HALVINGS = 20
 """Halvings of [0, 1] in the search for a quantile: to the sixth decimal."""
 
@@ -78,11 +82,13 @@ class SharedError:
     |---|---|
     | exponent | tau, by which the evidence of an item is multiplied; 1: annotators are independent |
     | share | e: how often even the surest label is not the truth |
+    | temperature | T, by which the logarithm of what annotators see is divided |
     | mean | s: how often the truth is not what annotators see |
     """
 
     exponent: float = 1.0
     share: float = 0.0
+    temperature: float = 1.0
     mean: float = 0.0
 
     @classmethod
@@ -90,42 +96,50 @@ class SharedError:
         """What a panel's dependence lets expect: none, where annotators may well be independent."""
         if dependence is None or not dependence.beyond_chance:
             return cls()
-        return cls(dependence.exponent, SHARE * (1 - dependence.exponent**0.5))
+        return cls(dependence.exponent, SHARE * (1 - dependence.exponent**0.5), 2 - dependence.exponent)
 
     def given_gold(
         self, apparent: Floats, options: npt.NDArray[np.integer], gold: npt.NDArray[np.integer]
     ) -> SharedError:
-        """After some true labels were seen: e is the mean of its posterior.
+        """After some true labels were seen: e and the logarithm of T are the means of their posterior, on a grid.
 
         `apparent` (items, Kmax) is what annotators make of the items, `gold` (items,) is -1 where unknown.
         """
         known = np.flatnonzero(np.asarray(gold) != UNKNOWN)
         if not len(known):
             return self
-        share = LARGEST * _middles(STEPS)
-        right = self._tempered(apparent)[known, np.asarray(gold)[known]][:, None]
-        wrong = (1 - right) / np.maximum(options[known] - 1, 1)[:, None]
+        share, times = LARGEST * _middles(STEPS), TIMES if self.exponent < 1 else TIMES[TIMES >= 1]
         if self.share:
             prior = gamma.logpdf(share / self.share, SHAPE, scale=1 / SHAPE)
         else:
             prior = (UNSEEN[0] - 1) * np.log(share) + (UNSEEN[1] - 1) * np.log1p(-share)
-        logs = prior + np.log(np.maximum((1 - share) * right + share * wrong, EDGE)).sum(axis=0)
+        logs = prior - 0.5 * (np.log(times)[:, None] / SPREAD) ** 2
+        many = np.maximum(options[known] - 1, 1)[:, None]
+        for row, each in enumerate(times):
+            tempered = replace(self, temperature=each * self.temperature)._tempered(apparent[known])
+            right = tempered[np.arange(len(known)), np.asarray(gold)[known]][:, None]
+            logs[row] += np.log(np.maximum((1 - share) * right + share * (1 - right) / many, EDGE)).sum(axis=0)
         mass = np.exp(logs - logs.max())
-        return replace(self, share=float(mass @ share / mass.sum()))
+        mass /= mass.sum()
+        return replace(
+            self,
+            share=float((mass @ share).sum()),
+            temperature=self.temperature * float(np.exp(mass.sum(axis=1) @ np.log(times))),
+        )
 
     # ---------------------------------------------------------------- items
 
     def posterior(self, apparent: Floats, options: npt.NDArray[np.integer]) -> Floats:
         """P(true label) of items from what annotators see. `apparent` is (items, Kmax), `options` (items,)."""
-        if self.exponent == 1 and not self.share:
+        if self.temperature == 1 and not self.share:
             return apparent
         inside = np.arange(apparent.shape[1]) < options[:, None]
         return np.where(inside, _mixed(self._tempered(apparent), options[:, None], self.share), 0.0)
 
     def _tempered(self, apparent: Floats) -> Floats:
-        if self.exponent == 1:
+        if self.temperature == 1:
             return apparent
-        shares = apparent ** (1 / (2 - self.exponent))
+        shares = apparent ** (1 / self.temperature)
         return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), TINY))
 
     def among(self, apparent: Floats, posterior: Floats, options: npt.NDArray[np.integer]) -> SharedError:
