@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from realm.errors import RealmError
+from realm.locks import LOCK, claim, if_abandoned, is_at, is_claimed
 from realm.schema import check
 
 MANIFEST = "manifest.json"
@@ -29,8 +30,10 @@ MOST_JSON, MOST_YAML = 1 << 28, 1 << 20
 _FILE_NAME = re.compile(r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\x00-\x1f\\]+")
 """A name below a folder: it does not lead out of it."""
 _HASH = re.compile(r"[0-9a-f]{64}")
-_PARTIAL = re.compile(r"\..+-[a-z0-9_]{8}(\.\w+)?")
-"""The names that `tempfile` makes of the prefixes below: eight characters between the name and its suffix."""
+_MARK = ".realm-"
+"""Between the name of a file and the eight characters that `tempfile` adds, so that nobody else's file is taken for
+a half-written one of ours."""
+_PARTIAL = re.compile(rf"\.(?P<name>.+){re.escape(_MARK)}[a-z0-9_]{{8}}(?P<suffix>\..*)?", re.DOTALL)
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, SafetensorError, yaml.YAMLError)
 LONGEST_REASON = 500
 """Characters of what a library says of a file: it may quote the file."""
@@ -38,30 +41,43 @@ _RESUME = " Mend that, then go on with the same command and `resume`."
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to be written, which takes its place in one step when the block ends without an error."""
+def replacing(path: Path, mode: int = 0o644) -> Iterator[Path]:
+    """A file beside `path` to be written, which takes its place in one step when the block ends without an error.
+
+    What a process that was killed left of an earlier try is removed; what another one is writing now is not.
+    """
     path = Path(os.path.realpath(path))  # so that a link's target is written
     if path.exists() and not path.is_file():
         raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=path.suffix)
-    os.close(handle)
-    partial = Path(name)
+    remove_partial_files(path.parent, path.name)
+    partial, handle = _partial_file(path)
     try:
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        partial.chmod(0o644)
+        partial.chmod(mode)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _partial_file(path: Path) -> tuple[Path, int]:
+    """A new file beside `path`, claimed for as long as the handle is open."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}{_MARK}", suffix=path.suffix)
+        if claim(handle) is not False and is_at(handle, name):
+            return Path(name), handle
+        os.close(handle)  # another process has just taken it for an abandoned one
 
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """A folder beside `folder` to be filled, which takes its place when the block ends without an error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    remove_partial_files(folder.parent, folder.name)
+    partial, handle = _partial_folder(folder)
     try:
         yield partial
         partial.chmod(0o755)
@@ -69,6 +85,19 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        os.close(handle)
+
+
+def _partial_folder(folder: Path) -> tuple[Path, int]:
+    while True:
+        name = tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}{_MARK}")
+        try:
+            handle = os.open(name, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        if claim(handle) is not False and is_at(handle, name):
+            return Path(name), handle
+        os.close(handle)
 
 
 @contextmanager
@@ -108,15 +137,27 @@ def is_partial(name: str) -> bool:
     return _PARTIAL.fullmatch(name) is not None
 
 
-def partial_files(folder: Path) -> list[Path]:
-    """The half-written files and folders of a process that was killed."""
-    return [path for path in folder.glob(".*") if is_partial(path.name)]
+def partial_files(folder: Path, name: str | None = None) -> list[Path]:
+    """The half-written files and folders in a folder: of one name, or all."""
+    try:
+        names = [match for entry in os.listdir(folder) if (match := _PARTIAL.fullmatch(entry))]
+    except OSError:  # no folder, or one that may not be listed
+        return []
+    return [folder / match.group() for match in names if name in (None, match["name"])]
 
 
-def remove_partial_files(folder: Path) -> None:
-    """Remove the half-written files and folders of a process that was killed."""
-    for path in partial_files(folder):
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+def remove_partial_files(folder: Path, name: str | None = None) -> None:
+    """Remove half-written files and folders whose process is gone: of one name, or all."""
+    for path in partial_files(folder, name):
+        with if_abandoned(path) as abandoned, suppress(OSError):
+            if abandoned:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether another process is writing the file at this moment."""
+    path = Path(os.path.realpath(path))
+    return any(is_claimed(partial) for partial in partial_files(path.parent, path.name))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -181,7 +222,7 @@ def write_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
     files = {
         str(path.relative_to(folder)): sha256(path)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != MANIFEST and path.relative_to(folder).parts[0] not in skip
+        if path.is_file() and path.name not in (MANIFEST, LOCK) and path.relative_to(folder).parts[0] not in skip
     }
     write_json(folder / MANIFEST, {"sha256": files})
 

@@ -116,7 +116,7 @@ def test_what_a_killed_process_left_of_a_cache_is_removed_after_a_day(tmp_path, 
     monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
     model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
     folder = tmp_path / "home" / "frozen-layers"
-    old, young = folder / ".entry-a1b2c3d4", folder / ".entry-e5f6g7h8"
+    old, young = folder / ".entry.realm-a1b2c3d4", folder / ".entry.realm-e5f6g7h8"
     for path in (old, young):
         path.mkdir(parents=True)
         (path / "states").write_bytes(b"half")
@@ -225,7 +225,7 @@ def test_a_device_is_not_replaced_and_a_link_is_written_through(kind, tmp_path) 
 
 def test_what_a_kill_left_before_the_first_file_stands_in_nobodys_way(model, whole, tmp_path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".config.yaml-a1b2c3d4.yaml").write_text("realm: 0")
+    (tmp_path / "run" / ".config.yaml.realm-a1b2c3d4.yaml").write_text("realm: 0")
     made(model, tmp_path / "run").train(resume_from_checkpoint=True)
     same(tmp_path / "run", whole)
 
@@ -327,8 +327,8 @@ def test_a_manifest_that_is_none(content, whole, stopped, tmp_path) -> None:
 
 def test_what_a_killed_process_left_is_swept_away(model, stopped, whole, tmp_path) -> None:
     shutil.copytree(stopped, tmp_path / "run")
-    (tmp_path / "run" / ".metrics.json-a1b2c3d4.json").write_text("{")
-    (tmp_path / "run" / ".model-a1b2c3d4").mkdir()
+    (tmp_path / "run" / ".metrics.json.realm-a1b2c3d4.json").write_text("{")
+    (tmp_path / "run" / ".model.realm-a1b2c3d4").mkdir()
     (tmp_path / "run" / "checkpoints" / ".partial" / "checkpoint-6").mkdir(parents=True)
     (tmp_path / "run" / "checkpoints" / ".partial" / "checkpoint-6" / "old.pt").write_text("x")
     made(model, tmp_path / "run").train(resume_from_checkpoint=True)

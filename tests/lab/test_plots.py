@@ -15,11 +15,20 @@ from realm.comparison.results import Results
 from realm.comparison.simulation import read_pool
 from realm.errors import RealmError
 from realm.lab.plot_panels import over_seeds, recovery_panel, spread
-from realm.lab.plots import write_plots
-from realm.lab.spec import expand, load_spec
+from realm.lab.plots import draw_plots
+from realm.lab.spec import Spec, expand, load_spec
 from tests.lab.tables.fake_results import fill, write_spec
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def write_plots(spec: Spec, results: Results, folder: Path) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    paths = []
+    for name, picture in draw_plots(spec, results):
+        paths.append(folder / name)
+        paths[-1].write_text(picture, encoding="utf-8")
+    return paths
 
 
 def drawn(path: Path) -> ElementTree.Element:

@@ -54,36 +54,40 @@ def compare(
         annotations = annotations.contrast(contrast, min_annotations)
 
     from realm.comparison.compare import compare as compare_methods
-    from realm.files import write_json
+    from realm.comparison.compare import hold_comparison
+    from realm.files import write_json, writing
     from realm.report.comparison_page import comparison_page
+    from realm.runs.spreadsheet import write_csv
 
     names = [method.strip() for method in methods.split(",")]
     values_to_try = _values_to_try(names, expertise_rates, learning_rates)
     note(repr(annotations))
     fetch_named_model(training.model)
-    comparison = compare_methods(
-        annotations,
-        test_items,
-        training.model,
-        methods=names,
-        seeds=seeds,
-        regime=regime,
-        rank_by=rank_by,
-        settings=_settings(training, output),
-        choose=values_to_try,
-        output=output,
-        overwrite=overwrite,
-        progress=lambda message, done, total: note(f"[{done}/{total}] {message}" if done else message),
-    )
-    for warning in comparison.warnings:
-        note(f"warning: {warning}")
-    for method, likelihoods in comparison.trials.items():
-        trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
-        note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
-    summary = comparison.as_dict()
-    comparison.table.to_csv(output / "results.csv", index=False)
-    write_json(output / "results.json", summary)
-    comparison_page(output)
+    with hold_comparison(output):  # until the last file is written
+        comparison = compare_methods(
+            annotations,
+            test_items,
+            training.model,
+            methods=names,
+            seeds=seeds,
+            regime=regime,
+            rank_by=rank_by,
+            settings=_settings(training, output),
+            choose=values_to_try,
+            output=output,
+            overwrite=overwrite,
+            progress=lambda message, done, total: note(f"[{done}/{total}] {message}" if done else message),
+        )
+        for warning in comparison.warnings:
+            note(f"warning: {warning}")
+        for method, likelihoods in comparison.trials.items():
+            trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
+            note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
+        summary = comparison.as_dict()
+        write_csv(comparison.table, output / "results.csv")
+        with writing(output / "results.json", advice=""):
+            write_json(output / "results.json", summary)
+        comparison_page(output)
     if as_json:
         typer.echo((output / "results.json").read_text())
     else:

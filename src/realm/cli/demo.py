@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,30 +29,44 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Six annotators, four of them guessing: train on what they said, and see who was right."""
-    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / RECORD).exists())):
-        raise RealmError(f"--output {output}: holds something that no demo wrote. Name another folder.")
+    _check_folder(output)
     note("Loading ...")
     from realm.demo import experiments
-    from realm.files import write_json
+    from realm.files import write_json, writing
+    from realm.locks import holding
 
     size = experiments.QUICK if quick else experiments.FULL
     fetch_named_model(size.model)
-    output.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {"model": size.model, "seed": seed}
-    write_json(output / RECORD, record)
-    with progress_bar() as progress:
+    with ExitStack() as held, progress_bar() as progress:
+        with writing(output, advice=""):
+            held.enter_context(holding(output))
+            write_json(output / RECORD, record)
         demo = experiments.Demo(size, output, TrainingProgress(), seed=seed, progress=progress)
         _introduce(demo)
         start = time.monotonic()
         results = demo.run()
-    record |= {"seconds": round(time.monotonic() - start), "experiments": [_record(result) for result in results]}
-    write_json(output / RECORD, record)
+        seconds = round(time.monotonic() - start)
+        record |= {"seconds": seconds, "experiments": [_record(result) for result in results]}
+        with writing(output, advice=""):
+            write_json(output / RECORD, record)
     if as_json:
         typer.echo(json.dumps(record))
         return
     for result in results:
         _show(result)
     _close(demo, record["seconds"])
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder with anything but a demo in it, or what is left of one that was killed at its start."""
+    from realm.files import partial_files
+    from realm.locks import LOCK
+
+    if not folder.exists() or (folder.is_dir() and (folder / RECORD).exists()):
+        return
+    if not folder.is_dir() or set(folder.iterdir()) - {folder / LOCK, *partial_files(folder)}:
+        raise RealmError(f"--output {folder}: holds something that no demo wrote. Name another folder.")
 
 
 class TrainingProgress:

@@ -88,7 +88,7 @@ def run(
     try:
         failed = run_cells(cells, store, engine=engine, jobs=jobs, limit=limit, on_finished=progress.finished)
     except KeyboardInterrupt:
-        note("stopped. Finished cells are kept: the same command goes on.")
+        note("Finished cells are kept: the same command goes on.")
         raise typer.Exit(130) from None
     finally:
         progress.close()
@@ -129,11 +129,14 @@ def plot(
 ) -> None:
     """Draw learning curves, the way of expertise and how well it is recovered, as SVG files."""
     from realm.comparison.results import Results
-    from realm.lab.plots import write_plots
+    from realm.files import write_text, writing
+    from realm.lab.plots import draw_plots
     from realm.lab.spec import load_spec
 
-    for path in write_plots(load_spec(spec), Results.open(results), output):
-        typer.echo(path)
+    for name, picture in draw_plots(load_spec(spec), Results.open(results)):
+        with writing(output / name, advice=""):
+            write_text(output / name, picture)
+        typer.echo(output / name)
 
 
 def selected(cells: list[Cell], only: list[str]) -> list[Cell]:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -29,6 +29,7 @@ from realm.cli import (
     train,
 )
 from realm.cli.messages import show_log, with_flags
+from realm.cli.stopping import exit_code
 from realm.cli.unforeseen import mendable, redacted, write_trace
 from realm.errors import RealmError
 from realm.report.escaping import visible
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 
 STOPPED = 130
-"""The exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
+"""The exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal, as of any other."""
 DEBUG = "--debug"
 MESSAGE_WIDTH = 300
 """Characters of an unforeseen error's own message: three lines of a terminal; the file has all of it."""
@@ -87,7 +88,8 @@ app.command()(info.info)
 
 
 def main() -> None:
-    """Run the command line: exit code 2 and the message alone for a mistake that a person can mend, 130 for Ctrl-C.
+    """Run the command line: exit code 2 and the message alone for a mistake that a person can mend, 130 for Ctrl-C
+    (143 for `kill`).
 
     Of anything else the person gets two lines, the whole trace goes into a file, and the exit code is 1.
     """
@@ -96,13 +98,14 @@ def main() -> None:
         app()
         sys.stdout.flush()
     except SystemExit as end:
-        if end.code == STOPPED:  # typer makes Ctrl-C this exit code, and says nothing
-            _say("stopped.")
+        if end.code == STOPPED or (end.code and exit_code()):  # typer makes Ctrl-C this code, and says nothing
+            _stop()
         raise
     except KeyboardInterrupt:
-        _say("stopped.")
-        sys.exit(STOPPED)
+        _stop()
     except Exception as error:
+        if exit_code():  # a library may make another error of an interrupt
+            _stop()
         if DEBUG in sys.argv:
             traceback.print_exception(error)
         message = str(error) if isinstance(error, RealmError) else mendable(error)
@@ -114,6 +117,11 @@ def main() -> None:
         place = f"{path} has the whole trace" if path is not None else f"`realm {DEBUG} ...` shows the whole trace"
         _say(f"This is a mistake of realm's, not yours: {place}. Please report it with that (SECURITY.md says how).")
         sys.exit(1)
+
+
+def _stop() -> NoReturn:
+    _say("stopped.")
+    sys.exit(exit_code() or STOPPED)
 
 
 def _say(message: str, fg: str | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from realm.cli.terminal import note
 from realm.errors import RealmError
+from realm.files import is_being_written
 
 if TYPE_CHECKING:
     from realm.data import Annotations
@@ -25,6 +26,7 @@ def check_outputs(
     | a file that the command reads, or one in a folder that it reads | always |
     | a run's own file, or in its folders model/ and checkpoints/, whichever run it is | always |
     | any other file that exists | unless `overwrite` |
+    | a file that another process is writing | always |
 
     `own` is the one file of what is read that the command is there to write: a run's report.
     """
@@ -33,14 +35,14 @@ def check_outputs(
             continue
         if os.path.isdir(output):
             raise RealmError(f"--output {output} is a folder; name a file.")
-        if os.path.isdir(output):
-            raise RealmError(f"--output {output} is a folder; name a file.")
         _refuse_run_file(output)
         for path in reads:
             if path is not None and os.path.exists(output) and _is_in(output, path):
                 raise RealmError(f"--output {output}: this is what is read, and would be replaced. Name another file.")
         if os.path.exists(output) and not overwrite:  # not `Path.exists`, which raises where a name is too long
             raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
+        if is_being_written(output):
+            raise RealmError(f"--output {output}: another process is writing it. Wait for it, or name another file.")
 
 
 def _refuse_run_file(output: Path) -> None:

@@ -73,7 +73,7 @@ def train(
         try:
             trainer.train(resume_from_checkpoint=resume)
         except KeyboardInterrupt:
-            note(f"stopped. Go on with the same command and --resume (checkpoints are in {output / 'checkpoints'}).")
+            note(f"Go on with the same command and --resume (checkpoints are in {output / 'checkpoints'}).")
             raise typer.Exit(130) from None
     if trainer.is_world_process_zero():
         from realm.report.run_page import write_report

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,8 @@ from realm.comparison.training import LIKELIHOOD
 from realm.data import Annotations
 from realm.data.overlap import shown_in
 from realm.errors import RealmError
+from realm.files import partial_files, remove_partial_files, writing
+from realm.locks import LOCK, holding
 from realm.methods import COMPARED, METHODS
 from realm.metrics import METRICS, Metric, check_test, gold_items
 from realm.progress import Progress, ignore_progress
@@ -33,6 +35,10 @@ RESERVED = {"method", "seed", "output_dir", "use_cpu", "write_run", "save_strate
 """Settings that differ from cell to cell, or that leave a cell's training without output."""
 RESULTS = "results.sqlite"
 """The results file in the folder of a comparison."""
+PAGES = ("results.csv", "results.json", "report.html")
+"""What the command line makes of the results file."""
+BEFORE_RESULTS = (LOCK, f"{RESULTS}-journal")
+"""What a comparison may have left that was killed before its results file was there."""
 REPORTED = ("accuracy", "macro_f1", "log_loss", LIKELIHOOD)
 """Metrics of a finished cell that progress tells; a trial has the last alone."""
 COLUMN_NAMES = {
@@ -156,7 +162,7 @@ def compare(
             report(f"{method}: does not apply, every item has one annotation", 0, len(cells))
     with tempfile.TemporaryDirectory(prefix="realm-compare-") as temporary:
         folder = Path(temporary) if output is None else Path(output)
-        with closing(_open(folder, overwrite)) as results:
+        with hold_comparison(folder), closing(_open(folder, overwrite)) as results:
             _refuse_other_cells(cells, results)
             run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(report))
             gold_read = bool((settings or {}).get("use_gold"))
@@ -227,17 +233,39 @@ def _gold_in_test(annotations: Annotations, test: Annotations) -> int:
 # -------------------------------------------------------------------- results
 
 
-def _open(folder: Path, overwrite: bool) -> Results:
-    """The results file of a comparison. A folder that holds something else is refused."""
-    path = folder / RESULTS
+@contextmanager
+def hold_comparison(folder: Path) -> Iterator[None]:
+    """Keep other processes from the folder of a comparison; one that holds something else is refused.
+
+    A folder is one comparison by one process. (A results file of the lab may be filled by several.)
+    """
+    _check_folder(folder)
+    with ExitStack() as held:
+        with writing(folder, advice=""):
+            held.enter_context(holding(folder))
+        yield
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder with anything but a comparison in it, or what is left of one that was killed at its start."""
     if folder.exists() and not folder.is_dir():
         raise RealmError(f"`output={folder}`: is a file; name a folder.")
-    if not path.is_file() and folder.is_dir() and any(folder.iterdir()):
+    if not folder.is_dir() or (folder / RESULTS).is_file():
+        return
+    if set(folder.iterdir()) - {folder / name for name in BEFORE_RESULTS} - set(partial_files(folder)):
         raise RealmError(f"`output={folder}`: is not empty and holds no comparison. Name another folder.")
-    if path.is_file() and overwrite:
-        Results.open(path).close()  # refuses a file that is not ours
-        path.unlink()
-    return Results.open(path, create=True)
+
+
+def _open(folder: Path, overwrite: bool) -> Results:
+    """The results file of a comparison; `overwrite` empties it."""
+    results = Results.open(folder / RESULTS, create=True)  # refuses a file that is not ours
+    with writing(folder, advice=""):
+        remove_partial_files(folder)
+        if overwrite:
+            results.clear()
+            for name in PAGES:
+                (folder / name).unlink(missing_ok=True)
+    return results
 
 
 def _refuse_other_cells(cells: Sequence[Cell], results: Results) -> None:

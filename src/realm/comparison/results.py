@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +95,30 @@ class Results:
         row |= {"labels": _bytes(result.labels), "gold": _bytes(result.gold)}
         row |= {"gold_log_probs": np.ascontiguousarray(result.gold_log_probs, dtype="<f4").tobytes()}
         statement = f"INSERT OR IGNORE INTO cells ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
-        self._connection.execute("BEGIN IMMEDIATE")
+        return self._write(statement, list(row.values())) == 1
+
+    def clear(self) -> None:
+        """Forget every cell."""
+        self._write("DELETE FROM cells")
+
+    def _write(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """One transaction with one statement; how many rows it changed."""
+        connection = self._connection
         try:
-            added = self._connection.execute(statement, list(row.values())).rowcount
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        return added == 1
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                changed = connection.execute(statement, values).rowcount
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise RealmError(
+                f"{self.path}: cannot be written: {error}. Finished cells are kept: mend that, then give the same "
+                "command again."
+            ) from None
+        return changed
 
     # ---------------------------------------------------------------- reading
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from dataclasses import replace
 from pathlib import Path
 
 from realm.data.annotations import Annotations
 from realm.errors import RealmError
+from realm.files import replacing
 
 SHORTEST_KEY = 16
 """Bytes of a key: 128 bits, which cannot be found by trying."""
@@ -41,8 +41,8 @@ def read_key(path: Path | None) -> bytes:
             key = path.read_bytes().strip()
         else:
             key = secrets.token_hex(KEY_BYTES).encode()
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(key + b"\n")
+            with replacing(path, mode=0o600) as partial:  # a file that holds half a key would be taken for it
+                partial.write_bytes(key + b"\n")
     except OSError as error:
         raise RealmError(f"`key_file={path}`: {error.strerror or error}.") from None
     if len(key) < SHORTEST_KEY:

@@ -1,10 +1,9 @@
-"""`write_plots`: the plots of a spec, one SVG file for each model and noise, a panel for each benchmark and pool."""
+"""`draw_plots`: the plots of a spec, one SVG file for each model and noise, a panel for each benchmark and pool."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -29,13 +28,12 @@ TITLE_HEIGHT = 34
 """Of the line above the panels."""
 
 
-def write_plots(spec: Spec, results: Results, folder: Path) -> list[Path]:
-    """Draw what the results of a spec have, and return the files. Learning curves need a spec with `curve`."""
+def draw_plots(spec: Spec, results: Results) -> Iterator[tuple[str, str]]:
+    """Draw what the results of a spec have: names and contents of SVG files. Learning curves need a `curve`."""
     spec_results = load_spec_results(spec, results)
     frame = spec_results.frame[spec_results.frame["finished"]]
     if not len(frame):
         raise RealmError(f"{spec.name}: no cell is finished yet. `realm lab run {spec.name}` runs them.")
-    folder.mkdir(parents=True, exist_ok=True)
     learns = frame[frame["method"].str.startswith("realm")]
     expertise = expertise_by_annotator(spec_results, learns)
     curves = results.curves(frame["id"].tolist()).merge(frame.drop(columns=["accuracy"]), on="id")
@@ -46,14 +44,11 @@ def write_plots(spec: Spec, results: Results, folder: Path) -> list[Path]:
         ("expertise", "Expertise during training", trajectories, trajectory_panel),
         ("recovery", "Expertise and accuracy", recovery, recovery_panel),
     ]
-    paths = []
     for kind, title, rows, draw in kinds:
         for name, part in _files(rows, spec_results):
-            path = folder / f"{'-'.join([spec.name, kind, *name])}.svg"
             panels = [draw(head, of_panel) for head, of_panel in _panels(part, single=kind != "curves")]
-            path.write_text(_sheet(f"{title}: {spec.title}", panels[:MOST_PANELS]).file(), encoding="utf-8")
-            paths.append(path)
-    return paths
+            sheet = _sheet(f"{title}: {spec.title}", panels[:MOST_PANELS])
+            yield f"{'-'.join([spec.name, kind, *name])}.svg", sheet.file()
 
 
 def _trajectories(results: Results, frame: pd.DataFrame, expertise: pd.DataFrame) -> pd.DataFrame:

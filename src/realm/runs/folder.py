@@ -29,6 +29,7 @@ from typing import Any
 from realm import __version__
 from realm.errors import RealmError
 from realm.files import MANIFEST, partial_files
+from realm.locks import LOCK, refuse_held
 
 FORMAT = 2
 """The version of the layout above. It is raised when a file of a run changes its meaning."""
@@ -72,7 +73,10 @@ def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False)
     """Refuse to write over another run, or over a folder that is something else."""
     if folder.exists() and not folder.is_dir():
         raise RealmError(f"`output` {folder}: a file stands there; name a folder.")
-    if not folder.exists() or set(folder.iterdir()) <= set(partial_files(folder)):
+    if not folder.exists():
+        return
+    refuse_held(folder)
+    if set(folder.iterdir()) <= {folder / LOCK, *partial_files(folder)}:
         return
     if holds_run(folder):
         if overwrite or resume:
@@ -102,11 +106,17 @@ def refuse_code(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove a run (its own files only) so that another can take its place."""
+    """Remove a run (its own files only) so that another can take its place.
+
+    First what makes it count as finished. Its `config.yaml` stays until it is replaced, so that whatever happens
+    meanwhile the folder still holds a run, and the same command may be given again.
+    """
+    (folder / MANIFEST).unlink(missing_ok=True)
     for name in (MODEL, CHECKPOINTS):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in RUN_FILES:
-        (folder / name).unlink(missing_ok=True)
+        if name != CONFIG:
+            (folder / name).unlink(missing_ok=True)
 
 
 def check_format(folder: Path, config: dict[str, Any]) -> None:

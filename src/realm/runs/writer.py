@@ -205,7 +205,8 @@ def write_results(folder: Path, results: RunResults) -> None:
     with writing(folder):
         _write_model(folder / layout.MODEL, results)
         write_tables(folder, results)
-        write_manifest(folder, skip=(layout.CHECKPOINTS, layout.REPORT))
+        own = {*layout.RUN_FILES, layout.MODEL} - {layout.REPORT}
+        write_manifest(folder, skip=tuple(path.name for path in folder.iterdir() if path.name not in own))
 
 
 def _check_finite(folder: Path, results: RunResults) -> None:

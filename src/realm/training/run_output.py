@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from realm.channels import CHANNELS, RIVAL_CHANNELS, channel_class
+from realm.files import writing
+from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
 from realm.runs import folder as layout
 from realm.runs import writer
@@ -42,12 +45,17 @@ def _channel_setting(trainer: RealmTrainer) -> dict[str, Any]:
     return {"channel": name, "channel_settings": trainer.channel.settings()}
 
 
-def begin(trainer: RealmTrainer, resume: bool) -> Path | None:
-    """Make the run folder ready, and find the checkpoint to go on from."""
+def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
+    """Make the run folder ready, find the checkpoint to go on from, and hold the folder until `held` is closed."""
     args, folder = trainer.args, trainer.run
     description = describe(trainer) if args.write_run else None
     if description is not None:
         layout.check_output(folder, overwrite=args.overwrite, resume=resume)
+    if args.write_run or args.save_strategy != "no":
+        with writing(folder):
+            held.enter_context(holding(folder))
+    if description is not None:
+        layout.check_output(folder, overwrite=args.overwrite, resume=resume)  # another may have written it meanwhile
         if resume:
             writer.check_same(folder, description)
     # A finished run stays as it is if there is nothing whole to go on from.

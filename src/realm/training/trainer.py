@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -329,9 +330,14 @@ class RealmTrainer(SavingTrainer):
         """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
         if not isinstance(resume_from_checkpoint, bool | None):
             raise RealmError("resume_from_checkpoint: give True; the newest whole checkpoint of the run is taken.")
+        with ExitStack() as held:
+            return self._train(bool(resume_from_checkpoint), held, **more)
+
+    def _train(self, resume: bool, held: ExitStack, **more: Any) -> Any:
+        """Train; `held` keeps the run folder from other processes."""
         from realm.training import run_output
 
-        checkpoint = on_first(self.args, lambda: run_output.begin(self, bool(resume_from_checkpoint)))
+        checkpoint = on_first(self.args, lambda: run_output.begin(self, resume, held))
         self._fill_caches()
         self._scores = self._basis = None
         if self.args.world_size > 1:

@@ -1,0 +1,98 @@
+"""Every command that writes, on tiny data and a tiny model, so that all of them can be put through the same faults."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.faults.victim import realm
+from tests.forked import start
+from tests.tiny import crowd, save_tiny
+
+PATIENCE = 180
+TIMED = ("seconds", "finished_at", "runtime")
+"""What differs from one comparison to the next."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes: its words up to the output, the output's name, and what may follow when it is repeated."""
+
+    name: str
+    words: tuple[str, ...]
+    output: str
+    again: tuple[str, ...] = ("--overwrite",)
+
+    def line(self, folder: Path, *more: str) -> list[str]:
+        """The words that make it write below this folder."""
+        return [*self.words, "--output", str(folder / self.output), *more]
+
+
+def make_stage(root: Path) -> dict[str, Command]:
+    """Tables, a model and a finished run in this folder, and the commands that read them, by name."""
+    crowd(30, per_item=2).to_pandas().to_csv(root / "labels.csv", index=False)
+    crowd(12, seed=5).to_pandas().to_csv(root / "test.csv", index=False)
+    model = save_tiny(root / "model", "bert", layers=1, width=16)
+    labels, test, run = str(root / "labels.csv"), str(root / "test.csv"), str(root / "run")
+    flags = ("--model", model, "--steps", "4", "--batch-size", "8", "--micro-batch-size", "4")
+    train = ("train", labels, *flags, "--save-steps", "2", "--logging-steps", "2")
+    compare = ("compare", labels, "--test", test, *flags, "--methods", "noisy,realm", "--seeds", "1")
+    commands = [
+        Command("import", ("import", labels), "table.csv"),
+        Command("import-parquet", ("import", labels), "table.parquet"),
+        Command("simulate", ("simulate", test, "--pool", "0.9,0.5"), "simulated.csv"),
+        Command("aggregate", ("aggregate", labels), "aggregated.csv"),
+        Command("predict", ("predict", run, test), "answers.csv"),
+        Command("export", ("export", run), "labels.csv"),
+        Command("export-label-studio", ("export", run, "--format", "label-studio"), "labels.json"),
+        Command("relabel", ("relabel", run), "queue.csv"),
+        Command("report", ("report", run), "page.html"),
+        Command("train", train, "run", ("--resume",)),
+        Command("compare", compare, "compared", ()),
+    ]
+    made = {command.name: command for command in commands}
+    assert finish([*train, "--output", run], root) == 0
+    return made
+
+
+def finish(words: list[str], folder: Path, *more: Any, **how: Any) -> int:
+    """Run a command in a process of its own to its end: its exit code, below zero where a signal ended it."""
+    process = start(_realm, words, str(folder), more, how)
+    process.join(PATIENCE)
+    if process.exitcode is None:
+        process.kill()
+        raise AssertionError(f"hangs: {words}")
+    return process.exitcode
+
+
+def _realm(words: list[str], folder: str, more: tuple[Any, ...], how: dict[str, Any]) -> None:
+    realm(words, folder, *more, **how)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Every file below a folder: its bytes, or what does not depend on the clock of what a comparison writes."""
+    return {str(path.relative_to(folder)): _content(path) for path in sorted(folder.rglob("*")) if not path.is_dir()}
+
+
+def _content(path: Path) -> Any:
+    if path.name == "results.sqlite":
+        with sqlite3.connect(path) as connection:
+            rows = connection.execute("SELECT id, metrics, labels, gold FROM cells ORDER BY id").fetchall()
+        return [(id, _untimed(json.loads(metrics)), labels, gold) for id, metrics, labels, gold in rows]
+    if path.name == "results.json":
+        return _untimed(json.loads(path.read_text()))
+    if path.name == "results.csv":
+        rows = csv.DictReader(io.StringIO(path.read_text()))
+        return [_untimed(row) for row in rows]
+    return path.read_bytes()
+
+
+def _untimed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _untimed(each) for key, each in value.items() if key not in TIMED}
+    return [_untimed(each) for each in value] if isinstance(value, list) else value
