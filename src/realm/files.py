@@ -212,6 +212,18 @@ def _text(path: Path, most: int) -> str:
     return content.decode("utf-8")
 
 
+def without_home(text: str) -> str:
+    """The text with the user's home folder written as ~: what is written down is nobody else's business.
+
+    A path written so is still the same to whoever expands it, and is right in another's home too.
+    """
+    home = os.path.expanduser("~")
+    for folder in {home, os.path.realpath(home)}:
+        if len(folder) > 1:  # "/" is no one's
+            text = re.sub(rf"(?<![\w.~/-]){re.escape(folder)}(?=[/\\\s:'\",)\]]|$)", "~", text)
+    return text
+
+
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,6 +16,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from realm.files import without_home
+
 MENDABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EMFILE)
 """What a disk or a folder refuses: nothing that a trace would explain."""
 SECRET = re.compile(r"(?i)token|secret|passw|api_?key|access_?key|private|credential|auth|cookie")
@@ -103,8 +105,4 @@ def redacted(text: str) -> str:
     }
     for name, value in sorted(secrets.items(), key=lambda pair: -len(pair[1])):
         text = text.replace(value, f"[${name}]")
-    home = os.path.expanduser("~")
-    for folder in {home, os.path.realpath(home)}:
-        if len(folder) > 1:  # "/" is no one's
-            text = re.sub(rf"{re.escape(folder)}(?=[/\\\s:'\",)\]]|$)", "~", text)
-    return IN_ADDRESS.sub("[taken out]", TOKENS.sub("[token]", text))
+    return IN_ADDRESS.sub("[taken out]", TOKENS.sub("[token]", without_home(text)))

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.data import Annotations
+from realm.files import without_home
 from realm.methods import METHODS
 
 TRAJECTORY_POINTS = 50
@@ -95,6 +96,7 @@ class Cell:
     shared_tasks: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", without_home(self.model))
         object.__setattr__(self, "shared_tasks", self.shared_tasks and METHODS[self.method].learns_expertise)
         for name in ("settings", "choose"):
             values = {key: value for key, value in getattr(self, name).items() if is_read(key, self.method)}

@@ -24,7 +24,7 @@ from realm.crowd.calibration import softening, tempered
 from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.files import writing
+from realm.files import without_home, writing
 from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
 from realm.objectives import OBJECTIVES
@@ -113,7 +113,7 @@ class RealmTrainer(SavingTrainer):
         self.warnings = [*annotations.ledger.warnings, *labels.warnings]
         self.notes = []
         set_seed(config.seed)
-        self.model_name = model if isinstance(model, str) else model.backbone.config._name_or_path
+        self.model_name = without_home(model if isinstance(model, str) else model.backbone.config._name_or_path)
         self.loads_model = isinstance(model, str)
         scorer = _load(model, annotations, config) if isinstance(model, str) else model
         self._adapted = add_lora(scorer, config.lora_rank) if config.lora_rank else None
@@ -392,7 +392,7 @@ class RealmTrainer(SavingTrainer):
         try:
             self.cross_fit(folds)
         except RealmError as error:
-            self.warnings.append(f"cross-fit failed, nothing is out of fold: {error}")
+            self.warnings.append(without_home(f"cross-fit failed, nothing is out of fold: {error}"))
             if self.is_world_process_zero():
                 logger.warning("%s", self.warnings[-1])
 
