@@ -41,7 +41,7 @@ _RESUME = " Mend that, then go on with the same command and `resume`."
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o644) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A file beside `path` to be written, which takes its place in one step when the block ends without an error.
 
     What a process that was killed left of an earlier try is removed; what another one is writing now is not.
@@ -56,7 +56,7 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[Path]:
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        partial.chmod(mode)
+        partial.chmod(0o644)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

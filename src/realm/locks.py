@@ -88,12 +88,15 @@ def if_abandoned(path: Path) -> Iterator[bool]:
 def holding(folder: Path) -> Iterator[None]:
     """Write into a folder, made where it is absent, as the only process that does. Held twice by one process is once.
 
+    A folder that was made and stayed empty is removed again.
+
     Raises a `RealmError` that names the other process, and an `OSError` where the folder takes no file.
     """
     place = Path(os.path.realpath(folder))
     if place in _held:
         yield
         return
+    is_new = not place.exists()
     place.mkdir(parents=True, exist_ok=True)
     handle = _take(place / LOCK, folder)
     _held.add(place)
@@ -103,6 +106,8 @@ def holding(folder: Path) -> Iterator[None]:
         _held.discard(place)
         with suppress(OSError):
             (place / LOCK).unlink()
+            if is_new and not any(place.iterdir()):  # nothing came of it
+                place.rmdir()
         os.close(handle)
 
 

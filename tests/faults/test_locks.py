@@ -41,6 +41,9 @@ def test_a_folder_is_held_by_one_process_and_free_when_it_is_killed(tmp_path) ->
         assert json.loads((folder / locks.LOCK).read_text())["pid"] == os.getpid()
         locks.refuse_held(folder)
     assert list(folder.iterdir()) == []
+    with locks.holding(tmp_path / "new"):
+        pass
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}', '{"pid": -1, "host": "h"}'])

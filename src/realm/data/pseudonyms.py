@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
+import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from realm.data.annotations import Annotations
 from realm.errors import RealmError
-from realm.files import replacing
 
 SHORTEST_KEY = 16
 """Bytes of a key: 128 bits, which cannot be found by trying."""
@@ -37,12 +39,9 @@ def read_key(path: Path | None) -> bytes:
     if path is None:
         return secrets.token_bytes(KEY_BYTES)
     try:
-        if path.exists():
-            key = path.read_bytes().strip()
-        else:
-            key = secrets.token_hex(KEY_BYTES).encode()
-            with replacing(path, mode=0o600) as partial:  # a file that holds half a key would be taken for it
-                partial.write_bytes(key + b"\n")
+        if not path.exists():
+            _draw_key(path)
+        key = path.read_bytes().strip()
     except OSError as error:
         raise RealmError(f"`key_file={path}`: {error.strerror or error}.") from None
     if len(key) < SHORTEST_KEY:
@@ -50,3 +49,12 @@ def read_key(path: Path | None) -> bytes:
             f"`key_file={path}`: a key of {SHORTEST_KEY} bytes or more is needed; this one has {len(key)}."
         )
     return key
+
+
+def _draw_key(path: Path) -> None:
+    """Store a new key: in one step, so that half a key is never taken for one, and only where there is none yet."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.realm-") as file:  # its owner's alone
+        file.write(secrets.token_hex(KEY_BYTES).encode() + b"\n")
+        file.flush()
+        with suppress(FileExistsError):  # another process drew one meanwhile: that is the key
+            os.link(file.name, path)
