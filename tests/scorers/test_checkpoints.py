@@ -72,7 +72,7 @@ def test_a_run_read_back_answers_the_same(kind, how, tiny_model, tmp_path) -> No
     scorer = Run.open(tmp_path / "run").scorer.eval()
     with torch.no_grad():
         again = scorer(scorer.collate(scorer.encode(table.items), np.arange(20)))
-    np.testing.assert_allclose(again, made.scores().log_probs, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(again, made.score_training_items().log_probs, rtol=1e-5, atol=1e-5)
     assert not any("lora" in name for name, _ in scorer.backbone.named_parameters())
 
 
