@@ -13,6 +13,7 @@ from realm.data import Annotations
 from realm.runs import Run
 from realm.runs.model_card import snippet
 from realm.scorers.prompts import render
+from realm.scorers.scoring import score
 from tests.tiny import crowd, save_tiny
 from tests.trainers import trainer
 
@@ -70,8 +71,7 @@ def test_a_run_read_back_answers_the_same(kind, how, tiny_model, tmp_path) -> No
     made = trainer(tiny_model(kind), table, tmp_path / "run", **SETTINGS, **how)
     made.train()
     scorer = Run.open(tmp_path / "run").scorer.eval()
-    with torch.no_grad():
-        again = scorer(scorer.collate(scorer.encode(table.items), np.arange(20)))
+    again = score(scorer, scorer.encode(table.items)).log_probs
     np.testing.assert_allclose(again, made.score_training_items().log_probs, rtol=1e-5, atol=1e-5)
     assert not any("lora" in name for name, _ in scorer.backbone.named_parameters())
 
