@@ -1,12 +1,14 @@
 """Mutates every machine file of a run, puts it through everything that reads one, and counts what became of it.
 
-python -m tests.faults.machine_files --mutations 1000
+python -m tests.faults.machine_files --mutations 2000 --checkpoints 200
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import io
 import math
 import os
 import random
@@ -14,7 +16,7 @@ import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +30,11 @@ READ_BACK = (".csv", ".md", ".html")
 
 @dataclass(frozen=True)
 class Subject:
-    """A finished run and a table that it can answer."""
+    """A finished run, a table that it can answer, and what trains it in this folder."""
 
     run: Path
     test: Path
+    trainer: Callable[[Path], Any]
 
     @property
     def files(self) -> list[str]:
@@ -53,9 +56,10 @@ def make_subjects(folder: Path) -> list[Subject]:
         columns = [name for name in ("item", "task", "text", "gold") if name in test.to_pandas()]
         test.to_pandas()[columns].drop_duplicates().to_csv(place / "test.csv", index=False)
         settings: dict[str, Any] = {"write_run": True, "save_strategy": "steps", "save_steps": 2, "max_steps": 4}
-        with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
-            trainer(model, table, place / "run", test=test, use_gold=kind == "bert", **settings).train()
-        subjects.append(Subject(place / "run", place / "test.csv"))
+        make = functools.partial(trainer, model, table, test=test, use_gold=kind == "bert", **settings)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            make(place / "run").train()
+        subjects.append(Subject(place / "run", place / "test.csv", make))
     return subjects
 
 
@@ -159,6 +163,50 @@ def try_machine_files(numbers: range, folder: Path, subjects: list[Subject]) -> 
     return tally
 
 
+def try_checkpoints(numbers: range, folder: Path, subjects: list[Subject]) -> Tally:
+    """One file of a checkpoint mutated for each seed, and the run gone on with: under a manifest that fits or not.
+
+    Under the one it had, the checkpoint is passed over for the one before it, or refused where there is none.
+    """
+    from realm.files import MANIFEST, write_manifest
+
+    tally = Tally()
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in numbers:
+        with _place(folder / str(seed)) as place:
+            generator = random.Random(seed)
+            subject = generator.choice(subjects)
+            run = linked_copy(subject.run, place / "run")
+            (run / MANIFEST).unlink()
+            shutil.rmtree(run / "checkpoints" / "checkpoint-4")
+            checkpoint = run / "checkpoints" / "checkpoint-2"
+            name = generator.choice(sorted(path.name for path in checkpoint.iterdir()))
+            content = (checkpoint / name).read_bytes()
+            (checkpoint / name).unlink()
+            (checkpoint / name).write_bytes(content)
+            mutation = mutate_file(checkpoint / name, generator)
+            is_changed = not (checkpoint / name).is_file() or (checkpoint / name).read_bytes() != content
+            is_fitting = generator.random() < 0.9
+            if is_fitting and name != MANIFEST:
+                write_manifest(checkpoint)
+            own = Tally()
+            attempt(own, "", lambda subject=subject, run=run: resumed(subject, run))
+            [outcome] = own.counts
+            complaint = "".join(own.failures)
+            if outcome == "read" and is_changed and not is_fitting and name != MANIFEST:
+                outcome, complaint = "wrong", "accepted against the manifest"
+            tally.add(outcome, f"seed {seed}, {mutation.story}: resume: {complaint}")
+    return tally
+
+
+def resumed(subject: Subject, run: Path) -> None:
+    """Go on with a subject's run in another folder, and read what comes of it."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        subject.trainer(run).train(resume_from_checkpoint=True)
+    wrong = complaint_of(read_everything(run))
+    assert wrong is None, wrong
+
+
 def _try(words: list[str], run: Path) -> tuple[str, str]:
     """The outcome of one way of reading a run, and what was wrong."""
     if words == ["Run.open"]:
@@ -196,6 +244,7 @@ def _place(folder: Path) -> Iterator[Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutations", type=int, default=1000)
+    parser.add_argument("--checkpoints", type=int, default=200, help="runs gone on with from a mutated checkpoint")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--show", type=int, default=20)
     parser.add_argument("--memory-gb", type=float, default=8, help="addresses that the process may have")
@@ -206,10 +255,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         subjects = make_subjects(Path(folder))
         numbers = range(flags.first, flags.first + flags.mutations)
-        tally = try_machine_files(numbers, Path(folder) / "tries", subjects)
-        print(f"mutated machine files: {tally}")
-        for failure in tally.failures[: flags.show]:
-            print(f"  {failure}", file=sys.stderr)
+        resumes = range(flags.first, flags.first + flags.checkpoints)
+        for title, tally in (
+            ("mutated machine files", try_machine_files(numbers, Path(folder) / "tries", subjects)),
+            ("mutated checkpoints", try_checkpoints(resumes, Path(folder) / "checkpoints", subjects)),
+        ):
+            print(f"{title}: {tally}")
+            for failure in tally.failures[: flags.show]:
+                print(f"  {failure}", file=sys.stderr)
 
 
 if __name__ == "__main__":
