@@ -105,6 +105,9 @@ ESTIMATE_SCHEMA = {
     "relative_tasks": Array("bool", ("tasks",)),
 }
 
+LATE_ARRAYS = {name: Array("float", ("one",), low=0, high=1 + ROUNDING) for name in ("exponent", "shared_error")}
+"""Single numbers, which runs of this format were first written without."""
+
 
 def read_config(folder: Path) -> dict[str, Any]:
     """`config.yaml`: model, settings, fingerprints of the data, versions."""
@@ -184,7 +187,8 @@ def read_estimate(folder: Path, annotations: Annotations) -> Estimate:
         "annotators": annotations.n_annotators,
         "tasks": len(annotations.tasks),
     }
-    check_arrays(path, arrays, ESTIMATE_SCHEMA, sizes)
+    late = {name: array for name, array in LATE_ARRAYS.items() if name in arrays}
+    check_arrays(path, arrays, {**ESTIMATE_SCHEMA, **late}, {**sizes, "one": 1})
     estimate = Estimate.from_arrays(arrays)
     tasks = sizes["tasks"]
     pairs = annotations.annotator.astype(np.int64) * tasks + annotations.item_tasks[annotations.item]

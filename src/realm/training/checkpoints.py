@@ -37,7 +37,7 @@ STATE_SCHEMA = {
     "global_step": Whole(1),
     "max_steps": Whole(1),
     "epoch?": (Number(0), None),
-    **dict.fromkeys(("num_train_epochs?", "train_batch_size?", "logging_steps?", "save_steps?"), Number(0)),
+    **dict.fromkeys(("num_train_epochs", "train_batch_size", "logging_steps", "save_steps"), Number(0)),
     **dict.fromkeys(("eval_steps?", "best_metric?", "best_global_step?"), (Number(), None)),
     "num_input_tokens_seen?": Whole(),
     **dict.fromkeys(("is_local_process_zero?", "is_world_process_zero?", "is_hyper_param_search?"), bool),
