@@ -333,7 +333,8 @@ class _SkillPosteriors:
                 )
                 end = np.where(misled, wide, end)
             ends.append(end)
-        return accuracy, np.where(self.never, 0.0, ends[0]), np.where(self.always, 1.0, ends[1])
+        low, high = (np.clip(end, 0.0, 1.0) for end in ends)  # a grid's cell may reach beyond what a habit allows
+        return np.clip(accuracy, 0.0, 1.0), np.where(self.never, 0.0, low), np.where(self.always, 1.0, high)
 
     def by_habit(self, posterior: Floats) -> Floats:
         """How often each pair's habit alone would be right on the items it is judged by. Shape (pairs,)."""
