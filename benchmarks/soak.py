@@ -122,7 +122,7 @@ class Soak:
             return self.kill(whole, folder, line)
         if fault in STOPS:
             number, code = STOPS[fault]
-            return self.expect(self.run(line, folder, moment, number=number), code, 0) == code
+            return self.expect(self.run(line, folder, moment, number=number), code) == code
         if fault == "disk refuses":
             code = self.run(line, folder, moment, error=self.chance.choice(ERRORS))
             return self.expect(code, 2, 0) == 2  # 0 where nothing but a removal was left to do

@@ -185,13 +185,11 @@ def stop_at(whole: Whole, folder: Path, moment: int, number: int) -> None:
     said = folder.parent / f"{folder.name}.said"
     code = finish(whole.command.line(folder), folder, moment, number=number, said=str(said))
     lines = said.read_text().splitlines()
-    assert code in (CODES[number], 0), (whole.command.name, moment, code, lines)
+    assert code == CODES[number], (whole.command.name, moment, code, lines)
     assert "Traceback" not in said.read_text() and "Exception ignored" not in said.read_text(), lines
-    if code:
-        assert lines[-1] == "stopped.", lines
+    assert lines[-1] == "stopped.", lines
     check_nothing_half(whole, folder, moment)
-    if code:
-        check_again(whole, folder, f"signal {number} at change {moment} of {whole.changes}")
+    check_again(whole, folder, f"signal {number} at change {moment} of {whole.changes}")
 
 
 @pytest.mark.parametrize("name", each(*FAST, "train", "compare"))
@@ -208,6 +206,31 @@ def test_a_command_may_be_stopped_at_dozens_of_moments(number, name, stage, tmp_
     whole = stage.whole(name)
     for moment in moments(f"{name} {number}", whole.changes, 20):
         stop_at(whole, tmp_path / str(moment), moment, number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_may_be_stopped_at_any_time(name, stage, tmp_path) -> None:
+    """Not only when it is about to write: while it reads, trains, answers or draws."""
+    whole, chance = stage.whole(name), random.Random(f"{name} time")
+    for attempt in range(8):
+        folder, said = tmp_path / str(attempt), tmp_path / f"{attempt}.said"
+        folder.mkdir()
+        process = start(_told, whole.command.line(folder), str(folder), str(said))
+        while not said.exists():
+            process.join(0.005)
+        process.join(0.1 + chance.uniform(0, 2 if name in FILES else 6) ** 2 / 6)
+        if process.exitcode is None:
+            os.kill(process.pid, chance.choice(list(CODES)))
+        process.join(180)
+        assert process.exitcode in (0, *CODES.values()), said.read_text()
+        assert "Traceback" not in said.read_text() and "Exception ignored" not in said.read_text(), said.read_text()
+        check_nothing_half(whole, folder, attempt)
+        check_again(whole, folder, said.read_text())
+
+
+def _told(words: list[str], folder: str, said: str) -> None:
+    realm(words, folder, said=said)
 
 
 # -------------------------------------------------------------------- the disk

@@ -58,6 +58,8 @@ def realm(
 
     from realm.cli.entry import main
 
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells start what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["realm", *words]
     printed = os.open(said or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     sys.addaudithook(watch)

@@ -16,6 +16,7 @@ from realm.report.run_page import write_report
 from realm.report.runs_page import write_side_by_side
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, write_run
+from tests.report.test_comparison_page import METHODS
 from tests.report.test_comparison_page import write as write_comparison
 
 pytestmark = pytest.mark.slow
@@ -158,6 +159,49 @@ def test_what_is_smuggled_in_is_not_run(browser: Any, hostile_run: Path, tmp_pat
     assert opened.page.title() == "hostile · annotator report"
     assert len(opened.complaints) >= 2 and all("Content Security Policy" in text for text in opened.complaints)
     assert opened.refused == {"https://example.org/x.png": "csp"}
+
+
+PAYLOADS = [
+    "<svg onload=document.title='owned'>", "<iframe src=https://example.org/f></iframe>", "<img src=//example.org/i>",
+    "<meta http-equiv=refresh content='0;url=https://example.org/m'>", "<base href=https://example.org/>",
+    "<link rel=stylesheet href=https://example.org/l.css>", "<style>@import url(https://example.org/s.css)</style>",
+    "<a href=javascript:document.title='owned' autofocus onfocus=document.title='owned'>x</a>",
+    "</script><script src=https://example.org/s.js></script>", "<!--<script>document.title='owned'//-->",
+    "\"><video><source onerror=document.title='owned'></video>", "' onmouseover='document.title=1",
+    "`${document.title=1}`",
+    "</style><script>document.title='owned'</script>", "]]><script>document.title='owned'</script>",
+    "</title><script>document.title='owned'</script>", "</textarea><details open ontoggle=document.title='owned'>",
+    "{{constructor.constructor('document.title=1')()}}", "<math><mtext></mtext><script>document.title='owned'</script>",
+    "<object data=https://example.org/o></object><embed src=https://example.org/e>", "\u2028;document.title='owned';//",
+]  # fmt: skip
+"""What would run or ask for something, were it put into a page, an attribute, a style or a script as it stands."""
+
+
+@pytest.mark.parametrize("place", ["annotators", "labels", "texts", "methods"])
+def test_no_payload_runs_or_asks_for_anything_wherever_it_stands(browser: Any, place: str, tmp_path: Path) -> None:
+    if place == "methods":
+        entries = [METHODS[0], *({**METHODS[1], "method": payload} for payload in PAYLOADS)]
+        path = comparison_page(write_comparison(tmp_path / "compared", entries))
+    else:
+        given: dict[str, Any] = {
+            "annotators": {"names": PAYLOADS, "accuracies": (0.8,) * len(PAYLOADS)},
+            "labels": {"labels": tuple(PAYLOADS)},
+            "texts": {"texts": PAYLOADS * 10},
+        }[place]
+        table, log_probs = crowd(n_items=200, **given)
+        path = write_report(write_run(tmp_path / "run", table, log_probs))
+    opened = Opened(browser, path)
+    title = opened.page.title()
+    for details in opened.page.locator("details").all():
+        details.evaluate("element => element.open = true")
+    opened.page.mouse.move(400, 400)
+    opened.page.keyboard.press("Tab")
+    opened.page.click("#theme")
+    assert opened.page.title() == title and "owned" not in title
+    foreign = "iframe, object, embed, img, video, base, math, link, main style, main script:not([type]), main [onload]"
+    assert opened.page.locator(foreign).count() == 0
+    assert PAYLOADS[0] in opened.page.content().replace("&lt;", "<").replace("&gt;", ">")
+    opened.check_quiet()
 
 
 def test_narrow_screens_do_not_scroll_sideways(browser: Any, many: Path, hostile_run: Path) -> None:
