@@ -18,6 +18,7 @@ import pytest
 from realm.comparison.cells import Cell
 from realm.comparison.results import Results
 from realm.errors import RealmError
+from tests.forked import start
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,29 @@ def test_rows_come_in_the_order_asked_for(results) -> None:
 def test_what_json_cannot_say_is_not_half_written(results) -> None:
     with pytest.raises(ValueError):
         results.add(result(cell(0), accuracy=float("nan")))
+    assert results.missing([cell(0)]) == [cell(0)] and results.add(result(cell(0)))
+
+
+def add_all(path: str, seeds: list[int]) -> None:
+    results = Results.open(path, create=True)
+    for seed in seeds:
+        results.add(result(cell(seed)))
+
+
+def test_two_processes_may_fill_one_file(tmp_path) -> None:
+    """Every cell is there once, whoever was first, from the making of the file on."""
+    path, seeds = tmp_path / "results.sqlite", list(range(30))
+    both = [start(add_all, str(path), order) for order in (seeds, seeds[::-1])]
+    for process in both:
+        process.join(120)
+    assert [process.exitcode for process in both] == [0, 0]
+    reader = Results.open(path)
+    assert not reader.missing([cell(seed) for seed in seeds]) and len(reader.frame([cell(s) for s in seeds])) == 30
+
+
+def test_all_cells_can_be_forgotten(results) -> None:
+    results.add(result(cell(0)))
+    results.clear()
     assert results.missing([cell(0)]) == [cell(0)] and results.add(result(cell(0)))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from realm.cli.demo import _check_folder
 from realm.cli.main import app
 from realm.data import Annotations
 from realm.demo.grammar import SLOT, Grammar, messages
@@ -175,6 +176,18 @@ def test_the_command_ends_with_tables_report_and_what_to_type_next(
     record = json.loads(again.stdout)
     assert record == json.loads((tmp_path / "out" / "demo.json").read_text())
     assert [experiment["title"] for experiment in record["experiments"]] == ["one label per item", "3 labels per item"]
+
+
+def test_a_demo_that_was_killed_at_its_start_may_be_given_again(tmp_path: Path) -> None:
+    _check_folder(tmp_path / "absent")
+    for name in (".realm.lock", ".demo.json.realm-a1b2c3d4.json"):
+        (tmp_path / name).touch()
+    _check_folder(tmp_path)
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(RealmError, match="no demo wrote"):
+        _check_folder(tmp_path)
+    (tmp_path / "demo.json").touch()
+    _check_folder(tmp_path)
 
 
 def test_a_folder_that_no_demo_wrote_is_left_alone(tmp_path: Path) -> None:
