@@ -57,6 +57,7 @@ def test_a_lock_file_that_nobody_holds_stands_in_nobodys_way(content, tmp_path) 
 @pytest.mark.parametrize(
     ("pid", "host", "is_refused"),
     [(NOBODY, None, False), (os.getppid(), None, True), (os.getpid(), None, False), (NOBODY, "elsewhere", True)],
+    ids=["gone", "another", "itself", "on another machine"],  # not by number: workers must collect the same names
 )
 def test_where_a_file_system_knows_no_locks_the_process_decides(pid, host, is_refused, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(locks, "claim", lambda handle: None)
