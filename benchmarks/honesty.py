@@ -35,6 +35,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
+from realm.crowd.coin import accuracy_of, chance_of
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.tables import RELIABLE, VERDICTS, verdicts
 from realm.data import Annotations
@@ -85,7 +86,8 @@ class Row:
         self.annotators += int(judged.sum())
         self.confidence.append(found.posterior.max(axis=1))
         self.right.append((found.posterior.argmax(axis=1) == truth).astype(np.float64))
-        reliable = accuracy > (lambda chance: chance + RELIABLE * (1 - chance))(true_chance(table, truth))
+        chance = chance_of(table, np.eye(found.posterior.shape[1])[truth]).reshape(accuracy.shape)
+        reliable = accuracy > accuracy_of(RELIABLE, chance)
         verdict = verdicts(table, found)
         self.reliable += reliable[judged & (verdict == VERDICTS.index("reliable"))].tolist()
         self.chance += reliable[judged & (verdict == VERDICTS.index("no better than chance"))].tolist()
@@ -137,18 +139,6 @@ class Row:
             ", ".join(self.misses) if self.asked else "not asked",
         ]
         return "| " + " | ".join(cells) + " |"
-
-
-def true_chance(table: Annotations, truth: Ints) -> Floats:
-    """What always giving the task's most frequent true label scores on each annotator's items. (annotators, tasks)"""
-    tasks = table.item_tasks
-    shape, width = (table.n_annotators, len(table.tasks)), int(table.option_counts.max())
-    frequent = np.zeros((len(table.tasks), width))
-    np.add.at(frequent, (tasks, truth), 1.0)
-    hit = (truth == frequent.argmax(axis=1)[tasks])[table.item]
-    pair = table.annotator.astype(np.int64) * shape[1] + tasks[table.item]
-    counts = np.bincount(pair, minlength=shape[0] * shape[1])
-    return (np.bincount(pair, hit, minlength=len(counts)) / np.maximum(counts, 1)).reshape(shape)
 
 
 def shares_right(table: Annotations, truth: Ints) -> tuple[Floats, Ints]:

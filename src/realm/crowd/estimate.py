@@ -184,9 +184,8 @@ def estimate(
     labelled = habit.weights > 0
     beta = np.where(pinned & labelled, EXPERT, skills.expertise(skills.mean))
     xi = np.where(labelled[:, None], skills.xi, np.nan)
-    evidence = habit_evidence(annotations, beta, np.nan_to_num(xi))
-    fitted = np.column_stack([np.nan_to_num(beta), np.nan_to_num(xi)])
-    sums = evidence.item_sums(joint.position, joint.log_probs.shape)
+    fitted = np.nan_to_num(np.column_stack([beta, xi]))
+    sums = habit.evidence(fitted).item_sums(joint.position, joint.log_probs.shape)
     sums += confusion_sums(annotations, shared_confusions(annotations, joint.log_probs, habit, fitted))
     apparent = balance.posterior(sums, shared.exponent)
     if gold is not None:
@@ -317,8 +316,7 @@ class _SkillPosteriors:
         """
         lowest, free = self.habit.lowest, self.free
         options = self.habit.widest[self.habit.task].astype(np.float64)
-        misled = ~self._pinned
-        misled[free[self.on_anchors]] = False
+        misled = self._misled
         beta = np.where(self._pinned, EXPERT, self.expertise(self.mean))
         apparent = accuracy_of(beta, by_habit)
         accuracy = np.where(misled, shared.accuracy(apparent, options), apparent)
@@ -336,6 +334,13 @@ class _SkillPosteriors:
         low, high = (np.clip(end, 0.0, 1.0) for end in ends)  # a grid's cell may reach beyond what a habit allows
         return np.clip(accuracy, 0.0, 1.0), np.where(self.never, 0.0, low), np.where(self.always, 1.0, high)
 
+    @property
+    def _misled(self) -> Bools:
+        """Who is judged by what annotators see, and not by gold or as an expert. Shape (pairs,)."""
+        misled = ~self._pinned
+        misled[self.free[self.on_anchors]] = False
+        return misled
+
     def by_habit(self, posterior: Floats) -> Floats:
         """How often each pair's habit alone would be right on the items it is judged by. Shape (pairs,)."""
         habit, item = self.habit, self.joint.annotations.item
@@ -348,8 +353,7 @@ class _SkillPosteriors:
 
     def against_the_truth(self, beta: Floats, xi: Floats, shared: SharedError) -> tuple[Floats, Floats]:
         """beta (pairs,) and xi (pairs, Kmax) against the truth, from those against what annotators see."""
-        misled = ~self._pinned
-        misled[self.free[self.on_anchors]] = False
+        misled = self._misled
         other_beta, other_xi = shared.habit(beta, xi, self.habit.inside)
         return np.where(misled, other_beta, beta), np.where(misled[:, None], other_xi, xi)
 
