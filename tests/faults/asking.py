@@ -13,10 +13,7 @@ import argparse
 import csv
 import functools
 import json
-import os
 import random
-import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -24,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.faults.odd_inputs import LOSSLESS, PACKED_ANNOTATOR, TEXTS, WRONG_BYTES, Row, as_csv
-from tests.faults.outcomes import Tally, run_command
+from tests.faults.odd_inputs import LOSSLESS, PACKED_ANNOTATOR, TEXTS, WRONG_BYTES, Row, as_csv, pick
+from tests.faults.outcomes import Tally, judged, run_command, show, try_cases
 
 PREMISES = ("the old boat", "a small bird, near", 'she said "no"', "=2+2", "a house\nunder a tree", "עברית")
 LONG = 300
@@ -201,16 +198,16 @@ def _asked_table(case: Case, folder: Path, generator: random.Random) -> None:
     name, write = LOSSLESS[form := generator.choice(sorted(LOSSLESS))]
     case.name = form
     if kind == "table":
-        case.name, change = _pick(generator, wrong_tables(command, columns))
+        case.name, change = pick(generator, wrong_tables(command, columns))
         rows, case.refuse = change(rows), True
         if case.name == "no text" and not columns.get("context") and not rows[0]:
             rows = [{"other": "x"}]
     elif kind == "bytes":
         rows = [{**row, "a": "", "b": "", "c": ""} for row in rows]  # more cells than a row that is too long has
-        case.name, (name, write) = _pick(generator, {k: v for k, v in WRONG_BYTES.items() if k not in READABLE})
+        case.name, (name, write) = pick(generator, {k: v for k, v in WRONG_BYTES.items() if k not in READABLE})
         case.refuse = True
     elif kind == "flags":
-        case.name, words = _pick(generator, WRONG_FLAGS)
+        case.name, words = pick(generator, WRONG_FLAGS)
         flags, case.refuse = list(words), True
     path = folder / name
     path.write_bytes(write(rows))
@@ -238,7 +235,7 @@ def _relabelled(case: Case, folder: Path, generator: random.Random) -> None:
     if generator.random() < 0.4:
         case.refuse = True
         wrong: dict[str, Any] = {f"a budget of {text}": text for text in ("0", "-1", "nan", "much")} | WRONG_COSTS
-        case.name, value = _pick(generator, wrong)
+        case.name, value = pick(generator, wrong)
         if isinstance(value, bytes):
             (folder / "wrong.csv").write_bytes(value)
             flags = ["--costs", str(folder / "wrong.csv")]
@@ -273,14 +270,9 @@ def _written_out(case: Case, folder: Path, generator: random.Random) -> None:
         }
         if command == "export":
             wrong["a text under the name of the id"] = [*flags, "--format", "label-studio", "--text", "item"]
-        case.name, flags = _pick(generator, wrong)
+        case.name, flags = pick(generator, wrong)
     case.name = case.name or command
     case.words += flags
-
-
-def _pick(generator: random.Random, choices: dict[str, Any]) -> tuple[str, Any]:
-    name = generator.choice(sorted(choices))
-    return name, choices[name]
 
 
 # ---------------------------------------------------------------- judging
@@ -288,24 +280,17 @@ def _pick(generator: random.Random, choices: dict[str, Any]) -> tuple[str, Any]:
 
 def judge(case: Case, code: int, out: str, error: str) -> tuple[str, str]:
     """The outcome of a try, and what is wrong with it where it is a bad one."""
-    if code == -1:
-        return "hang", ""
-    if code not in (0, 2) or "Traceback" in error:
-        return "traceback", error[-600:]
-    if code == 2:
-        if case.output is not None and case.output.exists():
-            return "wrong", "refused, and wrote a file"
-        if not error.strip():
-            return "traceback", "refused without a word"
-        return ("refused", "") if case.refuse else ("unread", f"refused what is whole: {error[-400:]}")
-    if case.refuse:
-        return "wrong", f"took what must be refused: {out[:200]} {error[:300]}"
+    return judged(
+        code, out, error, output=case.output, refuse=case.refuse, complaint=functools.partial(_complaint, case, out)
+    )
+
+
+def _complaint(case: Case, out: str) -> str | None:
     check = {"predict": _predicted, "evaluate": _evaluated, "relabel": _queued}.get(case.words[0], _exported)
     try:
-        complaint = check(case, out)
+        return check(case, out)
     except (LookupError, ValueError) as failure:
-        complaint = f"what came out cannot be read: {failure!r}"
-    return ("wrong", complaint) if complaint else ("read", "")
+        return f"what came out cannot be read: {failure!r}"
 
 
 def _records(path: Path) -> list[Row]:
@@ -413,19 +398,8 @@ def _exported(case: Case, out: str) -> str:
 
 def try_asking(numbers: Iterable[int], folder: Path, runs: dict[str, AskedRun]) -> Tally:
     """Tries of these seeds; a run must be the same, byte by byte, when all are done."""
-    tally, before = Tally(), os.getcwd()
     whole = {run.folder: _files(run.folder) for run in runs.values()}
-    try:
-        for seed in numbers:
-            place = folder / f"asked{seed}"
-            case = make_case(seed, place, runs)
-            os.chdir(place)  # where the trace of an unforeseen error goes
-            outcome, complaint = judge(case, *run_command(case.words))
-            tally.add(outcome, f"seed {seed}, {case.name}, realm {' '.join(case.words)}: {complaint}")
-            os.chdir(before)
-            shutil.rmtree(place)
-    finally:
-        os.chdir(before)
+    tally = try_cases(numbers, folder, lambda seed, place: make_case(seed, place, runs), judge)
     for run, files in whole.items():
         if _files(run) != files:
             tally.add("wrong", f"{run} was changed")
@@ -443,9 +417,7 @@ def main() -> None:
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tally = try_asking(range(flags.tries), Path(folder), train_runs(Path(folder)))
-    print(f"finished runs asked: {tally}")
-    for failure in tally.failures[: flags.show]:
-        print(f"  {failure}", file=sys.stderr)
+    show("finished runs asked", tally, flags.show)
 
 
 if __name__ == "__main__":

@@ -6,35 +6,18 @@ python -m tests.faults.data_in --odd 2000 --mutations 4000
 from __future__ import annotations
 
 import argparse
-import os
-import resource
-import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tests.faults.mutations import mutate, seeds
 from tests.faults.odd_inputs import judge, make_case
-from tests.faults.outcomes import Tally, attempt, run_command
+from tests.faults.outcomes import Tally, attempt, limit_memory, show, try_cases
 
 
 def try_odd_inputs(numbers: range, folder: Path) -> Tally:
     """Odd inputs of these seeds through `check`, `import`, `aggregate` and `simulate`."""
-    tally = Tally()
-    before = os.getcwd()
-    try:
-        for seed in numbers:
-            place = folder / f"odd{seed}"
-            case = make_case(seed, place)
-            os.chdir(place)  # where the trace of an unforeseen error goes
-            outcome, complaint = judge(case, *run_command(case.words))
-            tally.add(outcome, f"seed {seed}, {case.name}, realm {' '.join(case.words)}: {complaint}")
-            os.chdir(before)
-            shutil.rmtree(place)
-    finally:
-        os.chdir(before)
-    return tally
+    return try_cases(numbers, folder, make_case, judge)
 
 
 def try_mutations(numbers: range, folder: Path) -> Tally:
@@ -78,16 +61,13 @@ def main() -> None:
     parser.add_argument("--show", type=int, default=20)
     parser.add_argument("--memory-gb", type=float, default=4, help="addresses that the process may have")
     flags = parser.parse_args()
-    most = int(flags.memory_gb * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))  # a try that would fill the machine fails instead
+    limit_memory(flags.memory_gb)
     with tempfile.TemporaryDirectory() as folder:
         for title, tally in (
             ("odd inputs", try_odd_inputs(range(flags.odd), Path(folder))),
             ("mutated exports", try_mutations(range(flags.mutations), Path(folder) / "mutated")),
         ):
-            print(f"{title}: {tally}")
-            for failure in tally.failures[: flags.show]:
-                print(f"  {failure}", file=sys.stderr)
+            show(title, tally, flags.show)
 
 
 if __name__ == "__main__":

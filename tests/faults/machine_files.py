@@ -12,17 +12,15 @@ import io
 import math
 import os
 import random
-import resource
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.faults.machine_mutations import mutate_file
-from tests.faults.outcomes import Tally, attempt, run_command
+from tests.faults.outcomes import Tally, attempt, limit_memory, run_command, show, working_in
 
 READ_BACK = (".csv", ".md", ".html")
 """Files for people, which nothing reads."""
@@ -136,7 +134,7 @@ def try_machine_files(numbers: range, folder: Path, subjects: list[Subject]) -> 
     tally = Tally()
     folder.mkdir(parents=True, exist_ok=True)
     for seed in numbers:
-        with _place(folder / str(seed)) as place:
+        with working_in(folder / str(seed)) as place:
             generator = random.Random(seed)
             subject = generator.choice(subjects)
             run = linked_copy(subject.run, place / "run")
@@ -173,7 +171,7 @@ def try_checkpoints(numbers: range, folder: Path, subjects: list[Subject]) -> Ta
     tally = Tally()
     folder.mkdir(parents=True, exist_ok=True)
     for seed in numbers:
-        with _place(folder / str(seed)) as place:
+        with working_in(folder / str(seed)) as place:
             generator = random.Random(seed)
             subject = generator.choice(subjects)
             run = linked_copy(subject.run, place / "run")
@@ -228,19 +226,6 @@ def _try(words: list[str], run: Path) -> tuple[str, str]:
     return ("wrong", wrong) if wrong else ("read", "")
 
 
-@contextlib.contextmanager
-def _place(folder: Path) -> Iterator[Path]:
-    """A folder to work in, removed afterwards; the trace of an unforeseen error goes there."""
-    folder.mkdir()
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield folder
-    finally:
-        os.chdir(before)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutations", type=int, default=1000)
@@ -249,8 +234,7 @@ def main() -> None:
     parser.add_argument("--show", type=int, default=20)
     parser.add_argument("--memory-gb", type=float, default=8, help="addresses that the process may have")
     flags = parser.parse_args()
-    most = int(flags.memory_gb * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))  # a try that would fill the machine fails instead
+    limit_memory(flags.memory_gb)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with tempfile.TemporaryDirectory() as folder:
         subjects = make_subjects(Path(folder))
@@ -260,9 +244,7 @@ def main() -> None:
             ("mutated machine files", try_machine_files(numbers, Path(folder) / "tries", subjects)),
             ("mutated checkpoints", try_checkpoints(resumes, Path(folder) / "checkpoints", subjects)),
         ):
-            print(f"{title}: {tally}")
-            for failure in tally.failures[: flags.show]:
-                print(f"  {failure}", file=sys.stderr)
+            show(title, tally, flags.show)
 
 
 if __name__ == "__main__":

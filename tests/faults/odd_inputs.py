@@ -16,8 +16,11 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from tests.faults.outcomes import judged
 
 Row = dict[str, Any]
 TEXTS = (
@@ -324,20 +327,20 @@ def make_case(seed: int, folder: Path) -> Case:
         name, content = per_annotator(rows, generator)
         rows = [{**row, "gold": ""} for row in rows]
     elif kind == "bytes":
-        case.name, (name, write) = _pick(generator, WRONG_BYTES)
+        case.name, (name, write) = pick(generator, WRONG_BYTES)
         content, case.refuse = write(rows), True
         if case.name == PACKED_ANNOTATOR and command == "simulate":  # which reads no annotators
             command = case.words[0] = "check"
     else:
-        form, (name, write) = _pick(generator, LOSSLESS)
+        form, (name, write) = pick(generator, LOSSLESS)
         case.name = form
         if kind == "table":
-            case.name, change = _pick(generator, WRONG_TABLES)
+            case.name, change = pick(generator, WRONG_TABLES)
             # a column that holds nothing but text is needed where blanks are to be told from nulls
             rows, case.refuse = change(rows), True
         elif kind == "flags":
             wrong = WRONG_SIMULATIONS if command == "simulate" and generator.random() < 0.7 else WRONG_FLAGS
-            case.name, words = _pick(generator, wrong)
+            case.name, words = pick(generator, wrong)
             if command == "simulate" and wrong is WRONG_FLAGS and words[0] in ("--label", "--wide"):
                 words = ("--gold", "nosuch")
             flags, case.refuse = list(words), True
@@ -381,7 +384,8 @@ def _decorated(rows: list[Row], generator: random.Random) -> tuple[list[Row], li
     return rows, flags
 
 
-def _pick(generator: random.Random, choices: dict[str, Any]) -> tuple[str, Any]:
+def pick(generator: random.Random, choices: dict[str, Any]) -> tuple[str, Any]:
+    """One of the choices, with its name."""
     name = generator.choice(sorted(choices))
     return name, choices[name]
 
@@ -391,18 +395,8 @@ def _pick(generator: random.Random, choices: dict[str, Any]) -> tuple[str, Any]:
 
 def judge(case: Case, code: int, out: str, error: str) -> tuple[str, str]:
     """The outcome of a try, and what is wrong with it where it is a bad one."""
-    if code == -1:
-        return "hang", ""
-    if code not in (0, 2) or "Traceback" in error:
-        return "traceback", error[-600:]
-    if code == 2:
-        if case.output is not None and case.output.exists():
-            return "wrong", "refused, and wrote a file"
-        return ("refused", "") if case.refuse else ("unread", f"refused what is whole: {error[-400:]}")
-    if case.refuse:
-        return "wrong", f"took what must be refused: {out[:200]} {error[:300]}"
-    complaint = _complaint(case, out)
-    return ("wrong", complaint) if complaint else ("read", "")
+    said = error or out  # `check --json` says on standard output what is wrong
+    return judged(code, out, said, output=case.output, refuse=case.refuse, complaint=partial(_complaint, case, out))
 
 
 def _complaint(case: Case, out: str) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import os
+import resource
+import shutil
 import signal
 import sys
 import traceback
@@ -12,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 LONGEST = 20
@@ -79,6 +83,55 @@ def attempt(tally: Tally, story: str, call: Callable[[], Any], check: Callable[[
     return value
 
 
+def judged(
+    code: int, out: str, error: str, *, output: Path | None, refuse: bool, complaint: Callable[[], str | None]
+) -> tuple[str, str]:
+    """The outcome of a command, and what is wrong with it where it is a bad one.
+
+    `refuse` says that it had to be refused, `output` is what it was to write, and `complaint` looks at what it gave.
+    """
+    if code == -1:
+        return "hang", ""
+    if code not in (0, 2) or "Traceback" in error:
+        return "traceback", error[-600:]
+    if code == 2:
+        if output is not None and output.exists():
+            return "wrong", "refused, and wrote a file"
+        if not error.strip():
+            return "traceback", "refused without a word"
+        return ("refused", "") if refuse else ("unread", f"refused what is whole: {error[-400:]}")
+    if refuse:
+        return "wrong", f"took what must be refused: {out[:200]} {error[:300]}"
+    wrong = complaint()
+    return ("wrong", wrong) if wrong else ("read", "")
+
+
+@contextmanager
+def working_in(folder: Path) -> Iterator[Path]:
+    """A folder to work in, removed afterwards; the trace of an unforeseen error goes there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield folder
+    finally:
+        os.chdir(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def limit_memory(gigabytes: float) -> None:
+    """A try that would fill the machine fails instead."""
+    most = int(gigabytes * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def show(title: str, tally: Tally, most: int) -> None:
+    """Print the counts, and so many of the failures."""
+    print(f"{title}: {tally}")
+    for failure in tally.failures[:most]:
+        print(f"  {failure}", file=sys.stderr)
+
+
 @functools.cache
 def _commands(app: Any) -> Any:
     """The commands, which typer would build anew at every call: most of the time of a try."""
@@ -111,3 +164,16 @@ def run_command(words: list[str]) -> tuple[int, str, str]:
         sys.argv = before
         typer.main.get_command = build
     return code, out.getvalue(), error.getvalue()
+
+
+def try_cases(
+    numbers: range, folder: Path, make: Callable[[int, Path], Any], judge: Callable[..., tuple[str, str]]
+) -> Tally:
+    """The command of each seed's case, in a folder of its own. A case has a `name` and the `words` of its command."""
+    tally = Tally()
+    for seed in numbers:
+        with working_in(folder / f"try{seed}") as place:
+            case = make(seed, place)
+            outcome, complaint = judge(case, *run_command(case.words))
+            tally.add(outcome, f"seed {seed}, {case.name}, realm {' '.join(case.words)}: {complaint}")
+    return tally
