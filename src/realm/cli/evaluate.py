@@ -121,11 +121,10 @@ def _show_labels(figures: Mapping[str, Any], of_task: str) -> None:
 
 def _mistake(labels: list[dict[str, Any]], matrix: list[list[int]] | None, index: int) -> str:
     """The wrong answer that a label is given most often, with its share of the label's items."""
-    if matrix is None:
-        return "-"
-    wrong = [0 if column == index else count for column, count in enumerate(matrix[index])]
-    most = max(range(len(wrong)), key=lambda column: wrong[column])
-    return f"{clipped(labels[most]['label'], NAME)} {wrong[most] / sum(matrix[index]):.0%}" if wrong[most] else "-"
+    from realm.crowd.label_figures import main_mistake
+
+    mistake = None if matrix is None else main_mistake(matrix, index)
+    return "-" if mistake is None else f"{clipped(labels[mistake[0]]['label'], NAME)} {mistake[1]:.0%}"
 
 
 def _formatted(value: float | None, form: str) -> str:

@@ -68,3 +68,14 @@ def base_rate(truth: Labels, task: Labels) -> float:
     """Accuracy of always giving a task's most frequent true label. `truth` and `task` are (items,)."""
     right = sum(int(np.bincount(truth[task == each]).max()) for each in np.unique(task))
     return right / len(truth)
+
+
+def main_mistake(matrix: npt.ArrayLike, label: int) -> tuple[int, float] | None:
+    """The wrong answer that a label is given most often and its share of the label's items; None without mistakes.
+
+    `matrix` is the confusion matrix, (labels, labels).
+    """
+    row = np.asarray(matrix, dtype=np.float64)[label]
+    wrong = np.where(np.arange(len(row)) == label, 0.0, row)
+    most = int(wrong.argmax())
+    return (most, float(wrong[most] / row.sum())) if wrong[most] else None

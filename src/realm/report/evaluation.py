@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from realm.crowd.evidence import Floats
+from realm.crowd.label_figures import main_mistake
 from realm.metrics import BINS, METRICS
 from realm.report import charts
 from realm.report.chart_data import Reliability
@@ -117,14 +118,8 @@ def task_figures(figures: Mapping[str, Any], task: str = "") -> TaskFigures:
 
 
 def _mistaken(labels: Sequence[Mapping[str, Any]], matrix: Floats | None, index: int) -> str:
-    if matrix is None or not matrix[index].sum():
-        return "–"
-    wrong = matrix[index].copy()
-    wrong[index] = 0
-    most = int(wrong.argmax())
-    return (
-        f"{clipped(labels[most]['label'], NAME)} ({percent(wrong[most] / matrix[index].sum())})" if wrong[most] else "–"
-    )
+    mistake = None if matrix is None else main_mistake(matrix, index)
+    return "–" if mistake is None else f"{clipped(labels[mistake[0]]['label'], NAME)} ({percent(mistake[1])})"
 
 
 def confusion_picture(labels: Sequence[str], matrix: Floats) -> Markup:
