@@ -34,6 +34,9 @@ from realm.training.labels import training_labels
 LIKELIHOOD = "held_out_likelihood"
 HELD_OUT = 0.1
 """Share of the items that a trial is scored on: a tenth, as usual for a validation set."""
+OPINION_STEPS = 40
+OPINION: dict[str, Any] = {"learning_rate": 1e-3, "gradient_accumulation_steps": 1}
+"""Of the fit to the few gold items of an opinion: one batch a step, enough to fit a new head to 24 items."""
 Labels = npt.NDArray[np.int32]
 
 
@@ -111,12 +114,28 @@ def quiet_trainer(
     return trainer
 
 
-def _trainer(cell: Cell, table: Annotations, config: RealmConfig, test: Annotations | None = None) -> RealmTrainer:
+def _trainer(
+    cell: Cell, tables: CellTables, table: Annotations, config: RealmConfig, test: Annotations | None = None
+) -> RealmTrainer:
+    """The trainer of a cell on `table`, a part of its tables, from a model that has its opinion."""
     channel = None
     if cell.shared_tasks:
         channel = configured_class(config).from_annotations(table, start=config.expertise_start, shared_tasks=True)
-    scorer = shared_scorer(cell.model, table.items, config)
-    return quiet_trainer(cell.model if scorer is None else scorer, table, config, test, channel)
+    model = shared_scorer(cell.model, table.items, config) or cell.model
+    if tables.opinion is not None:
+        model = _with_opinion(model, cell, tables.opinion, config)
+    return quiet_trainer(model, table, config, test, channel)
+
+
+def _with_opinion(model: str | Scorer, cell: Cell, gold: Annotations, config: RealmConfig) -> Scorer:
+    """The model fitted to a few gold items, as a language model that has read about such labels before.
+
+    A new head knows nothing, and two labels are then told apart by the annotators alone, right or inverted.
+    """
+    fit = replace(cell, method="oracle", steps=OPINION_STEPS, settings={**cell.settings, **OPINION}, curve=None)
+    trainer = quiet_trainer(model, gold, cell_config(fit, Path(config.output_dir), config.instruction))
+    trainer.train()
+    return trainer.scorer
 
 
 def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
@@ -139,7 +158,7 @@ def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
 
 def _train_trial(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[str, Any]:
     train, held_out = tables.annotations.split(HELD_OUT, seed=0)
-    trainer = _trainer(cell, train, config)
+    trainer = _trainer(cell, tables, train, config)
     trainer.train()
     labels = training_labels(tables.annotations, cell.method).annotations
     rows = _item_rows(tables.annotations, held_out)
@@ -176,7 +195,7 @@ def _item_rows(table: Annotations, part: Annotations) -> npt.NDArray[np.int64]:
 
 def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[str, Any]:
     test = tables.test
-    trainer = _trainer(cell, tables.annotations, config, test)
+    trainer = _trainer(cell, tables, tables.annotations, config, test)
     trainer.train()
     scores = trainer.test_scores()
     with_gold = gold_items(test)

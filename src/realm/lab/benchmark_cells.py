@@ -22,6 +22,10 @@ JOINED = "+"
 """Between benchmarks that are trained on jointly, as several tasks."""
 SHUFFLE_SEED = 0
 """Of the order in which a smaller variant selects its items: the same for every cell, so that they share caches."""
+PER_ITEM = "per-item"
+"""The pool that keeps n annotations of each item: `per-item:n`."""
+DRAWING = 1
+"""Beside the seed, of the stream that draws annotations: not the one that decides which of them is kept by `sparse`."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -33,9 +37,10 @@ class BenchmarkData:
     |---|---|
     | benchmark | its name, or one task of it (`cebab/food`); several joined by `+` are trained on as several tasks |
     | noise | of simulated annotators; None for the benchmark's own annotations |
-    | pool | accuracies of simulated annotators (`D1`, `graded:5`), or of the benchmark's own `all` or `contrast:20` |
+    | pool | accuracies of simulated annotators (`D1`, `graded:5`), or `all`, `contrast:20`, `per-item:3` of its own |
     | regime | `sparse` or `shared` |
     | items, test_items | how many training and test items, of each benchmark; None for all |
+    | opinion | gold items that the model is fitted to first, and that nothing else reads; None for no such fit |
     | folder, offline | where the benchmark's files are; None for the hub, or its cache on this machine alone |
 
     Training on gold reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it
@@ -48,6 +53,7 @@ class BenchmarkData:
     regime: str | None = None
     items: int | None = None
     test_items: int | None = None
+    opinion: int | None = None
     folder: Path | None = field(default=None, compare=False)
     offline: bool = field(default=False, compare=False)
 
@@ -77,11 +83,12 @@ class BenchmarkData:
         if self.noise is None and (not METHODS[method].needs_gold or self.pool is not None):
             return CellTables(self._own_annotations(parts[0], method, seed), test, None, instruction)
         items = join(self.benchmarks, [_some(_with_gold(part.train, part.name), self.items) for part in parts])
+        items, apart = (items, None) if self.opinion is None else kept_apart(items, self.opinion)
         if METHODS[method].needs_gold:
-            return CellTables(items, test, None, instruction)
+            return CellTables(items, test, None, instruction, apart)
         accuracies = simulated_pool(self.pool or "", len(parts), len(items.tasks))
         how: dict[str, Any] = {"noise": self.noise, "regime": self.regime}
-        return CellTables(simulate(items, accuracies, seed=seed, **how), test, accuracies, instruction)
+        return CellTables(simulate(items, accuracies, seed=seed, **how), test, accuracies, instruction, apart)
 
     def _own_annotations(self, part: Benchmark, method: str, seed: int) -> Annotations:
         """The benchmark's own annotations, by pool, number of items and regime; for the oracle, those with gold."""
@@ -90,14 +97,17 @@ class BenchmarkData:
             return _some(_with_gold(train, part.name), self.items)
         if not train.n_annotations:
             raise RealmError(f"{self.benchmark} has no annotations of its own: give a noise and a pool.")
-        size, min_annotations = own_pool(self.pool or "all")
+        pool = own_pool(self.pool or "all")
         try:
-            table = train.contrast(size, min_annotations or part.min_annotations) if size else train.compact()
+            least = pool.min_annotations or part.min_annotations
+            table = train.contrast(pool.contrast, least) if pool.contrast else train.compact()
         except RealmError as error:
             raise RealmError(f"pool {self.pool} of {self.benchmark}: {error}") from None
         table = _some(table, self.items).compact()
         if METHODS[method].needs_gold:
             return _with_gold(table, f"{part.name}, pool {self.pool}")
+        if pool.per_item:
+            table = drawn_per_item(table, pool.per_item, seed)
         return table.sparse(seed) if self.regime == "sparse" else table
 
 
@@ -111,8 +121,25 @@ def benchmark_cell(model: str, method: str, seed: int, steps: int, **more: Any) 
     """
     data = BenchmarkData(**{name: more.pop(name) for name in DATA_FIELDS if name in more})
     if METHODS[method].needs_gold:
-        data = replace(data, noise=None, pool=data.pool if data.noise is None else None, regime=None)
+        pool = data.pool if data.noise is None else None
+        pool = "all" if pool and pool.startswith(PER_ITEM) else pool  # the same items
+        data = replace(data, noise=None, pool=pool, regime=None)
     return Cell(model, data, method, seed, steps, **more)
+
+
+def kept_apart(items: Annotations, n: int) -> tuple[Annotations, Annotations]:
+    """The items without n of those with gold, and these n: the labels of each task in turn, the same for every seed."""
+    assert items.gold is not None
+    if n >= items.n_items:
+        raise RealmError(f"opinion {n}: there are {items.n_items} items with gold, and some must be left to train on.")
+    order = np.random.default_rng(SHUFFLE_SEED).permutation(items.n_items)
+    classes = np.stack([items.item_tasks, items.gold])[:, order]
+    turn = np.zeros(len(order), dtype=np.int64)
+    for one in np.unique(classes, axis=1).T:
+        members = (classes == one[:, None]).all(0)
+        turn[members] = np.arange(members.sum())
+    apart = order[np.argsort(turn, kind="stable")[:n]]
+    return items.take_items(np.setdiff1d(order, apart)), items.take_items(np.sort(apart))
 
 
 def _with_gold(table: Annotations, name: str) -> Annotations:
@@ -144,17 +171,43 @@ def simulated_pool(pool: str, benchmarks: int, tasks: int) -> Floats:
     return np.repeat(np.array(read_pool(pool))[:, None], tasks, axis=1)
 
 
-def own_pool(pool: str) -> tuple[int, int | None]:
-    """m of `contrast:m` (0 for `all`) and how many annotations an annotator must have (`contrast:m:n`)."""
-    name, *sizes = pool.split(":")
-    if pool == "all":
-        return 0, None
-    if name == "contrast" and 1 <= len(sizes) <= 2 and all(size.isdigit() and int(size) for size in sizes):
-        return int(sizes[0]), int(sizes[1]) if len(sizes) == 2 else None
+@dataclass(frozen=True)
+class OwnPool:
+    """Of a benchmark's own annotations: those of the contrast-m pool (0 for everybody's), n per item (0 for all).
+
+    For the contrast pool an annotator must have `min_annotations`; None for the benchmark's own number.
+    """
+
+    contrast: int = 0
+    min_annotations: int | None = None
+    per_item: int = 0
+
+
+def own_pool(pool: str) -> OwnPool:
+    """Read `all`, `contrast:m`, `contrast:m:min_annotations` or `per-item:n`."""
+    name, *words = pool.split(":")
+    sizes = [int(word) for word in words if word.isdigit()]
+    if len(sizes) == len(words) and all(sizes):
+        if name == "all" and not sizes:
+            return OwnPool()
+        if name == "contrast" and 1 <= len(sizes) <= 2:
+            return OwnPool(*sizes)
+        if name == PER_ITEM and len(sizes) == 1:
+            return OwnPool(per_item=sizes[0])
     raise RealmError(
-        f"pool {pool}: of a benchmark's own annotators `all`, `contrast:20`, or `contrast:20:10` (those with 10 "
-        "annotations or more). With a noise it may be D1, D2, D3, graded:N, one-reliable:N or accuracies."
+        f"pool {pool}: of a benchmark's own annotators `all`, `contrast:20`, `contrast:20:10` (those with 10 "
+        "annotations or more), or `per-item:3` (three labels of each item). With a noise it may be D1, D2, D3, "
+        "graded:N, one-reliable:N or accuracies."
     )
+
+
+def drawn_per_item(table: Annotations, n: int, seed: int) -> Annotations:
+    """At most n annotations of each item, drawn without replacement."""
+    draws = np.random.default_rng([seed, DRAWING]).random(table.n_annotations)
+    order = np.lexsort((draws, table.item))
+    place = np.empty(table.n_annotations, dtype=np.int64)
+    place[order] = np.arange(table.n_annotations) - table.offsets[table.item[order]]
+    return table.keep_annotations(place < n).compact()
 
 
 # -------------------------------------------------------------------- several benchmarks

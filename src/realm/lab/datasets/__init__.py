@@ -11,6 +11,7 @@ from realm import Annotations, RealmError
 from realm.lab.datasets import detox, questions
 from realm.lab.datasets.base import Benchmark
 from realm.lab.datasets.cebab import load_cebab
+from realm.lab.datasets.civilcomments import load_civilcomments
 from realm.lab.datasets.detox import load_detox
 from realm.lab.datasets.go_emotions import load_go_emotions
 from realm.lab.datasets.questions import load_pubmedqa, load_questions
@@ -25,6 +26,7 @@ LOADERS: dict[str, Callable[[Path | None, bool], Benchmark]] = {
     "sentpolarity": load_sentpolarity,
     "goemotions": load_go_emotions,
     "cebab": load_cebab,
+    "civilcomments": load_civilcomments,
 }
 NAMES: tuple[str, ...] = tuple(LOADERS)
 

@@ -20,7 +20,7 @@ SentPolarity has the sizes that its epochs imply (see the page on benchmarks).""
 TITLES = {
     "arc": "ARC", "obqa": "OBQA", "piqa": "PIQA", "riddlesense": "Riddle", "pubmedqa": "PubMedQA",
     "wikiattack": "WikiAttack", "wikitoxicity": "WikiToxicity", "sentpolarity": "SentPolarity",
-    "goemotions": "GoEmotions", "cebab": "CEBaB",
+    "goemotions": "GoEmotions", "cebab": "CEBaB", "civilcomments": "CivilComments",
 }  # fmt: skip
 """What the paper calls the data sets."""
 PARQUET_BRANCH = "refs/convert/parquet"
@@ -141,13 +141,13 @@ def not_on_hub(name: str, files: str) -> RealmError:
     )
 
 
-def read_table(file: Path, columns: Sequence[str], separator: str = ",") -> pd.DataFrame:
-    """Columns of a published table, every value as text."""
+def read_table(file: Path, columns: Sequence[str] | None = None, separator: str = ",") -> pd.DataFrame:
+    """Columns of a published table (all of them by default), every value as text."""
     try:
         frame = pd.read_csv(file, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise RealmError(f"{file}: not a readable table ({error}).") from None
-    return take_columns(frame, columns, str(file))
+    return frame if columns is None else take_columns(frame, columns, str(file))
 
 
 def take_columns(frame: pd.DataFrame, columns: Sequence[str], source: str) -> pd.DataFrame:
