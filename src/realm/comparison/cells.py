@@ -39,14 +39,14 @@ class CellTables:
     | test | items with gold, of the same tasks |
     | accuracies | of simulated annotators, as configured, (annotators, tasks); None for real ones |
     | instruction | the sentence in front of every prompt, unless the settings have one |
-    | opinion | gold items, none of them in `annotations`, that the model is fitted to first; None for no such fit |
+    | gold_apart | gold items, none of them in `annotations`, that the model is fitted to first; None for no such fit |
     """
 
     annotations: Annotations
     test: Annotations
     accuracies: npt.NDArray[np.float64] | None = None
     instruction: str | None = None
-    opinion: Annotations | None = None
+    gold_apart: Annotations | None = None
 
 
 class CellData(Protocol):

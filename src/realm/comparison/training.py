@@ -122,8 +122,8 @@ def _trainer(
     if cell.shared_tasks:
         channel = configured_class(config).from_annotations(table, start=config.expertise_start, shared_tasks=True)
     model = shared_scorer(cell.model, table.items, config) or cell.model
-    if tables.opinion is not None:
-        model = _with_opinion(model, cell, tables.opinion, config)
+    if tables.gold_apart is not None:
+        model = _with_opinion(model, cell, tables.gold_apart, config)
     return quiet_trainer(model, table, config, test, channel)
 
 

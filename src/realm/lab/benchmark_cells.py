@@ -40,7 +40,7 @@ class BenchmarkData:
     | pool | accuracies of simulated annotators (`D1`, `graded:5`), or `all`, `contrast:20`, `per-item:3` of its own |
     | regime | `sparse` or `shared` |
     | items, test_items | how many training and test items, of each benchmark; None for all |
-    | opinion | gold items that the model is fitted to first, and that nothing else reads; None for no such fit |
+    | gold_apart | gold items that the model is fitted to first, and that nothing else reads; None for no such fit |
     | folder, offline | where the benchmark's files are; None for the hub, or its cache on this machine alone |
 
     Training on gold reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it
@@ -53,7 +53,7 @@ class BenchmarkData:
     regime: str | None = None
     items: int | None = None
     test_items: int | None = None
-    opinion: int | None = None
+    gold_apart: int | None = None
     folder: Path | None = field(default=None, compare=False)
     offline: bool = field(default=False, compare=False)
 
@@ -83,7 +83,7 @@ class BenchmarkData:
         if self.noise is None and (not METHODS[method].needs_gold or self.pool is not None):
             return CellTables(self._own_annotations(parts[0], method, seed), test, None, instruction)
         items = join(self.benchmarks, [_some(_with_gold(part.train, part.name), self.items) for part in parts])
-        items, apart = (items, None) if self.opinion is None else kept_apart(items, self.opinion)
+        items, apart = (items, None) if self.gold_apart is None else kept_apart(items, self.gold_apart)
         if METHODS[method].needs_gold:
             return CellTables(items, test, None, instruction, apart)
         accuracies = simulated_pool(self.pool or "", len(parts), len(items.tasks))
@@ -131,7 +131,7 @@ def kept_apart(items: Annotations, n: int) -> tuple[Annotations, Annotations]:
     """The items without n of those with gold, and these n: the labels of each task in turn, the same for every seed."""
     assert items.gold is not None
     if n >= items.n_items:
-        raise RealmError(f"opinion {n}: there are {items.n_items} items with gold, and some must be left to train on.")
+        raise RealmError(f"gold_apart {n}: there are {items.n_items} items with gold, leave some to train on.")
     order = np.random.default_rng(SHUFFLE_SEED).permutation(items.n_items)
     classes = np.stack([items.item_tasks, items.gold])[:, order]
     turn = np.zeros(len(order), dtype=np.int64)

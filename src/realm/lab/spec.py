@@ -32,7 +32,7 @@ SPECS = Path(__file__).parent / "specs"
 """The specs that come with the package."""
 
 TEXTS = ("title", "paper", "table", "small_of", "extends")
-COUNTS = ("items", "test_items", "opinion", "curve")
+COUNTS = ("items", "test_items", "gold_apart", "curve")
 AXES = ("model", "benchmark", "noise", "pool", "regime", "method", "steps")
 SETTINGS = ("settings", "by_benchmark", "choose")
 SPEC_KEYS = ("name", *TEXTS, *SETTINGS, *COUNTS, "grid")

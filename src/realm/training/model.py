@@ -26,6 +26,8 @@ class RealmModel(nn.Module):
         self.scorer, self.channel, self.objective = scorer, channel, objective
         self.exponent = 1.0
         """What evidence is multiplied by, below 1 where annotators err together: see `realm.objectives.Tempered`."""
+        self.trained: list[nn.Parameter] = []
+        """What the optimiser moves; none before there is one."""
         self.annotation_log_probs: Tensor | None = None
         """log P over the options of each annotation's item, as the last forward gave it. (annotations, K)"""
 
@@ -46,6 +48,11 @@ class RealmModel(nn.Module):
         if gold_terms is not None:
             terms.append(gold_terms)
         return torch.cat(terms)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Of the parameters that train: to visit the frozen ones costs as much as a step of a small head."""
+        for parameter in self.trained or self.parameters():
+            parameter.grad = None if set_to_none or parameter.grad is None else torch.zeros_like(parameter.grad)
 
     def count(self, batch: dict[str, Tensor]) -> float:
         """What a batch adds to the divisor of the loss: what the objective counts, and the gold labels in use."""

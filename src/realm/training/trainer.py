@@ -250,6 +250,8 @@ class RealmTrainer(SavingTrainer):
             return self.optimizer
         args = self.args
         groups = parameter_groups(self.model, args, decayed=set(self.get_decay_parameter_names(self.model)))
+        if not self.is_fsdp_enabled:  # which replaces parameters by its own later
+            self.model.trained = [parameter for group in groups for parameter in group["params"]]
         self.optimizer = MaskedAdamW(
             groups,
             self._touched,
@@ -272,11 +274,13 @@ class RealmTrainer(SavingTrainer):
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         """Clip the model's gradients; the channel's have a scale of their own and are left out."""
-        trained = self.model.scorer.parameters()
         if self.is_fsdp_enabled:
-            norm = sharding.clip(trained, self.args.max_grad_norm)
+            norm = sharding.clip(self.model.scorer.parameters(), self.args.max_grad_norm)
         else:
-            norm = self.accelerator.clip_grad_norm_(trained, self.args.max_grad_norm)
+            channel = {id(parameter) for parameter in self.model.channel.parameters()}
+            trained = self.model.trained or self.model.parameters()  # an optimiser of the user's own
+            clipped = [parameter for parameter in trained if id(parameter) not in channel]
+            norm = self.accelerator.clip_grad_norm_(clipped, self.args.max_grad_norm)
         # under fp16 an infinite gradient is usual: the step is left out and the loss scaled anew
         has_scaler = getattr(self.accelerator, "scaler", None) is not None
         if norm is not None and not has_scaler and not bool(torch.as_tensor(norm).isfinite()):
