@@ -106,6 +106,7 @@ def table(
 ) -> None:
     """Print the table of a spec in the paper's shape, the paper's figures beside ours, and the tests behind it."""
     from realm.comparison.results import Results
+    from realm.lab.recorded import RecordedResults
     from realm.lab.spec import SPECS, load_spec
     from realm.lab.tables import FORMATS, make_tables
 
@@ -114,7 +115,8 @@ def table(
     grid = load_spec(spec)
     name = grid.name if grid.path.parent == SPECS else str(grid.path)
     command = shlex.join(["realm", "lab", "run", name, "--results", str(results)])
-    tables = make_tables(grid, Results.open(results) if results.is_file() else None, command)
+    store = Results.open(results) if results.is_file() else RecordedResults.open(results) if results.is_dir() else None
+    tables = make_tables(grid, store, command)
     typer.echo(tables.text(form), nl=False)
     if form == "csv":
         for remark in tables.remarks:

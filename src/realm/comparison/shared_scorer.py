@@ -32,6 +32,7 @@ class SharedScorer:
     """A scorer, and its trained weights as they were at first, by seed: a new head is drawn with the seed."""
 
     scorer: Scorer
+    new_head: bool
     initial: dict[int, list[Tensor]] = field(default_factory=dict)
 
     def trained(self) -> list[Tensor]:
@@ -62,7 +63,7 @@ def shared_scorer(model: str, items: Items, config: RealmConfig) -> Scorer | Non
         if scorer.kind != "classifier":
             return scorer  # a language model's answers may be written into weights that others share
         scorer.freeze_below(config.train_layers)
-        fresh = SharedScorer(scorer)
+        fresh = SharedScorer(scorer, scorer.new_head)
         if shared is None:
             # What a trainer does with each scorer is done with this one.
             scorer.encode = _once(scorer.encode)  # type: ignore[method-assign, assignment]
@@ -74,6 +75,7 @@ def shared_scorer(model: str, items: Items, config: RealmConfig) -> Scorer | Non
         for weights, first in zip(shared.trained(), shared.initial[config.seed], strict=True):
             weights.copy_(first)
             weights.grad = None
+    shared.scorer.new_head = shared.new_head
     shared.scorer.eval()
     return shared.scorer
 

@@ -135,6 +135,7 @@ def _with_opinion(model: str | Scorer, cell: Cell, gold: Annotations, config: Re
     fit = replace(cell, method="oracle", steps=OPINION_STEPS, settings={**cell.settings, **OPINION}, curve=None)
     trainer = quiet_trainer(model, gold, cell_config(fit, Path(config.output_dir), config.instruction))
     trainer.train()
+    trainer.scorer.new_head = False
     return trainer.scorer
 
 

@@ -121,9 +121,7 @@ def benchmark_cell(model: str, method: str, seed: int, steps: int, **more: Any) 
     """
     data = BenchmarkData(**{name: more.pop(name) for name in DATA_FIELDS if name in more})
     if METHODS[method].needs_gold:
-        pool = data.pool if data.noise is None else None
-        pool = "all" if pool and pool.startswith(PER_ITEM) else pool  # the same items
-        data = replace(data, noise=None, pool=pool, regime=None)
+        data = replace(data, noise=None, pool=oracle_pool(data.pool) if data.noise is None else None, regime=None)
     return Cell(model, data, method, seed, steps, **more)
 
 
@@ -199,6 +197,11 @@ def own_pool(pool: str) -> OwnPool:
         "annotations or more), or `per-item:3` (three labels of each item). With a noise it may be D1, D2, D3, "
         "graded:N, one-reliable:N or accuracies."
     )
+
+
+def oracle_pool(pool: str | None) -> str | None:
+    """The pool whose items an oracle trains on: those of `per-item:n` are everybody's."""
+    return "all" if pool and pool.startswith(PER_ITEM) else pool
 
 
 def drawn_per_item(table: Annotations, n: int, seed: int) -> Annotations:

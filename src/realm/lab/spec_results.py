@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm import RealmError
+from realm import PAPER, RealmError
 from realm.comparison.cells import Cell, is_read
 from realm.comparison.results import Results
+from realm.lab.recorded import RecordedResults
 from realm.lab.spec import COUNTS, Spec, expand
 
 FIELDS = ("model", "benchmark", "noise", "pool", "regime", "steps", "rate")
@@ -19,6 +20,8 @@ FIELDS = ("model", "benchmark", "noise", "pool", "regime", "steps", "rate")
 RATE = "expertise_learning_rate"
 SCALAR = "realm-scalar"
 """How tables name `realm` with one expertise per annotator over all tasks."""
+PAPER_ARM = "realm-paper"
+"""How tables name `realm` in the paper's setting, where it stands beside the default."""
 FLAN = "google/flan-t5-"
 
 
@@ -37,7 +40,7 @@ class SpecResults:
 
     spec: Spec
     frame: pd.DataFrame
-    results: Results | None
+    results: Results | RecordedResults | None
     settings: tuple[str, ...] = ()
 
     @property
@@ -84,12 +87,13 @@ def most_specific(keys: Sequence[dict[str, Any]], unread: Sequence[str]) -> list
     return [key for key in keys if not any(is_part_of(key, other) for other in keys)]
 
 
-def load_spec_results(spec: Spec, results: Results | None) -> SpecResults:
+def load_spec_results(spec: Spec, results: Results | RecordedResults | None) -> SpecResults:
     """The cells of a spec with the results that the file has of them; None for no file."""
     cells = expand(spec)
-    compared_settings = _compared_settings(spec, cells)
+    own_rows = dict(zip(cells, _rows(cells), strict=True))
+    compared_settings = _compared_settings(spec, own_rows)
     settings = tuple(name for name in compared_settings if name != RATE)
-    rows = pd.DataFrame([{**_row(cell), **_values(cell, compared_settings)} for cell in cells])
+    rows = pd.DataFrame([{**row, **_values(cell, compared_settings)} for cell, row in own_rows.items()])
     rows = rows.rename(columns={RATE: "rate"}) if RATE in compared_settings else rows.assign(rate=None)
     rows = rows.astype({name: object for name in ("id", "method", *FIELDS, *settings) if name != "steps"})
     finished = pd.DataFrame() if results is None else results.frame(cells)
@@ -102,11 +106,11 @@ def load_spec_results(spec: Spec, results: Results | None) -> SpecResults:
     return SpecResults(spec, rows, results, settings)
 
 
-def _compared_settings(spec: Spec, cells: Sequence[Cell]) -> list[str]:
+def _compared_settings(spec: Spec, rows: Mapping[Cell, Mapping[str, Any]]) -> list[str]:
     """The settings in which cells differ that are the same in every other field, method and seed."""
     groups: dict[tuple[Any, ...], list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(tuple(value for name, value in _row(cell).items() if name != "id"), []).append(cell)
+    for cell, row in rows.items():
+        groups.setdefault(tuple(value for name, value in row.items() if name != "id"), []).append(cell)
     names_in_order: dict[str, None] = {}
     for group in groups.values():
         names = [name for cell in group for name in (*cell.settings, *cell.choose, *COUNTS)] if len(group) > 1 else []
@@ -130,6 +134,19 @@ def _value(cell: Cell, name: str) -> Any:
         value = {**cell.data.describe(), "curve": cell.curve}[name]
         return "all" if value is None else value
     return cell.settings.get(name, "chosen" if name in cell.choose else "default")
+
+
+def _rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """A row per cell. `realm` in the paper's setting is a method of its own where the default stands beside it."""
+    in_papers_setting = [
+        cell.method == "realm" and all(cell.settings.get(name) == value for name, value in PAPER.items())
+        for cell in cells
+    ]
+    beside = any(cell.method == "realm" and not paper for cell, paper in zip(cells, in_papers_setting, strict=True))
+    return [
+        {**_row(cell), "method": PAPER_ARM} if paper and beside else _row(cell)
+        for cell, paper in zip(cells, in_papers_setting, strict=True)
+    ]
 
 
 def _row(cell: Cell) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from realm import RealmError
 from realm.comparison.results import Results
 from realm.lab.paper import PaperTable
+from realm.lab.recorded import RecordedResults
 from realm.lab.spec import Spec
 from realm.lab.spec_results import load_spec_results
 from realm.lab.tables.accuracies import ACCURACY_LAYOUTS, accuracy_table
@@ -45,7 +46,7 @@ class Tables:
         return "\n".join([*tables, *(f"{comment}{remark}\n" for remark in self.remarks)])
 
 
-def make_tables(spec: Spec, results: Results | None, command: str | None = None) -> Tables:
+def make_tables(spec: Spec, results: Results | RecordedResults | None, command: str | None = None) -> Tables:
     """The tables of a spec. Without results they list what there is to run; `command` is what would run it."""
     if spec.table is None:
         raise RealmError(f"{spec.path}: names no `table`. There are: {', '.join(LAYOUTS)}.")

@@ -10,15 +10,20 @@ import numpy as np
 import pandas as pd
 
 from realm.comparison.significance import Summary
-from realm.lab.benchmark_cells import JOINED
+from realm.lab.benchmark_cells import JOINED, oracle_pool
 from realm.lab.paper import PaperTable
-from realm.lab.spec_results import SpecResults, most_specific, select
+from realm.lab.spec_results import PAPER_ARM, SpecResults, most_specific, select
 from realm.lab.tables.contrasts import compare_methods
 from realm.lab.tables.table import Column, Entry, Row, Table, display, heading
 
 DELTA = "Δ"
 ORACLE = "oracle"
 BASELINES = ("noisy", "majority", "dawid-skene")
+RIVALS = (
+    PAPER_ARM, "noisy", "majority", "soft-majority", "dawid-skene", "soft-dawid-skene", "mace", "soft-mace",
+    "crowd-layer", "trace-confusion", "raykar",
+)  # fmt: skip
+"""What is trained without gold beside the default."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,9 @@ ACCURACY_LAYOUTS = {
     "aggregation": AccuracyLayout(("benchmark",), None, (*BASELINES, "realm"), BASELINES, digits=1),
     "aggregation-budgets": AccuracyLayout(("benchmark",), "steps", ("realm", "dawid-skene"), (), digits=1),
     "curves": AccuracyLayout(("benchmark",), "noise"),
+    "rivals": AccuracyLayout(
+        ("model", "benchmark", "noise", "pool", "regime"), None, ("realm", *RIVALS), RIVALS, oracle=True, digits=1
+    ),
 }
 """Tables of accuracies by the name a spec gives as `table`."""
 
@@ -177,6 +185,8 @@ class _Builder:
     def _select_oracles(self, key: Mapping[str, Any]) -> pd.DataFrame:
         # Of simulated annotators an oracle knows no pool, so that it stands beside every one.
         fields = {name: value for name, value in key.items() if name not in ("noise", "regime", "spread", "annotators")}
+        if "pool" in fields:
+            fields["pool"] = oracle_pool(fields["pool"])
         return select(self.oracles, fields, open_fields=("pool", *self.spec_results.unread))
 
     def _accuracy(self, rows: pd.DataFrame, method: str) -> Entry | None:

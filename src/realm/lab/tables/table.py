@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from realm import METHODS
 from realm.comparison.significance import Contrast, Summary
 from realm.lab.datasets import base as datasets
 
 TITLES = {
     **datasets.TITLES,
-    "realm": "REALM",
+    **{name: method.title for name, method in METHODS.items()},
     "realm-scalar": "REALM, one number each",
-    "noisy": "Noisy",
-    "majority": "MV",
-    "dawid-skene": "DS",
-    "oracle": "Oracle",
+    "realm-paper": "REALM, paper's setting",
     "small": "Small",
     "base": "Base",
     "large": "Large",
