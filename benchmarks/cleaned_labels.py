@@ -1,6 +1,6 @@
-"""How good the cleaned labels are: REALM's posterior beside majority vote, Dawid-Skene, one-coin and CROWDLAB.
+"""How good the cleaned labels are: REALM's posterior beside majority vote, Dawid-Skene, one-coin, MACE and CROWDLAB.
 
-    python -m benchmarks.cleaned_labels [--model minilm-l6] [--train-layers 2] [--folds 5] [--epochs 1] [--above-votes]
+    python -m benchmarks.cleaned_labels [--model mpnet-base] [--train-layers head] [--folds 5] [--epochs 10]
 
 All 203 annotators of sentpolarity, gold hidden. A model is trained with REALM and its probabilities are made out of
 fold; the posterior and cleanlab's CROWDLAB get the same probabilities. Asserts that the posterior is better than
@@ -21,6 +21,7 @@ from benchmarks import crowdlab
 from realm.crowd.aggregation import aggregate
 from realm.crowd.estimate import estimate
 from realm.data import Annotations
+from realm.lab import load_benchmark
 from realm.training import RealmConfig, RealmTrainer
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity" / "annotations.csv"
@@ -29,24 +30,26 @@ DOUBT = 0.8
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="minilm-l6")
-    parser.add_argument("--train-layers", type=int, default=2)
-    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--model", default="mpnet-base")
+    parser.add_argument("--train-layers", default="head")
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--epochs", type=float, default=1)
+    parser.add_argument("--epochs", type=float, default=10)
     parser.add_argument(
-        "--above-votes", action="store_true", help="fail unless better than Dawid-Skene and one-coin too"
+        "--above-votes", action="store_true", help="fail unless better than Dawid-Skene, one-coin and MACE too"
     )
     arguments = parser.parse_args()
     if not DATA.is_file():
         raise SystemExit("this benchmark needs the real data sets beside the checkout (../shared/data)")
-    table = Annotations.read(DATA)
+    benchmark = load_benchmark("sentpolarity", DATA.parent)
+    table, layers = benchmark.train, arguments.train_layers
     gold = table.gold
+    assert gold is not None
     with tempfile.TemporaryDirectory() as folder:
         config = RealmConfig(
-            folder, train_layers=arguments.train_layers, num_train_epochs=arguments.epochs, expertise_learning_rate=0.5,
-            learning_rate=arguments.learning_rate,
-            per_device_train_batch_size=16, gradient_accumulation_steps=1, write_run=False, save_strategy="no",
+            folder, train_layers=int(layers) if layers.isdigit() else layers, num_train_epochs=arguments.epochs,
+            learning_rate=arguments.learning_rate, instruction=benchmark.instruction, max_length=96,
+            per_device_train_batch_size=64, gradient_accumulation_steps=1, write_run=False, save_strategy="no",
             disable_tqdm=True, use_cpu=True, logging_steps=1000, cross_fit=arguments.folds,
         )  # fmt: skip
         trainer = RealmTrainer(arguments.model, table, config)
@@ -59,6 +62,7 @@ def main() -> None:
         "majority vote (ties at random)": aggregate(table, "majority", seed=0).labels,
         "Dawid-Skene": aggregate(table, "dawid-skene").labels,
         "one-coin": aggregate(table, "one-coin").labels,
+        "MACE": aggregate(table, "mace").labels,
         "CROWDLAB, same probabilities": crowdlab.consensus(crowdlab.wide(table), probabilities),
         "REALM posterior": trainer.estimate().posterior.argmax(1),
     }
@@ -69,7 +73,7 @@ def main() -> None:
     realm = best["REALM posterior"]
     print(what_the_model_knows(table, np.log(probabilities), gold))
     rivals = ["majority vote (ties at random)", "CROWDLAB, same probabilities"]
-    rivals += ["Dawid-Skene", "one-coin"] if arguments.above_votes else []
+    rivals += ["Dawid-Skene", "one-coin", "MACE"] if arguments.above_votes else []
     assert all(realm > best[rival] for rival in rivals), best
 
 

@@ -224,9 +224,9 @@ def test_flags_that_make_no_sense(flags, said, command, tmp_path, realm_cli) -> 
 
 def test_the_specs_of_the_package_are_listed(realm_cli, tmp_path) -> None:
     code, out, _ = realm_cli("lab", "list", "--results", tmp_path / "none.sqlite")
-    assert code == 0 and "noise-small" in out
+    assert code == 0 and "noise-real" in out
     code, out, _ = realm_cli("lab", "list", "--json", "--results", tmp_path / "none.sqlite")
     listed = {entry["spec"]: entry for entry in json.loads(out)}
-    assert code == 0 and listed["noise-small"]["cells"] > 10 and listed["noise-small"]["finished"] == 0
+    assert code == 0 and listed["noise-real"]["cells"] > 10 and listed["noise-real"]["finished"] == 0
     code, _, error = realm_cli("lab", "run", "no-such-spec")
     assert code == 2 and "realm lab list" in error

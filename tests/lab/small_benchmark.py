@@ -10,6 +10,9 @@ import yaml
 
 from tests.tiny import COLOURS, sentences
 
+SMALL = Path(__file__).parent / "specs"
+"""A folder of specs with few cells."""
+
 
 def write_questions(folder: Path, name: str = "obqa", train: int = 60, test: int = 40, labels: int = 4) -> Path:
     """`FOLDER/NAME/train.jsonl` and `test.jsonl`: sentences that ask for the colour they name."""

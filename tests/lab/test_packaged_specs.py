@@ -11,9 +11,9 @@ from realm.comparison.cells import Cell, is_read
 from realm.lab.spec import expand, load_spec, packaged_specs
 
 NAMES = packaged_specs()
-ASKED_FOR = ("real-small", "noise-small", "llm-small", "multitask-small", "expertise-small", "annotators-small")
-
-
+PAPERS = [name for name in NAMES if not name.endswith("-real")]
+REAL = [name for name in NAMES if name.endswith("-real")]
+STORE = {"minilm-l6", "mpnet-base", "smollm2-135m"}
 RATES = {"arc": 1.0, "obqa": 0.1, "piqa": 0.5, "pubmedqa": 1.0, "riddlesense": 0.1}
 """Of the paper's main grid, as `tests/paper/test_figures.py` finds them in its figures."""
 
@@ -32,27 +32,28 @@ def test_every_spec_expands(name: str) -> None:
     made = expand(spec)
     assert len({cell.id for cell in made}) == len(made) > 0
     assert spec.table and spec.title != spec.name
-    assert name.endswith("-small") == (spec.small_of is not None)
-    if spec.small_of is not None:
-        assert spec.small_of in NAMES
-        assert {cell.model for cell in made} <= {"minilm-l6", "smollm2-135m"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_spec_states_the_papers_setting_so_that_no_default_changes_it(name: str) -> None:
-    """A small spec may deviate, but every setting of `PAPER` that its method reads is in each of its cells."""
+@pytest.mark.parametrize("name", REAL)
+def test_specs_at_real_budgets_decide_something(name: str) -> None:
+    """The default and plain fine-tuning side by side, 300 steps of 64 items or more, five seeds, models of the store."""
+    made = cells(name)
+    assert {cell.model for cell in made} <= STORE and {"realm", "noisy"} <= {cell.method for cell in made}
+    assert all(cell.steps >= 300 and cell.settings["per_device_train_batch_size"] == 64 for cell in made)
+    assert {cell.seed for cell in made} == set(range(5))
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_spec_of_the_paper_states_its_setting_so_that_no_default_changes_it(name: str) -> None:
     for cell in cells(name):
         stated = {key: value for key, value in PAPER.items() if is_read(key, cell.method)}
         assert set(stated) <= set(cell.settings), cell
-        deviations = {key for key, value in stated.items() if cell.settings[key] != value}
-        assert deviations <= ({"batch_unit", "expertise_optimizer", "expertise_start"} if "-small" in name else set())
+        assert not {key for key, value in stated.items() if cell.settings[key] != value}
 
 
-def test_every_full_spec_has_a_small_variant() -> None:
-    small = {load_spec(name).small_of for name in NAMES if name.endswith("-small")}
-    full = {name for name in NAMES if not name.endswith("-small")}
-    assert full - small == {"noise-d2", "noise-d3"}  # noise-small has two of the pools, significance-small all three
-    assert set(ASKED_FOR) <= set(NAMES)
+def test_what_real_specs_share_is_run_once() -> None:
+    assert len(set(cells("annotators-real")) & set(cells("noise-real"))) == 2 * 2 * 2 * 5
+    assert len(set(cells("capacity-real")) & (set(cells("noise-real")) | set(cells("real-real")))) == 50
 
 
 def test_the_paper_counts_135_and_27_configurations() -> None:
@@ -67,15 +68,11 @@ def test_what_tables_share_is_run_once() -> None:
     assert set(cells("uniform")) < noises
     assert set(cells("significance")) < noises
     assert set(cells("multitask-tasks")) == set(cells("multitask"))
-    assert set(cells("multitask-tasks-small")) < set(cells("multitask-small"))
-    assert set(cells("wins-small")) <= set(cells("significance-small")) | set(cells("multitask-small"))
     trained = {cell for cell in cells("expertise") if cell.data.pool in ("D1", "D2", "D3")}
     assert trained < noises
     assert {cell for cell in cells("annotators") if cell.data.pool == "D3"} < noises
     same_rate = [c for c in cells("expertise-rate") if c.settings["expertise_learning_rate"] == RATES[c.data.benchmark]]
     assert len(same_rate) == 25 and set(same_rate) < noises
-    small = {cell for name in ASKED_FOR for cell in cells(name)}
-    assert len(small) == 224
 
 
 def test_simulated_cells_have_the_paper_settings() -> None:
@@ -95,7 +92,7 @@ def test_simulated_cells_have_the_paper_settings() -> None:
 
 
 def test_the_page_on_the_lab_counts_cells_and_trainings() -> None:
-    full = [cells(name) for name in NAMES if not name.endswith("-small")]
+    full = [cells(name) for name in PAPERS]
     page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
     shared = len({cell for made in full for cell in made})
     assert f"{sum(map(len, full)):,} cells in all tables are {shared:,} trainings" in " ".join(page.split())

@@ -17,6 +17,7 @@ from realm.errors import RealmError
 from realm.lab.plot_panels import over_seeds, recovery_panel, spread
 from realm.lab.plots import draw_plots
 from realm.lab.spec import Spec, expand, load_spec
+from tests.lab.small_benchmark import SMALL
 from tests.lab.tables.fake_results import fill, write_spec
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -41,7 +42,7 @@ def texts(panel: ElementTree.Element) -> set[str]:
 
 
 def test_curves_have_a_line_and_a_band_per_method(tmp_path: Path) -> None:
-    spec = load_spec("curves-small")
+    spec = load_spec(SMALL / "curves-small.yaml")
     results = fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5 + cell.seed / 50 + 0.1 * (cell.method == "realm"))
     written = write_plots(spec, results, tmp_path / "plots")
     assert {path.name for path in written} == {
@@ -59,7 +60,7 @@ def test_curves_have_a_line_and_a_band_per_method(tmp_path: Path) -> None:
 
 
 def test_trajectories_and_recovery_of_all_pools(tmp_path: Path) -> None:
-    spec = load_spec("expertise-small")
+    spec = load_spec(SMALL / "expertise-small.yaml")
     written = write_plots(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.6), tmp_path)
     assert [path.name for path in written] == ["expertise-small-expertise.svg", "expertise-small-recovery.svg"]
     ways = drawn(written[0]).findall(f"{SVG}svg")
@@ -92,7 +93,7 @@ def test_settings_that_are_compared_have_files_of_their_own(tmp_path: Path) -> N
 def test_a_spec_without_finished_cells_is_refused(tmp_path: Path) -> None:
     results = Results.open(tmp_path / "r.sqlite", create=True)
     with pytest.raises(RealmError, match="no cell is finished yet"):
-        write_plots(load_spec("noise-small"), results, tmp_path)
+        write_plots(load_spec(SMALL / "noise-small.yaml"), results, tmp_path)
 
 
 def test_text_is_escaped(tmp_path: Path) -> None:

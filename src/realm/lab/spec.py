@@ -1,6 +1,6 @@
 """A spec: what to run, as YAML. `load_spec` reads and checks it, `expand` gives its cells.
 
-    name: noise-small                  # the file's name
+    name: my-grid                      # the file's name
     title: Noise types under D1 and D3
     settings: {learning_rate: 5.0e-5}  # of `RealmConfig`, shared by all cells
     choose: {realm: {expertise_learning_rate: [0.1, 0.5, 1.0]}}
@@ -31,7 +31,7 @@ from realm.lab.spec_settings import EXPERTISE, PAPER_SETTING, check_settings
 SPECS = Path(__file__).parent / "specs"
 """The specs that come with the package."""
 
-TEXTS = ("title", "paper", "table", "small_of", "extends")
+TEXTS = ("title", "paper", "table", "extends")
 COUNTS = ("items", "test_items", "gold_apart", "curve")
 AXES = ("model", "benchmark", "noise", "pool", "regime", "method", "steps")
 SETTINGS = ("settings", "by_benchmark", "choose")
@@ -49,14 +49,13 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked spec. `paper` names the table it reproduces, `table` its layout, `small_of` the full spec."""
+    """A checked spec. `paper` names the table it reproduces, `table` its layout."""
 
     name: str
     title: str
     path: Path
     paper: str | None = None
     table: str | None = None
-    small_of: str | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
     grids: tuple[Mapping[str, Any], ...] = ()
 
@@ -71,7 +70,6 @@ def load_spec(name_or_path: str | Path) -> Spec:
         path=path,
         paper=content.get("paper"),
         table=content.get("table"),
-        small_of=content.get("small_of"),
         shared={key: content[key] for key in (*SETTINGS, *COUNTS) if key in content},
         grids=tuple(content["grid"]),
     )
@@ -80,8 +78,8 @@ def load_spec(name_or_path: str | Path) -> Spec:
 
 
 def packaged_specs() -> list[str]:
-    """The names of the specs that come with the package, each full one before its small variant."""
-    return sorted((path.stem for path in SPECS.glob("*.yaml")), key=lambda name: (name.removesuffix("-small"), name))
+    """The names of the specs that come with the package, the paper's before those at budgets of two cores (`-real`)."""
+    return sorted((path.stem for path in SPECS.glob("*.yaml")), key=lambda name: (name.endswith("-real"), name))
 
 
 def expand(

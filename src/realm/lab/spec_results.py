@@ -144,7 +144,7 @@ def _rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     ]
     beside = any(cell.method == "realm" and not paper for cell, paper in zip(cells, in_papers_setting, strict=True))
     return [
-        {**_row(cell), "method": PAPER_ARM} if paper and beside else _row(cell)
+        {**_row(cell), "method": PAPER_ARM} if paper and beside and not cell.shared_tasks else _row(cell)
         for cell, paper in zip(cells, in_papers_setting, strict=True)
     ]
 

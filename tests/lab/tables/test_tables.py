@@ -22,6 +22,7 @@ from realm.lab.spec_results import load_spec_results
 from realm.lab.tables import make_tables
 from realm.lab.tables.render import escape_latex
 from realm.lab.tables.table import Entry, Table
+from tests.lab.small_benchmark import SMALL
 from tests.lab.tables.fake_results import fake_result, fill, write_spec
 
 SPEC = """
@@ -135,8 +136,8 @@ def test_layouts_that_do_not_exist_are_refused(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- every layout
 
 
-@pytest.mark.parametrize("name", [name for name in packaged_specs() if name.endswith("-small")])
-def test_small_variants_have_a_table_without_the_paper(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in packaged_specs() if name.endswith("-real")])
+def test_specs_of_our_own_have_a_table_without_the_paper(name: str) -> None:
     spec = load_spec(name)
     table = make_tables(spec, None).main
     assert spec.paper is None and not table.has_paper
@@ -223,7 +224,7 @@ def test_real_annotators_are_counted_as_in_the_abstract(tmp_path: Path) -> None:
 
 
 def test_learned_expertise_has_trained_re_estimated_and_implied(tmp_path: Path) -> None:
-    spec = load_spec("expertise-small")
+    spec = load_spec(SMALL / "expertise-small.yaml")
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.6)).main
     trained, again, implied = table.rows[:3]
     assert [row.labels[-1] for row in table.rows[:3]] == ["trained", "re-estimated", "implied"]
@@ -236,7 +237,7 @@ def test_learned_expertise_has_trained_re_estimated_and_implied(tmp_path: Path) 
 
 
 def test_real_configurations_take_the_best_baseline(tmp_path: Path) -> None:
-    spec = load_spec("real-small")
+    spec = load_spec(SMALL / "real-small.yaml")
     level = {"realm": 0.8, "noisy": 0.6, "majority": 0.5, "dawid-skene": 0.7, "oracle": 0.9}
     table = make_tables(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: level[cell.method])).main
     heads = [(column.group, column.name) for column in table.columns]
@@ -356,7 +357,7 @@ def test_ranks_are_not_averaged_over_rates(tmp_path: Path) -> None:
 
 
 def test_counts_of_significance_by_benchmark_and_model(tmp_path: Path) -> None:
-    spec = load_spec("significance-small")
+    spec = load_spec(SMALL / "significance-small.yaml")
 
     def given(cell: Cell) -> float:
         gain = {"D1": 0.1, "D2": 0.0, "D3": -0.1}[cell.data.pool or ""]
@@ -385,7 +386,7 @@ def test_published_figures_are_found_under_both_names_of_a_pool() -> None:
 
 
 def test_settings_do_not_hide_figures(tmp_path: Path) -> None:
-    spec = load_spec("multitask-small")
+    spec = load_spec(SMALL / "multitask-small.yaml")
     gathered = load_spec_results(spec, fill(tmp_path / "r.sqlite", spec, lambda cell: 0.5))
     assert "expertise" not in gathered.frame.columns
     assert set(gathered.frame["method"]) == {"realm", "realm-scalar", "noisy", "oracle"}

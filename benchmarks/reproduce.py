@@ -1,0 +1,316 @@
+"""Runs what is missing of the lab's `-real` specs and rewrites docs/results.md from the results: `make reproduce`.
+
+    python -m benchmarks.reproduce --data FOLDER            run what is missing, record it, redraw the page
+    python -m benchmarks.reproduce --redraw                 redraw the page from what is recorded, train nothing
+
+Finished cells are kept in `runs/lab/results.sqlite`, so the first form may be stopped and given again. What is recorded
+lies in docs/results: every cell with its metrics and which test items it answered right. Figures on the page stand
+between `<!-- begin: NAME -->` and `<!-- end: NAME -->`; nothing there is typed by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks._evidence import CONFIGURATION, NO_NOISE, OTHERS, Evidence, claims, is_significant, real_specs
+from benchmarks._forest import ForestRow, forest
+from realm.comparison.results import Results
+from realm.comparison.significance import Contrast
+from realm.files import write_text
+from realm.lab import load_spec
+from realm.lab.recorded import RecordedResults, record
+from realm.lab.spec import expand
+from realm.lab.spec_results import SCALAR
+from realm.lab.tables.table import display
+
+ROOT = Path(__file__).parents[1]
+PAGE, RECORDED, PICTURE = ROOT / "docs" / "results.md", ROOT / "docs" / "results", "leads.svg"
+RESULTS = Path("runs/lab/results.sqlite")
+POOL_TITLES = {
+    "contrast:20": "20 best and 20 worst of those with 100 labels",
+    "contrast:20:10": "20 best and 20 worst of those with 10 labels",
+    "all": "everybody",
+    "per-item:3": "three judges drawn for each item",
+    "0.8,0.8,0.8,0.8,0.8": "five equals",
+}
+REGIMES = {"sparse": "one label per item", "shared": "all labels"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with the data sets")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="SQLite file with the finished cells")
+    parser.add_argument("--jobs", type=int, default=2, help="cells to run at once")
+    parser.add_argument("--redraw", action="store_true", help="train nothing: redraw the page from what is recorded")
+    parser.add_argument("--record", action="store_true", help="train nothing: record what is finished, and redraw")
+    options = parser.parse_args()
+    if not options.redraw:
+        if not options.record:
+            if options.data is None:
+                parser.error("--data FOLDER: where the data sets are (or --redraw, to train nothing)")
+            for name in real_specs():
+                command = [sys.executable, "-m", "realm", "lab", "run", name, "--data", str(options.data)]
+                subprocess.run([*command, "--results", str(options.results), "--jobs", str(options.jobs)], check=True)
+        cells = [cell for name in real_specs() for cell in expand(load_spec(name))]
+        n = record(Results.open(options.results), list(dict.fromkeys(cells)), RECORDED)
+        print(f"{n} of {len(set(cells))} cells recorded in {RECORDED}", file=sys.stderr)
+    evidence = Evidence(RecordedResults.open(RECORDED))
+    write_text(RECORDED / PICTURE, picture(evidence))
+    write_text(PAGE, with_blocks(PAGE.read_text(encoding="utf-8"), blocks(evidence)))
+    print(f"{PAGE} rewritten", file=sys.stderr)
+
+
+# -------------------------------------------------------------------- the page
+
+
+def with_blocks(page: str, content: dict[str, str]) -> str:
+    """The page with the text between each pair of markers replaced; a block that the page lacks is an error."""
+    for name, text in content.items():
+        pattern = re.compile(rf"(<!-- begin: {name} -->\n).*?(\n<!-- end: {name} -->)", re.DOTALL)
+        page, count = pattern.subn(lambda match, text=text: f"{match[1]}\n{text.strip()}\n{match[2]}", page)  # type: ignore[misc]
+        if count != 1:
+            raise SystemExit(f"{PAGE}: `<!-- begin: {name} -->` must stand there once, with its end.")
+    return page
+
+
+def blocks(evidence: Evidence) -> dict[str, str]:
+    """Every generated part of the page by its name."""
+    return {
+        "answer": answer(evidence),
+        "counts": counts(evidence),
+        "claims": claims_table(evidence),
+        "real": method_table(evidence, "real-real"),
+        "quality": quality_table(evidence, "real-real"),
+        "simulated": method_table(evidence, "noise-real"),
+        "language-model": method_table(evidence, "llm-real"),
+        "equals": method_table(evidence, "equals-real"),
+        "tasks": method_table(evidence, "multitask-real"),
+        "expertise": expertise_table(evidence),
+        "cost": cost_table(evidence),
+    }
+
+
+def name_of(values: dict[str, Any]) -> str:
+    """A configuration in words."""
+    benchmark = display(values["benchmark"])
+    pool = POOL_TITLES.get(str(values["pool"]), str(values["pool"]))
+    noise = "" if values["noise"] == NO_NOISE else f"{values['noise']}, "
+    return f"{benchmark}: {noise}{pool}, {REGIMES[str(values['regime'])]}"
+
+
+def answer(evidence: Evidence) -> str:
+    """The one table: real annotators, the default against doing without it and against the best of everything else."""
+    rows = []
+    for values, part in evidence.configurations(evidence.of("real-real")):
+        against_noisy = evidence.contrast(part, "noisy")
+        other = evidence.best_other(part)
+        if against_noisy is None or other is None:
+            continue
+        gold = _oracle(evidence, values)
+        rows.append(
+            {
+                "real annotators": name_of(values),
+                "`realm`": f"{evidence.accuracies(part, 'realm').mean():.1f}",
+                "`noisy`": f"{evidence.accuracies(part, 'noisy').mean():.1f}",
+                "best other": f"{evidence.accuracies(part, other).mean():.1f} ({display(other)})",
+                "gold": "" if gold is None else f"{gold:.1f}",
+                "over `noisy`": _lead(against_noisy),
+                "over the best other": _lead(evidence.contrast(part, other)),
+            }
+        )
+    return markdown(pd.DataFrame(rows))
+
+
+def counts(evidence: Evidence) -> str:
+    """Means of the leads and how often the default is ahead."""
+    real, simulated = evidence.of("real-real"), evidence.of("noise-real")
+    lines = []
+    for title, rows in (("real annotators", real), ("simulated annotators", simulated)):
+        noisy = evidence.lead(rows)
+        best = evidence.lead(rows, lambda part: evidence.best_other(part))
+        aggregated = evidence.lead(
+            rows[rows["regime"] == "shared"],
+            lambda part: evidence.best_other(part, [name for name in OTHERS if "majority" in name or "skene" in name]),
+        )
+        if noisy is None or best is None:
+            continue
+        lines.append(
+            f"- {title}, {noisy.configurations} configurations, {noisy.seeds} seeds: {noisy} points over `noisy`, "
+            f"{best} over the best of all other methods without gold in each, chosen by its test score"
+            + ("." if aggregated is None else f", {aggregated} over the best aggregation where all labels are kept.")
+        )
+    n = evidence.counts
+    total = n["ahead"] + n["behind"]
+    lines.append(
+        f"- In all {total} configurations of this page, as the paper counts (152 of 162): ahead of `noisy` in "
+        f"{n['ahead']}, behind in {n['behind']}; significantly ahead in {n['better']}, significantly behind in "
+        f"{n['worse']}."
+    )
+    return "\n".join(lines)
+
+
+def claims_table(evidence: Evidence) -> str:
+    return markdown(
+        pd.DataFrame(
+            [
+                {
+                    "claim": one.text,
+                    "the paper": one.paper,
+                    "here": one.ours,
+                    "seeds": one.seeds,
+                    "p": one.p,
+                    "verdict": one.verdict,
+                }
+                for one in claims(evidence)
+            ]
+        )
+    )
+
+
+def method_table(evidence: Evidence, spec: str) -> str:
+    """Accuracy of every method in every configuration of a spec."""
+    methods = ["realm", SCALAR, *OTHERS]
+    rows = []
+    several_models = evidence.of(spec)["model"].nunique() > 1
+    for values, part in evidence.configurations(evidence.of(spec)):
+        row: dict[str, str] = {"configuration": name_of(values)}
+        if several_models:
+            row["model"] = str(values["model"])
+        means = {name: evidence.accuracies(part, name).mean() for name in methods if (part["method"] == name).any()}
+        for name in methods:
+            if name not in means:
+                row[display(name)] = ""
+                continue
+            test = None if name == "realm" else evidence.contrast(part, name)
+            star = "" if test is None or not is_significant(test) else "*" if test.delta > 0 else "!"
+            row[display(name)] = f"{means[name]:.1f}{star}"
+        gold = _oracle(evidence, values)
+        row["gold"] = "" if gold is None else f"{gold:.1f}"
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    return markdown(frame[[name for name in frame.columns if (frame[name] != "").any()]]) if len(frame) else "Not run."
+
+
+def quality_table(evidence: Evidence, spec: str) -> str:
+    """What accuracy hides: macro-F1, recall of the rarest label, log loss; the default and `noisy`."""
+    rows = []
+    for values, part in evidence.configurations(evidence.of(spec)):
+        row = {"configuration": name_of(values)}
+        for title, metric in (
+            ("macro-F1", "macro_f1"), ("recall of the rarest label", "rarest_recall"), ("log loss", "log_loss"),
+        ):  # fmt: skip
+            pair = [part[part["method"] == name][metric].astype(float).mean() for name in ("realm", "noisy")]
+            row[f"{title}: `realm` / `noisy`"] = " / ".join("-" if one != one else f"{one:.3f}" for one in pair)
+        rows.append(row)
+    return markdown(pd.DataFrame(rows))
+
+
+def expertise_table(evidence: Evidence) -> str:
+    """Rank correlation of expertise with the truth."""
+    rows = []
+    for spec in ("real-real", "noise-real", "annotators-real"):
+        for values, part in evidence.configurations(evidence.of(spec)):
+            learned = part[part["method"] == "realm"]
+            prefix = "" if values["noise"] == NO_NOISE else "pool_"
+            if values["noise"] not in (NO_NOISE, "uniform") or values["benchmark"] == "civilcomments" != spec:
+                continue
+            names = (f"{prefix}spearman_trained", f"{prefix}spearman", f"{prefix}spearman_max")
+            trained, again, most = (learned[name].astype(float).mean() for name in names)
+            if trained == trained:
+                rows.append(
+                    {
+                        "configuration": name_of(values),
+                        "trained": f"{trained:.2f}",
+                        "re-estimated": f"{again:.2f}",
+                        "most that ties allow": f"{most:.2f}",
+                    }
+                )
+    return markdown(pd.DataFrame(rows).drop_duplicates("configuration"))
+
+
+def cost_table(evidence: Evidence) -> str:
+    """Trainings and their time, by spec; a training that several share is counted where it stands first."""
+    rows = []
+    for spec, part in evidence.once.groupby("spec", sort=False):
+        seconds = part["seconds"].astype(float)
+        rows.append(
+            {
+                "spec": f"`{spec}`",
+                "trainings": f"{len(part):,}",
+                "seconds, median": f"{seconds.median():.0f}",
+                "hours in all": f"{seconds.sum() / 3600:.1f}",
+            }
+        )
+    total = evidence.once["seconds"].astype(float)
+    rows.append(
+        {"spec": "all", "trainings": f"{len(total):,}", "seconds, median": f"{total.median():.0f}",
+         "hours in all": f"{total.sum() / 3600:.1f}"}
+    )  # fmt: skip
+    return markdown(pd.DataFrame(rows))
+
+
+def picture(evidence: Evidence) -> str:
+    """The leads of every configuration."""
+    rows: list[ForestRow] = []
+    for title, spec in (
+        ("Real annotators", "real-real"), ("Simulated annotators", "noise-real"), ("Equals", "equals-real"),
+        ("A language model", "llm-real"),
+    ):  # fmt: skip
+        group = list(_forest_rows(evidence, spec))
+        rows += [ForestRow(title), *group] if group else []
+    return forest("Test accuracy: REALM's lead, every configuration", rows)
+
+
+def _forest_rows(evidence: Evidence, spec: str) -> Iterator[ForestRow]:
+    for values, part in evidence.configurations(evidence.of(spec)):
+        other = evidence.best_other(part)
+        tests = [evidence.contrast(part, name) for name in ("noisy", other or "noisy")]
+        leads = tuple(None if test is None or test.low is None else _interval(test) for test in tests)
+        yield ForestRow(_short(values), leads)
+
+
+def _interval(test: Contrast) -> tuple[float, float, float]:
+    assert test.low is not None and test.high is not None
+    return 100 * test.delta, 100 * test.low, 100 * test.high
+
+
+def _short(values: dict[str, Any]) -> str:
+    noise = "" if values["noise"] == NO_NOISE else f" {values['noise']}"
+    pool = "equals" if str(values["pool"]).startswith("0.8") else values["pool"]
+    return f"{display(values['benchmark'])}{noise} {pool}, {values['regime']}"
+
+
+def _lead(test: Contrast | None) -> str:
+    if test is None:
+        return ""
+    interval = "" if test.low is None or test.high is None else f" ({100 * test.low:+.1f} to {100 * test.high:+.1f})"
+    return f"{100 * test.delta:+.1f}{interval}{'*' if is_significant(test) else ''}"
+
+
+def _oracle(evidence: Evidence, values: dict[str, Any]) -> float | None:
+    """Accuracy of training on gold with the same model and items."""
+    from realm.lab.benchmark_cells import oracle_pool
+
+    same = {name: values[name] for name in CONFIGURATION if name in ("model", "benchmark", "steps")}
+    rows = evidence.of(None, method="oracle", **same)
+    own = rows["pool"].notna()
+    rows = rows[own & (rows["pool"] == oracle_pool(values["pool"]))] if values["noise"] == NO_NOISE else rows[~own]
+    return None if not len(rows) else 100 * float(rows["accuracy"].astype(float).mean())
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(frame.columns)} |", f"|{'---|' * len(frame.columns)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in frame.itertuples(index=False))])
+
+
+if __name__ == "__main__":
+    main()
