@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all test-lowest lint bench studies clean
+.PHONY: setup demo test test-all test-lowest lint bench studies reproduce redraw clean
 
 setup: $(READY)
 
@@ -55,6 +55,14 @@ bench: setup
 
 studies: setup
 	$(BIN)/python -m benchmarks quality
+
+# The tables of docs/results.md: trains what is missing (hours), records it and rewrites the page. DATA is the folder of the data sets.
+reproduce: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce --data "$(or $(DATA),../shared/data)"
+
+# The same page from what is recorded: trains nothing.
+redraw: setup
+	$(BIN)/python -m benchmarks.reproduce --redraw
 
 clean:
 	rm -rf $(VENV) $(LOWEST) .pytest_cache .mypy_cache .ruff_cache

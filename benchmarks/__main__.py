@@ -33,6 +33,7 @@ GROUPS = {
         "answers",
     ),
     "promise": ("default",),
+    "evidence": ("reproduce",),
     "survival": ("soak",),
 }
 PACKAGES = ("torch", "transformers", "accelerate", "numpy", "pyarrow", "crowd-kit", "cleanlab")

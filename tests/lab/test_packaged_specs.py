@@ -36,7 +36,7 @@ def test_every_spec_expands(name: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_specs_at_real_budgets_decide_something(name: str) -> None:
-    """The default and plain fine-tuning side by side, 300 steps of 64 items or more, five seeds, models of the store."""
+    """The default beside plain fine-tuning, 300 steps of 64 items or more, five seeds, models of the store."""
     made = cells(name)
     assert {cell.model for cell in made} <= STORE and {"realm", "noisy"} <= {cell.method for cell in made}
     assert all(cell.steps >= 300 and cell.settings["per_device_train_batch_size"] == 64 for cell in made)
