@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from realm.comparison import shared_scorer
 from realm.comparison import training as cell_training
-from realm.comparison.cells import Cell
+from realm.comparison.cells import Cell, CellTables
 from realm.comparison.compare import TableData
 from realm.comparison.training import Job, train_cell
 from tests.tiny import crowd
@@ -18,6 +20,13 @@ SETTINGS = {
     "gradient_accumulation_steps": 1,
     "train_layers": 1,
 }
+
+
+class WithGold(TableData):
+    """The same tables, and gold items to fit the model to first."""
+
+    def load(self, method: str, seed: int) -> CellTables:
+        return replace(super().load(method, seed), gold_apart=crowd(24, seed=9))
 
 
 @pytest.fixture(params=[1, "head"])
@@ -44,6 +53,25 @@ def test_every_cell_is_the_same_as_with_a_model_of_its_own(cells, monkeypatch) -
         np.testing.assert_array_equal(one.gold_log_probs, other.gold_log_probs)
         assert one.metrics == other.metrics and one.expertise == other.expertise and one.config == other.config
     assert not np.array_equal(together[1].gold_log_probs, together[3].gold_log_probs)  # a head is drawn by the seed
+
+
+def test_a_model_fitted_to_gold_first_has_an_opinion_and_the_next_cell_has_none(cells, monkeypatch) -> None:
+    """The fit must not stay behind in the shared model."""
+    asked = []
+    train = cell_training.RealmTrainer.train
+
+    def recording(trainer, *arguments, **settings):
+        asked.append((trainer.args.method, trainer.scorer.new_head, trainer.args.max_steps))
+        return train(trainer, *arguments, **settings)
+
+    monkeypatch.setattr(cell_training.RealmTrainer, "train", recording)
+    plain = cells[0]
+    with_gold = replace(plain, data=WithGold(plain.data.annotations, plain.data.test))
+    first, fitted, again = (train_cell(Job(cell)) for cell in (plain, with_gold, plain))
+    opinion = ("oracle", True, cell_training.OPINION_STEPS)
+    assert asked == [("realm", True, 6), opinion, ("realm", False, 6), ("realm", True, 6)]
+    np.testing.assert_array_equal(first.gold_log_probs, again.gold_log_probs)
+    assert not np.array_equal(first.gold_log_probs, fitted.gold_log_probs)
 
 
 def test_weights_and_tokens_are_read_once_for_a_seed(cells, monkeypatch) -> None:

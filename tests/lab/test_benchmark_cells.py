@@ -214,3 +214,49 @@ def test_results_of_other_data_or_weights_are_refused(folder, tmp_path) -> None:
     write_model(tmp_path / "model", b"bb")
     with pytest.raises(RealmError, match=r"r\.sqlite: holds cells of .*model that were trained from other weights"):
         check_models([one], results)
+
+
+# -------------------------------------------------------------------- gold kept apart, and labels drawn per item
+
+
+def test_gold_kept_apart_is_in_no_training_and_the_same_for_every_seed_and_method(folder) -> None:
+    whole = load(cell(), folder).annotations
+    loaded = [
+        load(cell(gold_apart=12, seed=seed, method=method), folder)
+        for seed, method in ((0, "realm"), (1, "noisy"), (0, "oracle"))
+    ]
+    apart = [set(tables.gold_apart.item_ids.to_pylist()) for tables in loaded]
+    assert apart[0] == apart[1] == apart[2] and len(apart[0]) == 12
+    for tables in loaded:
+        rest = set(tables.annotations.item_ids.to_pylist())
+        assert not rest & apart[0] and rest | apart[0] == set(whole.item_ids.to_pylist())
+    assert np.bincount(loaded[0].gold_apart.gold).tolist() == [3, 3, 3, 3]  # the labels in turn
+    with pytest.raises(RealmError, match="gold_apart 300"):
+        load(cell(gold_apart=300), folder)
+    assert load(cell(), folder).gold_apart is None
+
+
+def test_gold_apart_of_several_tasks_has_every_label_of_each(folder) -> None:
+    apart = load(cell(benchmark="obqa+piqa", gold_apart=6), folder).gold_apart
+    assert sorted(zip(apart.item_tasks.tolist(), apart.gold.tolist(), strict=True)) == [
+        (0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1),
+    ]  # fmt: skip
+
+
+def test_labels_drawn_per_item(folder) -> None:
+    own = {"benchmark": "sentpolarity", "noise": None, "regime": "shared", "pool": "per-item:2"}
+    tables = [load(cell(**own, seed=seed), folder).annotations for seed in (0, 0, 1)]
+    assert (tables[0].annotations_per_item == 2).all() and tables[0].n_items == 80
+    assert tables[0].fingerprint() == tables[1].fingerprint() != tables[2].fingerprint()
+    everybody = load(cell(**{**own, "pool": "all"}), folder).annotations
+    given = set(zip(everybody.item.tolist(), everybody.annotator.tolist(), everybody.label.tolist(), strict=True))
+    kept = zip(tables[0].item.tolist(), tables[0].annotator.tolist(), tables[0].label.tolist(), strict=True)
+    assert set(kept) < given
+    # all annotators are drawn alike: half of the four, each
+    counts = np.bincount(tables[0].annotator, minlength=4)
+    assert counts.sum() == 160 and (counts > 20).all()
+    oracle = cell(**own, method="oracle")
+    assert oracle == cell(**{**own, "pool": "all"}, method="oracle") and oracle.data.pool == "all"
+    for pool in ("per-item", "per-item:0", "per-item:a", "per-item:1:2", "all:3"):
+        with pytest.raises(RealmError, match="per-item:3"):
+            lab_cells.own_pool(pool)

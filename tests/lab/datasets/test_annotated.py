@@ -329,3 +329,32 @@ def test_the_real_cebab(shared_data: Path) -> None:
     assert set(made.test.option_counts) == {3}
     assert made.test.gold is not None
     assert (made.test.gold >= 0).all()
+
+
+# -------------------------------------------------------------------- CivilComments
+
+
+def write_panel(folder: Path) -> None:
+    write_table(
+        folder / "panel.csv",
+        [["item", "text", "gold", "judge-a", "judge-b"], ["1", "well said", "fine", "fine", ""],
+         ["2", "you fool", "toxic", "toxic", "fine"]],
+    )  # fmt: skip
+    write_table(folder / "test.csv", [["item", "text", "gold"], ["3", "idiot", "toxic"], ["4", "thanks", "fine"]])
+
+
+def test_civilcomments_has_a_column_for_each_judge(tmp_path: Path) -> None:
+    write_panel(tmp_path / "civilcomments")
+    found = load_benchmark("civilcomments", tmp_path)
+    assert annotated(found.train) == [("1", "judge-a", "fine"), ("2", "judge-a", "toxic"), ("2", "judge-b", "fine")]
+    assert found.train.gold.tolist() == [0, 1] and found.test.gold.tolist() == [1, 0]
+    assert found.train.tasks == found.test.tasks and found.title == "CivilComments" and not found.simulated
+
+
+def test_civilcomments_without_a_column_or_a_folder(tmp_path: Path) -> None:
+    write_panel(tmp_path)
+    write_table(tmp_path / "panel.csv", [["item", "text", "judge"], ["1", "well said", "fine"]])
+    with pytest.raises(RealmError, match=r"panel.csv: no column gold"):
+        load_benchmark("civilcomments", tmp_path)
+    with pytest.raises(RealmError, match=r"panel.csv and test.csv"):
+        load_benchmark("civilcomments")
