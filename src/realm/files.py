@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from realm.errors import RealmError
+from realm.interrupts import removed_at_the_end
 from realm.locks import LOCK, claim, if_abandoned, is_at, is_claimed
 from realm.schema import check
 
@@ -51,25 +52,32 @@ def replacing(path: Path) -> Iterator[Path]:
         raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial_files(path.parent, path.name)
-    partial, handle = _partial_file(path)
-    try:
+    with removed_at_the_end(lambda: _partial_file(path), _remove_partial_file) as (partial, _):
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.chmod(0o644)
         partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-        os.close(handle)
 
 
 def _partial_file(path: Path) -> tuple[Path, int]:
     """A new file beside `path`, claimed for as long as the handle is open."""
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}{_MARK}", suffix=path.suffix)
-        if claim(handle) is not False and is_at(handle, name):
-            return Path(name), handle
+        made = Path(name), handle
+        try:
+            if claim(handle) is not False and is_at(handle, name):
+                return made
+        except OSError:
+            _remove_partial_file(made)
+            raise
         os.close(handle)  # another process has just taken it for an abandoned one
+
+
+def _remove_partial_file(made: tuple[Path, int]) -> None:
+    partial, handle = made
+    partial.unlink(missing_ok=True)
+    os.close(handle)
 
 
 @contextmanager
@@ -77,15 +85,11 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """A folder beside `folder` to be filled, which takes its place when the block ends without an error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial_files(folder.parent, folder.name)
-    partial, handle = _partial_folder(folder)
-    try:
+    with removed_at_the_end(lambda: _partial_folder(folder), _remove_partial_folder) as (partial, _):
         yield partial
         partial.chmod(0o755)
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        os.close(handle)
 
 
 def _partial_folder(folder: Path) -> tuple[Path, int]:
@@ -95,9 +99,20 @@ def _partial_folder(folder: Path) -> tuple[Path, int]:
             handle = os.open(name, os.O_RDONLY)
         except FileNotFoundError:
             continue
-        if claim(handle) is not False and is_at(handle, name):
-            return Path(name), handle
+        made = Path(name), handle
+        try:
+            if claim(handle) is not False and is_at(handle, name):
+                return made
+        except OSError:
+            _remove_partial_folder(made)
+            raise
         os.close(handle)
+
+
+def _remove_partial_folder(made: tuple[Path, int]) -> None:
+    partial, handle = made
+    shutil.rmtree(partial, ignore_errors=True)
+    os.close(handle)
 
 
 @contextmanager

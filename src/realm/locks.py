@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from realm.errors import RealmError
+from realm.interrupts import removed_at_the_end
 
 try:
     import fcntl
@@ -96,19 +97,36 @@ def holding(folder: Path) -> Iterator[None]:
     if place in _held:
         yield
         return
+    with removed_at_the_end(lambda: _take_folder(place, folder), lambda taken: _release_folder(place, *taken)):
+        yield
+
+
+def _take_folder(place: Path, folder: Path) -> tuple[int, bool]:
+    """The handle of the lock file, and whether the folder was made for it."""
     is_new = not place.exists()
     place.mkdir(parents=True, exist_ok=True)
-    handle = _take(place / LOCK, folder)
-    _held.add(place)
     try:
-        yield
-    finally:
-        _held.discard(place)
-        with suppress(OSError):
-            (place / LOCK).unlink()
-            if is_new and not any(place.iterdir()):  # nothing came of it
-                place.rmdir()
-        os.close(handle)
+        handle = _take(place / LOCK, folder)
+    except OSError:
+        if is_new:
+            _remove_if_empty(place)
+        raise
+    _held.add(place)
+    return handle, is_new
+
+
+def _release_folder(place: Path, handle: int, is_new: bool) -> None:
+    _held.discard(place)
+    with suppress(OSError):
+        (place / LOCK).unlink()
+    if is_new:  # perhaps nothing came of it
+        _remove_if_empty(place)
+    os.close(handle)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def refuse_held(folder: Path) -> None:

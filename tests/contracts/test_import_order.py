@@ -6,8 +6,8 @@ import realm
 from tests.contracts.modules import imports_of, modules
 
 ORDER = (
-    "errors", "locks", "schema", "files", "progress", "methods", "data", "crowd", "check", "channels", "objectives",
-    "models", "scorers", "metrics", "runs", "training", "comparison", "report", "demo", "lab", "cli",
+    "errors", "interrupts", "locks", "schema", "files", "progress", "methods", "data", "crowd", "check", "channels",
+    "objectives", "models", "scorers", "metrics", "runs", "training", "comparison", "report", "demo", "lab", "cli",
 )  # fmt: skip
 OUTSIDE = ("__init__.py", "__main__.py")  # the public surface, and the entry point
 
