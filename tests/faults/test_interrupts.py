@@ -55,8 +55,14 @@ ACTS: dict[Callable[[Path], None], dict[str, bytes | None]] = {
 
 
 @pytest.fixture(autouse=True)
-def _no_signal_is_remembered(monkeypatch) -> None:
+def _signals_as_python_has_them(monkeypatch) -> Iterator[None]:
+    """Whatever started the tests: a shell makes what runs in the background ignore Ctrl-C."""
     monkeypatch.setattr(stopping, "_received", [])
+    usual = {signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, usual.get(number, signal.SIG_DFL)) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def below(folder: Path) -> dict[str, bytes | None]:
@@ -115,7 +121,7 @@ def interrupt_everywhere(act: Callable[[Path], None], root: Path, number: int, e
 
 @pytest.mark.parametrize("act", ACTS)
 def test_ctrl_c_between_any_two_lines_leaves_nothing(act, tmp_path) -> None:
-    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler  # Python's own, as in a notebook
+    """With Python's own handler, as in a notebook."""
     assert interrupt_everywhere(act, tmp_path, signal.SIGINT, "line") > 40
 
 
