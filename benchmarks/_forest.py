@@ -10,8 +10,9 @@ from realm.lab.plot_panels import Picture
 WIDTH, LABEL_WIDTH, ROW = 860.0, 330.0, 21.0
 TOP, BOTTOM = 64.0, 40.0
 MARKS = ("over noisy", "over the best other method without gold")
-STEP = 5
-"""Points between the lines of the grid."""
+STEPS = (1, 2, 5, 10)
+"""Points between the lines of the grid: the first of which no more than `MOST_LINES` are needed."""
+MOST_LINES = 12
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class ForestRow:
 def forest(title: str, rows: Sequence[ForestRow]) -> str:
     """The picture as the text of an SVG file. The first lead is a filled circle, the second a hollow square."""
     values = [value for row in rows for lead in row.leads if lead is not None for value in lead] or [0.0]
-    low, high = STEP * (min(*values, 0.0) // STEP), -STEP * (-max(*values, 0.0) // STEP) or STEP
+    span = max(*values, 0.0) - min(*values, 0.0)
+    step = next((one for one in STEPS if span / one <= MOST_LINES), STEPS[-1])
+    low, high = step * (min(*values, 0.0) // step), -step * (-max(*values, 0.0) // step) or step
     height = TOP + ROW * len(rows) + BOTTOM
     picture = Picture(WIDTH, height, title, f"{sum(bool(row.leads) for row in rows)} configurations, 95% intervals.")
     picture.add("rect", x=0.0, y=0.0, width=WIDTH, height=height, class_="paper")
@@ -39,7 +42,7 @@ def forest(title: str, rows: Sequence[ForestRow]) -> str:
         _mark(picture, place, start + 5, 42)
         picture.text(start + 16, 46, name, "tick")
     bottom = TOP + ROW * len(rows)
-    for tick in range(int(low), int(high) + 1, STEP):
+    for tick in range(int(low), int(high) + 1, step):
         picture.add("line", x1=x(tick), x2=x(tick), y1=TOP - 6, y2=bottom, class_="guide" if tick == 0 else "grid")
         picture.text(x(tick), bottom + 16, f"{tick:+d}" if tick else "0", "tick", "middle")
     picture.text(x((low + high) / 2), bottom + 32, "lead in test accuracy, points", "axis", "middle")

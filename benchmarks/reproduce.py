@@ -32,7 +32,7 @@ from realm.lab.spec_results import SCALAR
 from realm.lab.tables.table import display
 
 ROOT = Path(__file__).parents[1]
-PAGE, RECORDED, PICTURE = ROOT / "docs" / "results.md", ROOT / "docs" / "results", "leads.svg"
+PAGE, RECORDED = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
 RESULTS = Path("runs/lab/results.sqlite")
 POOL_TITLES = {
     "contrast:20": "20 best and 20 worst of those with 100 labels",
@@ -63,7 +63,8 @@ def main() -> None:
         n = record(Results.open(options.results), list(dict.fromkeys(cells)), RECORDED)
         print(f"{n} of {len(set(cells))} cells recorded in {RECORDED}", file=sys.stderr)
     evidence = Evidence(RecordedResults.open(RECORDED))
-    write_text(RECORDED / PICTURE, picture(evidence))
+    for name, picture in pictures(evidence).items():
+        write_text(RECORDED / name, picture)
     write_text(PAGE, with_blocks(PAGE.read_text(encoding="utf-8"), blocks(evidence)))
     print(f"{PAGE} rewritten", file=sys.stderr)
 
@@ -257,16 +258,23 @@ def cost_table(evidence: Evidence) -> str:
     return markdown(pd.DataFrame(rows))
 
 
-def picture(evidence: Evidence) -> str:
-    """The leads of every configuration."""
-    rows: list[ForestRow] = []
-    for title, spec in (
-        ("Real annotators", "real-real"), ("Simulated annotators", "noise-real"), ("Equals", "equals-real"),
-        ("A language model", "llm-real"),
-    ):  # fmt: skip
-        group = list(_forest_rows(evidence, spec))
-        rows += [ForestRow(title), *group] if group else []
-    return forest("Test accuracy: REALM's lead, every configuration", rows)
+def pictures(evidence: Evidence) -> dict[str, str]:
+    """The leads of every configuration, real annotators on a scale of their own."""
+    groups = {
+        "leads-real.svg": {"Real annotators": "real-real"},
+        "leads-simulated.svg": {
+            "Simulated annotators": "noise-real", "Annotators who are alike": "equals-real",
+            "A language model": "llm-real",
+        },
+    }  # fmt: skip
+    drawn = {}
+    for name, specs in groups.items():
+        rows: list[ForestRow] = []
+        for title, spec in specs.items():
+            group = list(_forest_rows(evidence, spec))
+            rows += [ForestRow(title), *group] if group else []
+        drawn[name] = forest("REALM's lead in test accuracy, with 95% intervals", rows)
+    return drawn
 
 
 def _forest_rows(evidence: Evidence, spec: str) -> Iterator[ForestRow]:
@@ -274,7 +282,8 @@ def _forest_rows(evidence: Evidence, spec: str) -> Iterator[ForestRow]:
         other = evidence.best_other(part)
         tests = [evidence.contrast(part, name) for name in ("noisy", other or "noisy")]
         leads = tuple(None if test is None or test.low is None else _interval(test) for test in tests)
-        yield ForestRow(_short(values), leads)
+        if any(leads):
+            yield ForestRow(_short(values), leads)
 
 
 def _interval(test: Contrast) -> tuple[float, float, float]:
