@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from realm.data.roles import TrainedColumns
 
 _flag = partial(setting, None, panel="Reading the table")
-OF_ANNOTATIONS = ("annotator", "label", "weight", "labels", "wide", "multi", "missing", "rejected")
+OF_ANNOTATIONS = ("annotator", "label", "weight", "labels", "wide", "ignore", "multi", "missing", "rejected")
+OF_ANNOTATIONS += ("unanswered", "order_suffix")
 """Flags that mean nothing where annotations are not read: commands that ask a run have none of them."""
-OF_GOLD = ("gold", "label_form")
+OF_GOLD = ("gold", "label_form", "threshold")
 
 
 @dataclass
@@ -37,9 +38,21 @@ class ReadingFlags:
         "The label set in order, comma separated. Default: the labels of the annotations, sorted."
     )
     format: str | None = _flag("Format of the file; without it, recognised by its signature.")
-    wide: str | None = _flag("Columns of annotators, comma separated, for one row per item.")
+    wide: str | None = _flag(
+        "Columns of annotators, comma separated, for one row per item; `rest`: every column without a role."
+    )
+    ignore: str | None = _flag("Columns that are no annotator's, comma separated, with --wide rest.")
     multi: str | None = _flag("Several answers in one annotation: `first` keeps one, `drop` none.")
     missing: str | None = _flag("Rows without a label: `drop` leaves them out (default: an error).")
+    unanswered: str | None = _flag(
+        "Labels that are no answer, such as `tie,refused`, comma separated: counted, and left out."
+    )
+    threshold: float | None = _flag(
+        "Labels are scores: two options of them, below this and from it on. --labels names the two."
+    )
+    order_suffix: str | None = _flag(
+        "Annotators NAME and NAME with this behind it are one judge, asked in two orders of the options."
+    )
     rejected: str | None = _flag("Rejected assignments (MTurk, Toloka): `keep` reads them too.")
     label_form: str | None = _flag("How labels point at an item's own options: `index` from 0, `letter` or `text`.")
     max_unpacked_gb: float | None = _flag(
@@ -71,7 +84,7 @@ class ReadingFlags:
         from realm.data.label_sets import split_list
 
         arguments = {name: value for name, value in vars(self).items() if value is not None}
-        for name in ("labels", "wide"):
+        for name in ("labels", "wide", "ignore", "unanswered"):
             if name in arguments:
                 arguments[name] = split_list(arguments[name])
         return arguments

@@ -12,13 +12,15 @@ import pyarrow.compute as pc
 
 from realm.data.annotations import UNKNOWN, Annotations, Floats
 from realm.data.categorical import Codes, combine, encode, renumber
-from realm.data.columns import Rows
+from realm.data.columns import Rows, number
 from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
 from realm.data.options import LABEL_FORMS, LabelForm, option_keys
+from realm.data.orders import join_orders
 from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, TEST, ReadRequest, check_word
 from realm.data.rows import SourceRows
+from realm.data.verdicts import cut_scores, drop_unanswered, warn_of_refusals
 from realm.data.wrong_columns import column_names, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError
 
@@ -41,6 +43,9 @@ def build(
     labels: Sequence[str] | None = None,
     tasks: Sequence[Task] | None = None,
     missing: Literal["error", "drop"] = "error",
+    unanswered: Sequence[str] | None = None,
+    threshold: float | None = None,
+    order_suffix: str | None = None,
     label_form: LabelForm = "auto",
     source: str = "the table",
     ledger: Ledger | None = None,
@@ -56,6 +61,9 @@ def build(
         labels: the label set, in order. By default the labels of the annotations, sorted; gold is never looked at.
         tasks: the tasks of an existing run, so that labels and tasks have the numbers they have there.
         missing: what to do with a row that has an annotator and no label.
+        unanswered: labels that are no answer (a tie, a refusal), in any case: counted, and left out.
+        threshold: labels are scores, and these two options of them: below it, and at it or above (`labels` names them).
+        order_suffix: annotators NAME and NAME with this behind it are one, asked in two orders (`realm.data.orders`).
         label_form: how labels and gold point at an item's own options.
         source: what messages call the table.
         ledger: what a reader has dropped already; the table's ledger continues it.
@@ -70,8 +78,16 @@ def build(
     ledger = Ledger() if ledger is None else ledger.copy()
     table_rows = _source_rows(table, request, rows, source, ledger)
     table_rows.drop_missing(missing)
+    if unanswered:
+        drop_unanswered(table_rows, unanswered)
+    if threshold is not None:
+        labels = cut_scores(table_rows, threshold, labels, tasks)
     table_rows.normalise([*(labels or ()), *(name for task in tasks or () for name in task.labels or ())])
-    return _annotations(table_rows, table, labels, tasks, label_form, keep_rows)
+    warn_of_refusals(table_rows, labels or ())
+    annotations = _annotations(table_rows, table, labels, tasks, label_form, keep_rows)
+    if order_suffix is None or not request.wants_annotations:
+        return annotations
+    return join_orders(annotations, order_suffix)[0]
 
 
 def _source_rows(
@@ -275,7 +291,7 @@ def _weights(rows: SourceRows, annotated: Codes) -> Floats | None:
             f"no weight in column '{name}'. Give every annotation a weight, or rename the column if it holds "
             "something else.",
         )
-    values = np.array([*(_number(value) for value in column.values.to_pylist()), np.nan])
+    values = np.array([*(number(value) for value in column.values.to_pylist()), np.nan])
     weights = values[column.codes[annotated]]
     if (wrong := annotated[~(np.isfinite(weights) & (weights > 0))]).size:
         raise rows.error(
@@ -284,14 +300,6 @@ def _weights(rows: SourceRows, annotated: Codes) -> Floats | None:
             "annotation that should not count out of the table.",
         )
     return weights
-
-
-def _number(text: str) -> float:
-    """The number that a text says; NaN where it says none (Python alone reads 1_0 as 10)."""
-    try:
-        return float("nan" if "_" in text else text)
-    except ValueError:
-        return float("nan")
 
 
 def _last_of_each_pair(

@@ -113,6 +113,14 @@ def blank(column: pa.LargeStringArray, *, nan_words: bool = False) -> Mask:
     return np.asarray(pc.fill_null(empty, True), dtype=bool)
 
 
+def number(text: str) -> float:
+    """The number that a text says; NaN where it says none (Python alone reads 1_0 as 10)."""
+    try:
+        return float("nan" if "_" in text else text)
+    except ValueError:
+        return float("nan")
+
+
 def name_rows(rows: Rows) -> str:
     """Rows as a message names them: "row 3", "rows 3, 8 and 12 more"."""
     if len(rows) == 1:

@@ -87,6 +87,8 @@ def number_labels(
         label_sets = _label_sets(rows, present, own, lists_options, task_of_row, task_names, labels)
         tasks = tuple(map(Task, task_names, label_sets))
         remedy = " If it is a label all the same, list them all with `labels`."
+        if rows.wants_annotations:
+            remedy += " If it is no answer (a tie, a refusal), leave it out with `unanswered`."
     else:
         remedy = ""
     numbers = {role: np.full(len(rows), UNKNOWN, dtype=np.int64) for role in present}

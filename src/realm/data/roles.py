@@ -15,6 +15,8 @@ ROLES = ("text", *ITEM_ROLES, *ANNOTATION_ROLES)
 """All roles of columns. A column with the name of a role has that role, unless another column is named for it."""
 NAMES_SHOWN = 40
 """Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
+MANY_COLUMNS = 3
+"""Columns of the smallest table with a text and two annotators beside it."""
 REMEMBERED = ("text", "context", "item", "options", "task")
 """Roles whose columns a run remembers: those that say what an item is. Gold is no part of a run."""
 Multi = Literal["first", "drop"]
@@ -105,7 +107,7 @@ class ReadRequest:
             elif role in self.required:
                 raise RealmError(
                     f"{source}: there is no column {self._in_words(role)}. {_columns_are(names)} Name the right one "
-                    f"with `{role}`."
+                    f"with `{role}`.{self._perhaps_wide(role, names)}"
                 )
         for column in columns.values():
             for name in split_columns(column, names):
@@ -118,6 +120,12 @@ class ReadRequest:
         if self.trained is None or role not in REMEMBERED:
             return f"'{name}'"
         return f"'{name}' for the {role}, which the run {self.trained.run} was trained on"
+
+    def _perhaps_wide(self, role: str, names: Sequence[str]) -> str:
+        """What to say of a table without annotators and labels, whose columns may be the annotators."""
+        if role != "annotator" or self.label is not None or "label" in names or len(names) < MANY_COLUMNS:
+            return ""
+        return ' If it has a row for each item and a column for each annotator, give `wide="rest"`.'
 
     def for_export(self, format: str) -> ReadRequest:
         """The same request for an export: its fields are named as when the run was trained on one of this format."""

@@ -87,14 +87,16 @@ class SourceRows:
                 self._refuse(unlabelled, "label", 'Leave such rows out with `missing="drop"`.')
             elif unlabelled.any():
                 self.record(NO_LABEL, unlabelled)
-                self._filter(~unlabelled)
+                self.leave_out(unlabelled)
             if not self.annotated.any():
                 raise RealmError(f"{self.source}: there is not one annotation in it: every label is missing.")
         for role in ("text", "task", "item"):
             if role in self.columns:
                 self._refuse(self.columns[role].missing(), role, f"Fill in the {role} or take the row out.")
 
-    def _filter(self, mask: Mask) -> None:
+    def leave_out(self, rows: Mask) -> None:
+        """Drop these rows."""
+        mask = ~rows
         self.columns = {role: column.filter(mask) for role, column in self.columns.items()}
         self.options = None if self.options is None else self.options.filter(pa.array(mask))
         self.numbers, self.positions = self.numbers[mask], self.positions[mask]

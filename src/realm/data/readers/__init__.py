@@ -29,7 +29,7 @@ from realm.data.readers import (
 )
 from realm.data.readers.files import Container, SourceFile, is_archive, open_archive, open_file
 from realm.data.readers.long_table import LongTable
-from realm.data.readers.tables import read_long, read_wide
+from realm.data.readers.tables import Wide, read_long, read_wide
 from realm.data.readers.unpacking import Limits
 from realm.data.roles import ANNOTATIONS, ITEMS, ROLES, TEST, Multi, ReadRequest, TrainedColumns, check_word
 from realm.errors import RealmError
@@ -60,7 +60,8 @@ def read(path: str | Path, **arguments: Any) -> Annotations:
     Args:
         path: a file, a zip of one, or a zip or a folder of doccano's files.
         format: one of `FORMATS`; by default the format is detected by its own signature.
-        wide: the columns of annotators, in a table with one row per item.
+        wide: the columns of annotators, in a table with one row per item; "rest" is every column without a role.
+        ignore: columns that are neither an annotator's nor have a role, with `wide="rest"`.
         multi: several answers in one annotation: "first" keeps the first, "drop" none; by default they are refused.
         rejected: whether assignments that the requester rejected (MTurk, Toloka) are dropped ("drop") or read ("keep").
         max_unpacked_gb: how many gigabytes a compressed file may unpack to; by default 2, and 200 times its size.
@@ -109,7 +110,8 @@ def _read(
     request: ReadRequest,
     *,
     format: str | None = None,
-    wide: Sequence[str] | None = None,
+    wide: Sequence[str] | str | None = None,
+    ignore: Sequence[str] | None = None,
     multi: Multi | None = None,
     rejected: Literal["drop", "keep"] = "drop",
     max_unpacked_gb: float | None = None,
@@ -120,9 +122,12 @@ def _read(
     check_word("multi", multi, (None, "first", "drop"))
     check_word("rejected", rejected, ("drop", "keep"))
     check_word("format", format, (None, *FORMATS))
+    columns_of_annotators = None if not wide else Wide.of(wide, ignore, arguments.get("threshold") is not None)
+    if ignore and (columns_of_annotators is None or not columns_of_annotators.rest):
+        raise RealmError(f'{path}: `ignore={", ".join(ignore)}`: only with `wide="rest"`; other columns are not read.')
     columns = {role: arguments.pop(role, None) for role in ROLES}
     request = replace(request, **columns, multi=multi, rejected=rejected, trained=trained)
-    long, detected = _read_long(path, format, wide, request, Limits(max_unpacked_gb))
+    long, detected = _read_long(path, format, columns_of_annotators, request, Limits(max_unpacked_gb))
     long.ledger.format = detected
     if detected in EXPORTS:
         request = request.without_columns()
@@ -138,7 +143,7 @@ def _read(
 
 
 def _read_long(
-    path: Path, format: str | None, wide: Sequence[str] | None, request: ReadRequest, limits: Limits
+    path: Path, format: str | None, wide: Wide | None, request: ReadRequest, limits: Limits
 ) -> tuple[LongTable, str]:
     """The long table, and the format it was read as."""
     container = CONTAINERS.get(format or "")
@@ -170,9 +175,7 @@ def _one_file_per_annotator(files: Sequence[SourceFile], request: ReadRequest) -
     )
 
 
-def _read_file(
-    file: SourceFile, format: str | None, wide: Sequence[str] | None, request: ReadRequest
-) -> tuple[LongTable, str]:
+def _read_file(file: SourceFile, format: str | None, wide: Wide | None, request: ReadRequest) -> tuple[LongTable, str]:
     if wide and request.wants_annotations:
         return read_wide(file, request, wide), "table"
     if format in CONTAINERS or format == "table" or wide:
