@@ -20,6 +20,7 @@ from realm.cli import (
     export,
     import_,
     info,
+    judges,
     lab,
     models,
     predict,
@@ -77,6 +78,7 @@ app.command()(evaluate.evaluate)
 app.command()(predict.predict)
 app.command()(compare.compare)
 app.command()(aggregate.aggregate)
+app.command()(judges.judges)
 app.command()(relabel.relabel)
 app.command()(export.export)
 app.command()(report.report)

@@ -52,7 +52,7 @@ def relabel(
     beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
     check_outputs(output, beside, reads=[costs], overwrite=overwrite)
     run = Run.open(folder)
-    prices = _costs(costs)
+    prices = read_costs(costs)
     queue, broken = run.relabel(budget, prices), run.contradictions()
     for remark in _remarks(run, queue, budget, prices):
         note(f"note: {remark}")
@@ -76,7 +76,7 @@ def relabel(
         typer.echo((queue if raw else guarded(queue)).to_csv(index=False), nl=False)
 
 
-def _costs(path: Path | None) -> dict[str, float] | None:
+def read_costs(path: Path | None) -> dict[str, float] | None:
     """Cost of one annotation by annotator."""
     if path is None:
         return None

@@ -30,7 +30,7 @@ from realm.crowd.evidence import (
 from realm.crowd.habit import NEVER, START, Habit, HabitLines, habit_evidence
 from realm.crowd.intervals import Grid, SkillLikelihood, leave_one_out
 from realm.crowd.priors import EM_PRIOR, EarlierEstimate, expert_pairs, relative_tasks
-from realm.crowd.shared_confusion import confusion_sums, shared_confusions
+from realm.crowd.shared_confusion import confusion_sums, evidence_of_labels, shared_confusions
 from realm.crowd.shared_error import SharedError
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -160,6 +160,34 @@ def estimate(
         >>> estimates.accuracy.shape, estimates.posterior.argmax(axis=1).tolist()
         ((2, 1), [0, 1])
     """
+    return _estimate(annotations, log_probs, prior, start, experts, gold)[0]
+
+
+def estimate_with_evidence(
+    annotations: Annotations,
+    log_probs: npt.ArrayLike,
+    *,
+    experts: Sequence[str] | None = None,
+    gold: npt.NDArray[np.integer] | None = None,
+) -> tuple[Estimate, Floats]:
+    """What `estimate` returns, and the evidence that each annotation brought to it. Shape (annotations, Kmax).
+
+    It is the evidence of what annotators see, before what all miss is allowed for, without weights: the item's label is
+    that with the largest sum of log P, and to the power of `exponent` its class offset and the evidence.
+    """
+    result, habit, parameters, confusions = _estimate(annotations, log_probs, None, None, experts, gold)
+    return result, evidence_of_labels(annotations, habit, parameters, confusions)
+
+
+def _estimate(
+    annotations: Annotations,
+    log_probs: npt.ArrayLike,
+    prior: pd.DataFrame | None,
+    start: npt.ArrayLike | None,
+    experts: Sequence[str] | None,
+    gold: npt.NDArray[np.integer] | None,
+) -> tuple[Estimate, Habit, Floats, Floats]:
+    """The estimate; habits, their parameters (pairs, 1 + Kmax) and shared confusions against what annotators see."""
     copies = find_copies(annotations)
     witness = witness_weights(annotations, copies)
     if witness is not None:
@@ -186,7 +214,8 @@ def estimate(
     xi = np.where(labelled[:, None], skills.xi, np.nan)
     fitted = np.nan_to_num(np.column_stack([beta, xi]))
     sums = habit.evidence(fitted).item_sums(joint.position, joint.log_probs.shape)
-    sums += confusion_sums(annotations, shared_confusions(annotations, joint.log_probs, habit, fitted))
+    confusions = shared_confusions(annotations, joint.log_probs, habit, fitted)
+    sums += confusion_sums(annotations, confusions)
     apparent = balance.posterior(sums, shared.exponent)
     if gold is not None:
         without_gold = replace(balance, gold=None).posterior(sums, shared.exponent)
@@ -200,7 +229,7 @@ def estimate(
     accuracy, low, high = skills.accuracies(by_habit, shared)
     beta, xi = skills.against_the_truth(beta, xi, shared)
     shape = (annotations.n_annotators, len(annotations.tasks))
-    return Estimate(
+    result = Estimate(
         expertise=beta.reshape(shape),
         accuracy=accuracy.reshape(shape),
         low=low.reshape(shape),
@@ -214,6 +243,7 @@ def estimate(
         exponent=np.array(shared.exponent),
         shared_error=np.array(shared.mean),
     )
+    return result, habit, fitted, confusions
 
 
 def _with_earlier(habit: Habit, earlier: EarlierEstimate) -> Habit:

@@ -61,7 +61,11 @@ def join_orders(annotations: Annotations, suffix: str) -> tuple[Annotations, Ord
     ledger = annotations.ledger.copy()
     for reason, mask in ((SAME, ~torn), (TORN, torn)):
         # rows are known where the table keeps them
-        rows = [] if annotations.source_rows is None else np.sort(annotations.source_rows[other[mask]])[:ROWS_KEPT]
+        rows = (
+            ()
+            if annotations.source_rows is None
+            else np.sort(annotations.source_rows[other[mask]])[:ROWS_KEPT].tolist()
+        )
         ledger.add(reason, rows, int(mask.sum()))
     two = annotations.option_counts[annotations.item[plain]] == 2
     first = torn & two & (annotations.label[plain] == 0)  # the first of the table, and then the first of the other

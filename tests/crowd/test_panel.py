@@ -1,0 +1,178 @@
+"""Panels of judges: what each adds and the cheapest part, against brute force; copies, costs, gold, humans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from realm import estimate
+from realm.crowd import panel as panel_module
+from realm.crowd.panel import Panel, SubPanel
+from realm.data import Annotations
+from realm.errors import RealmError
+
+
+def judged(
+    accuracies: list[float], *, items: int = 60, options: int = 2, share: float = 1.0, gold: bool = True, seed: int = 0
+) -> Annotations:
+    """Independent judges of these accuracies, each of whom labels this share of the items."""
+    draw = np.random.default_rng(seed)
+    truth = draw.integers(options, size=items)
+    rows = [
+        (f"t{i}", f"j{j}", str(t if draw.random() < accuracy else (t + draw.integers(1, options)) % options), str(t))
+        for i, t in enumerate(truth)
+        for j, accuracy in enumerate(accuracies)
+        if draw.random() < share or j == i % len(accuracies)
+    ]
+    frame = pd.DataFrame(rows, columns=["text", "annotator", "label", "gold"])
+    return Annotations.from_pandas(frame if gold else frame.drop(columns="gold"), labels=list("0123")[:options])
+
+
+def by_hand(panel: Panel, members: tuple[int, ...]) -> tuple[float, float]:
+    """Expected and measured accuracy of a part, item by item and annotation by annotation."""
+    table = panel.annotations
+    expected, right = 0.0, 0
+    even = np.zeros((table.n_items, table.option_counts.max()))
+    result, evidence = panel_module.estimate_with_evidence(table.without_gold(), even)
+    for item in range(table.n_items):
+        scores = result.class_offsets[table.item_tasks[item]].copy()
+        for row in range(table.offsets[item], table.offsets[item + 1]):
+            if int(table.annotator[row]) in members:
+                scores = scores + evidence[row]
+        label = int(np.round(scores, 9).argmax())
+        expected += float(result.posterior[item, label])
+        right += label == table.gold[item]  # type: ignore[index]
+    return expected / table.n_items, right / table.n_items
+
+
+@pytest.mark.parametrize(("options", "share"), [(2, 1.0), (3, 0.7)])
+def test_what_each_adds_is_the_panel_less_the_panel_without_them(options: int, share: float) -> None:
+    panel = Panel(judged([0.9, 0.8, 0.7, 0.6, 0.55], options=options, share=share))
+    everybody = (0, 1, 2, 3, 4)
+    whole = by_hand(panel, everybody)
+    assert (panel.whole.expected, panel.whole.measured) == pytest.approx(whole)
+    table = panel.table().set_index("annotator")
+    assert len(table) == 5
+    for judge in everybody:
+        rest = by_hand(panel, tuple(other for other in everybody if other != judge))
+        row = table.loc[panel.annotations.annotators[judge]]
+        assert row["adds"] == pytest.approx(whole[0] - rest[0]) and row["adds"] >= -1e-12
+        assert row["adds_measured"] == pytest.approx(whole[1] - rest[1])
+        assert row["low"] <= row["accuracy"] <= row["high"]
+
+
+def test_the_whole_panel_gives_the_labels_of_the_estimate() -> None:
+    for options in (2, 3):
+        table = judged([0.9, 0.7, 0.6, 0.6], options=options, share=0.8)
+        result = estimate(table.without_gold(), np.zeros((table.n_items, options)))
+        assert Panel(table).whole.expected == pytest.approx(result.posterior.max(axis=1).mean())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_cheapest_part_against_all_parts(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    table = judged(draw.uniform(0.5, 0.95, size=6).tolist(), seed=seed)
+    costs = {name: float(draw.integers(1, 6)) for name in table.annotators}
+    panel = Panel(table, costs=costs)
+    for within in (0.0, 0.02, 0.1):
+        parts: list[SubPanel] = []
+        for size in range(1, 7):
+            for members in combinations(range(6), size):
+                mask = np.isin(np.arange(6), members)
+                parts.append(panel.part(mask))
+        good = [part for part in parts if part.expected >= panel.whole.expected - within - 1e-9]
+        best = min(good, key=lambda part: (part.cost, -part.expected))
+        found = panel.cheapest(within)
+        assert (found.cost, found.expected) == (best.cost, pytest.approx(best.expected))
+        assert found.cost == sum(costs[name] for name in found.members)
+
+
+def test_leaving_out_one_by_one_ends_where_nobody_can_be_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panel_module, "EXHAUSTIVE", 0)
+    draw = np.random.default_rng(1)
+    table = judged(draw.uniform(0.5, 0.95, size=7).tolist(), seed=1)
+    panel = Panel(table, costs={name: float(draw.integers(1, 6)) for name in table.annotators})
+    found = panel.cheapest(0.02)
+    least = panel.whole.expected - 0.02 - 1e-9
+    assert found.expected >= least and found.cost < panel.whole.cost
+    for name in found.members:
+        rest = np.isin(table.annotators, [other for other in found.members if other != name])
+        assert panel.part(rest).expected < least or not rest.any()
+
+
+def test_the_path_leads_from_the_whole_panel_to_one_judge() -> None:
+    panel = Panel(judged([0.9, 0.8, 0.7, 0.6]))
+    path = panel.path()
+    assert path[0] == panel.whole and [len(part.members) for part in path] == [4, 3, 2, 1]
+    for before, after in pairwise(path):
+        assert set(after.members) < set(before.members)
+    # each step leaves out who is spared best
+    spared = max(panel.part(np.arange(4) != judge).expected for judge in range(4))
+    assert path[1].expected == pytest.approx(spared)
+
+
+def with_copy(table: Annotations) -> Annotations:
+    frame = table.to_pandas()
+    copy = frame[frame["annotator"] == "j2"].assign(annotator="copy")
+    return Annotations.from_pandas(pd.concat([frame, copy]), labels=["0", "1"])
+
+
+def test_a_copy_adds_nothing_and_the_cheaper_of_the_two_is_in_the_panel() -> None:
+    table = with_copy(judged([0.85, 0.8, 0.7, 0.75], items=400))
+    panel = Panel(table)
+    assert panel.whole.members == ("j0", "j1", "j2", "j3")
+    assert panel.table().set_index("annotator").loc["copy", "adds"] == 0
+    costs = {**dict.fromkeys(table.annotators, 1.0), "j2": 5.0}
+    assert "copy" in Panel(table, costs=costs).whole.members
+    assert "j2" not in Panel(table, costs=costs).whole.members
+
+
+def test_gold_is_measured_against_and_not_used_unless_it_is_given() -> None:
+    table = judged([0.9, 0.7, 0.6, 0.6])
+    without = Panel(table.without_gold())
+    assert Panel(table).estimate.posterior.tolist() == without.estimate.posterior.tolist()
+    assert without.whole.measured is None and "adds_measured" not in without.table()
+    gold = np.where(np.arange(table.n_items) < 20, table.gold, -1)
+    used = Panel(table, gold=gold)
+    assert used.whole.measured is None and (used.estimate.posterior[np.arange(20), gold[:20]] == 1).all()
+    assert not set(used.for_a_human(60)["text"]) & {f"t{i}" for i in range(20)}
+
+
+def test_the_least_sure_items_are_for_a_human() -> None:
+    panel = Panel(judged([0.8, 0.7, 0.6], share=0.7))
+    confidence = panel.estimate.posterior.max(axis=1)
+    table = panel.for_a_human(10)
+    assert table["confidence"].tolist() == sorted(confidence)[:10]
+    expected = (confidence.sum() + (1 - np.sort(confidence)[:10]).sum()) / len(confidence)
+    assert panel.expected_with_humans(10) == pytest.approx(expected)
+    assert panel.expected_with_humans(0) == pytest.approx(panel.whole.expected)
+    assert panel.expected_with_humans(10_000) == pytest.approx(1)
+
+
+def test_weights_count() -> None:
+    table = judged([0.8, 0.7, 0.6])
+    nothing = np.where(table.annotator == 2, 1e-9, 1.0)
+    weighted = Panel(replace(table, weight=nothing)).table().set_index("annotator")
+    assert weighted.loc["j2", "adds"] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [({"j0": 1.0}, "no price for j1, j2"), ({"j0": 1, "j1": 0, "j2": 1}, "see annotator j1")],
+)
+def test_costs_that_cannot_be(costs: dict[str, Any], message: str) -> None:
+    with pytest.raises(RealmError, match=message):
+        Panel(judged([0.8, 0.7, 0.6]), costs=costs)
+    with pytest.raises(RealmError, match=r"`within=1\.5`"):
+        Panel(judged([0.8, 0.7, 0.6])).cheapest(1.5)
+
+
+def test_how_many_independent_judges_it_is_worth() -> None:
+    independent = Panel(judged([0.8] * 6, items=300)).dependence
+    assert independent is not None and not independent.beyond_chance
+    assert Panel(judged([0.8], items=300)).dependence is None
