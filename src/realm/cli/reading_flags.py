@@ -15,8 +15,19 @@ if TYPE_CHECKING:
     from realm.data.roles import TrainedColumns
 
 _flag = partial(setting, None, panel="Reading the table")
-OF_ANNOTATIONS = ("annotator", "label", "weight", "labels", "wide", "ignore", "multi", "missing", "rejected")
-OF_ANNOTATIONS += ("unanswered", "order_suffix")
+OF_ANNOTATIONS = (
+    "annotator",
+    "label",
+    "weight",
+    "labels",
+    "wide",
+    "ignore",
+    "multi",
+    "missing",
+    "unanswered",
+    "order_suffix",
+    "rejected",
+)
 """Flags that mean nothing where annotations are not read: commands that ask a run have none of them."""
 OF_GOLD = ("gold", "label_form", "threshold")
 

@@ -60,12 +60,8 @@ def join_orders(annotations: Annotations, suffix: str) -> tuple[Annotations, Ord
         raise RealmError(f'`order_suffix="{suffix}"`: no answer is the same in both orders: nothing is left.')
     ledger = annotations.ledger.copy()
     for reason, mask in ((SAME, ~torn), (TORN, torn)):
-        # rows are known where the table keeps them
-        rows = (
-            ()
-            if annotations.source_rows is None
-            else np.sort(annotations.source_rows[other[mask]])[:ROWS_KEPT].tolist()
-        )
+        source = annotations.source_rows
+        rows: list[int] = [] if source is None else np.sort(source[other[mask]])[:ROWS_KEPT].tolist()
         ledger.add(reason, rows, int(mask.sum()))
     two = annotations.option_counts[annotations.item[plain]] == 2
     first = torn & two & (annotations.label[plain] == 0)  # the first of the table, and then the first of the other
