@@ -285,7 +285,7 @@ class _Labels:
 
 
 def _best(scores: Floats) -> Indices:
-    return np.round(scores, DECIMALS).argmax(axis=1)
+    return np.asarray(np.round(scores, DECIMALS).argmax(axis=1), dtype=np.int64)
 
 
 def _costs(annotations: Annotations, costs: Mapping[str, float] | None) -> Floats:
