@@ -242,6 +242,7 @@ def test_what_a_script_reads_is_json_and_nothing_else(tmp_path: Path) -> None:
     for arguments in (
         ["check", labels, "--json"],
         ["aggregate", labels, "--json"],
+        ["judges", labels, "--json"],
         ["simulate", labels, "--output", tmp_path / "made.csv", "--json"],
         ["models", "--json"],
         ["info", "--json"],

@@ -119,7 +119,10 @@ def test_every_objective_and_learned_channel_can_be_named() -> None:
     assert {"identity", *choices["channel"]} == {"auto", *CHANNELS}
 
 
-WRITING = ("compare", "import_", "simulate", "aggregate", "relabel", "predict", "report", "export", "output_files")
+WRITING = (
+    *("compare", "import_", "simulate", "aggregate", "judges", "relabel", "predict", "report", "export"),
+    "output_files",
+)
 """Modules of commands that write a file, and of the rule for it."""
 
 
@@ -135,6 +138,7 @@ def test_a_default_stands_once() -> None:
         "aggregate.py: seed",
         "demo.py: seed",
         "aggregate.py: use_gold",
+        "judges.py: use_gold",
         "aggregate.py: method",
     }
     overwriting = {f"{name}.py: overwrite" for name in WRITING}
