@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,18 +85,28 @@ def _remove_partial_file(made: tuple[Path, int]) -> None:
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """A folder beside `folder` to be filled, which takes its place when the block ends without an error."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial_files(folder.parent, folder.name)
-    with removed_at_the_end(lambda: _partial_folder(folder), _remove_partial_folder) as (partial, _):
+    with working_folder(folder) as partial:
         yield partial
         partial.chmod(0o755)
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
 
 
-def _partial_folder(folder: Path) -> tuple[Path, int]:
+@contextmanager
+def working_folder(path: Path) -> Iterator[Path]:
+    """A folder beside `path` in which it is prepared, removed when the block ends.
+
+    What a process that was killed left of an earlier one is removed; what another one works in now is not.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_partial_files(path.parent, path.name)
+    with removed_at_the_end(lambda: _partial_folder(path), _remove_partial_folder) as (partial, _):
+        yield partial
+
+
+def _partial_folder(path: Path) -> tuple[Path, int]:
     while True:
-        name = tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}{_MARK}")
+        name = tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}{_MARK}")
         try:
             handle = os.open(name, os.O_RDONLY)
         except FileNotFoundError:
@@ -204,7 +216,26 @@ def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
 def read_json(path: Path, most: int = MOST_JSON) -> Any:
     """What a JSON file of at most `most` bytes says; NaN and Infinity are no JSON."""
     with reading(path, "JSON"):
-        return json.loads(_text(path, most), parse_constant=_refuse_constant)
+        return parse_json(_text(path, most), parse_constant=_refuse_constant)
+
+
+class RepeatedKey(ValueError):
+    """A key that stands twice in one object: of its values only the last would be read."""
+
+
+def parse_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = None) -> Any:
+    """What JSON says; a `RepeatedKey` where one object has a key twice."""
+    return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=parse_constant)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        key = next(key for key, _ in pairs if counts[key] > 1)
+        values = " and ".join(reprlib.repr(value) for name, value in pairs if name == key)
+        raise RepeatedKey(f"the key {reprlib.repr(key)} stands {counts[key]} times in one object, with {values[:200]}")
+    return content
 
 
 def _refuse_constant(name: str) -> None:
@@ -215,7 +246,30 @@ def read_yaml(path: Path, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> An
     """What a YAML file says; `loader` is a safe one, which makes nothing but plain values."""
     # its own constructors fail in these ways on a tag that does not fit its value, such as !!int "" and !!bool x
     with reading(path, "YAML", LookupError, AttributeError, TypeError, OverflowError):
-        return loader(_text(path, MOST_YAML)).get_single_data()
+        document = loader(_text(path, MOST_YAML))
+        node = document.get_single_node()
+        if node is None:
+            return None
+        _refuse_repeats(node)
+        return document.construct_document(node)
+
+
+def _refuse_repeats(root: yaml.Node) -> None:
+    """Refuse a key that stands twice in one mapping."""
+    waiting, seen = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        keys = [(key.tag, key.value) for key, _ in pairs if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) < len(keys):
+            key = next(key for key, _ in pairs if keys.count((key.tag, key.value)) > 1)
+            line = key.start_mark.line + 1
+            raise RepeatedKey(f"the key {reprlib.repr(key.value)} of line {line} stands there several times")
+        inside = [part for pair in pairs for part in pair] if pairs else node.value
+        for each in inside if isinstance(inside, list) else []:
+            if isinstance(each, yaml.Node) and id(each) not in seen:  # an alias is the node that it stands for
+                seen.add(id(each))
+                waiting.append(each)
 
 
 def _text(path: Path, most: int) -> str:

@@ -34,20 +34,16 @@ def test_without_results_the_table_says_what_to_run(tmp_path: Path) -> None:
 def test_plots_name_their_files(tmp_path: Path) -> None:
     results = tmp_path / "r.sqlite"
     fill(results, load_spec(STEPS), lambda cell: 0.6)
-    said = RUNNER.invoke(
-        app,
-        [
-            "lab",
-            "plot",
-            STEPS,
-            "--results",
-            str(results),
-            "--output",
-            str(tmp_path / "plots"),
-        ],
-    )
+    words = ["lab", "plot", STEPS, "--results", str(results), "--output", str(tmp_path / "plots")]
+    said = RUNNER.invoke(app, words)
     assert said.exit_code == 0, said.output
     assert [Path(line).is_file() for line in said.stdout.split()] == [True] * 4
+    first = Path(said.stdout.split()[0])
+    first.write_text("drawn by hand")
+    refused = RUNNER.invoke(app, words)
+    assert isinstance(refused.exception, RealmError) and "Give --overwrite" in str(refused.exception)
+    assert first.read_text() == "drawn by hand"
+    assert RUNNER.invoke(app, [*words, "--overwrite"]).exit_code == 0 and first.read_text().startswith("<svg")
 
 
 def test_mistakes_name_the_flag(tmp_path: Path) -> None:

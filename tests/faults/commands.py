@@ -10,27 +10,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.faults import stand_ins
+from tests.faults.stand_ins import HOME
 from tests.faults.victim import realm
 from tests.forked import start
+from tests.lab.small_benchmark import write_questions, write_spec
 from tests.tiny import crowd, save_tiny
 
-PATIENCE = 180
+PATIENCE = 900
+"""Seconds after which a process counts as one that hangs: hundreds of times its work, on a busy machine."""
 TIMED = ("seconds", "finished_at", "runtime")
 """What differs from one comparison to the next."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command that writes: its words up to the output, the output's name, and what may follow when it is repeated."""
+    """A command that writes: its words up to the output, the output's name, what may follow when it is repeated, and
+    the flag that names the output."""
 
     name: str
     words: tuple[str, ...]
     output: str
     again: tuple[str, ...] = ("--overwrite",)
+    flag: str = "--output"
 
     def line(self, folder: Path, *more: str) -> list[str]:
         """The words that make it write below this folder."""
-        return [*self.words, "--output", str(folder / self.output), *more]
+        return [*self.words, self.flag, str(folder / self.output), *more]
 
 
 def make_stage(root: Path) -> dict[str, Command]:
@@ -42,6 +48,10 @@ def make_stage(root: Path) -> dict[str, Command]:
     flags = ("--model", model, "--steps", "4", "--batch-size", "8", "--micro-batch-size", "4")
     train = ("train", labels, *flags, "--save-steps", "2", "--logging-steps", "2")
     compare = ("compare", labels, "--test", test, *flags, "--methods", "noisy,realm", "--seeds", "1")
+    write_questions(root / "data", train=12, test=8)
+    grid = {"method": ["noisy", "realm"], "steps": 2}
+    spec = str(write_spec(root / "tiny.yaml", save_tiny(root / "t5", "seq2seq", layers=1, width=16), grid, curve=1))
+    lab, results = ("lab", "run", spec, "--data", str(root / "data")), str(root / "results.sqlite")
     commands = [
         Command("import", ("import", labels), "table.csv"),
         Command("import-parquet", ("import", labels), "table.parquet"),
@@ -54,10 +64,15 @@ def make_stage(root: Path) -> dict[str, Command]:
         Command("report", ("report", run), "page.html"),
         Command("train", train, "run", ("--resume",)),
         Command("compare", compare, "compared", ()),
+        Command("lab-run", lab, "lab/results.sqlite", (), "--results"),
+        Command("lab-plot", ("lab", "plot", spec, "--results", results), "plots"),
+        Command("demo", ("demo", "--quick"), "demo", ()),
+        Command("models-get", ("models", "get", "tiny"), "home", (), HOME),
     ]
-    made = {command.name: command for command in commands}
+    stand_ins.prepare()
     assert finish([*train, "--output", run], root) == 0
-    return made
+    assert finish([*lab, "--results", results], root) == 0
+    return {command.name: command for command in commands}
 
 
 def finish(words: list[str], folder: Path, *more: Any, **how: Any) -> int:
@@ -84,7 +99,7 @@ def _content(path: Path) -> Any:
         with sqlite3.connect(path) as connection:
             rows = connection.execute("SELECT id, metrics, labels, gold FROM cells ORDER BY id").fetchall()
         return [(id, _untimed(json.loads(metrics)), labels, gold) for id, metrics, labels, gold in rows]
-    if path.name == "results.json":
+    if path.name in ("results.json", "demo.json"):
         return _untimed(json.loads(path.read_text()))
     if path.name == "results.csv":
         rows = csv.DictReader(io.StringIO(path.read_text()))

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 LONGEST = 20
-"""Seconds after which a try counts as a hang: hundreds of times what the slowest takes, on a busy machine too."""
+"""Seconds of work after which a try counts as a hang: a hundred times what the slowest takes."""
+WAITING = 30
+"""How many times that a try may wait for a processor, or for anything else."""
 BAD = ("wrong", "unread", "traceback", "hang")
 
 
@@ -48,18 +50,21 @@ class Tally:
 
 @contextmanager
 def no_longer_than(seconds: int) -> Iterator[None]:
-    """End a block that takes longer with `Hang`."""
+    """End a block that works longer, or waits for very long, with `Hang`."""
 
     def ring(*_: object) -> None:
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    before = {number: signal.signal(number, ring) for number in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # of work, so that a busy machine makes no hang
+    signal.alarm(seconds * WAITING)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def attempt(tally: Tally, story: str, call: Callable[[], Any], check: Callable[[Any], str | None] | None = None) -> Any:

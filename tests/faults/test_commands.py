@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from tests.faults.commands import Command, contents, finish, make_stage
+from tests.faults.commands import PATIENCE, Command, contents, finish, make_stage
 from tests.faults.victim import realm
 from tests.forked import start
 
 NAMES = (
     *("import", "import-parquet", "simulate", "aggregate", "predict", "export", "export-label-studio", "relabel"),
-    *("report", "train", "compare"),
+    *("report", "lab-plot", "train", "compare", "lab-run", "demo", "models-get"),
 )
-FILES = NAMES[:-2]
-"""Commands that write a file or two; the others fill a folder."""
+FILES = NAMES[: NAMES.index("train")]
+"""Commands that write a file or some; the others fill a folder."""
 FAST = tuple(name for name in FILES if "-" not in name)
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
@@ -222,7 +222,7 @@ def test_a_command_may_be_stopped_at_any_time(name, stage, tmp_path) -> None:
         process.join(0.1 + chance.uniform(0, 2 if name in FILES else 6) ** 2 / 6)
         if process.exitcode is None:
             os.kill(process.pid, chance.choice(list(CODES)))
-        process.join(180)
+        process.join(PATIENCE)
         assert process.exitcode in (0, *CODES.values()), said.read_text()
         assert "Traceback" not in said.read_text() and "Exception ignored" not in said.read_text(), said.read_text()
         check_nothing_half(whole, folder, attempt)
@@ -242,6 +242,7 @@ def refuse_at(whole: Whole, folder: Path, moment: int, error: int) -> None:
     earlier = dict(whole.contents)
     for name in whole.contents if whole.command.name in FILES else ():
         earlier[name] = b"earlier"
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"earlier")
     line = whole.command.line(folder, *(("--overwrite",) if whole.command.name in FILES else ()))
     code = finish(line, folder, moment, error=error, said=str(said))
@@ -299,7 +300,7 @@ def _drop_overrides() -> None:
 
 def run_to_its_end(act: Callable[..., None], *args: Any) -> int:
     process = start(act, *args)
-    process.join(180)
+    process.join(PATIENCE)
     assert process.exitcode is not None
     return process.exitcode
 
@@ -378,7 +379,7 @@ def test_of_two_equal_commands_at_once_one_may_be_refused_and_the_output_is_whol
         both = [start(realm, line, str(folder)) for _ in range(2)]
         codes = []
         for process in both:
-            process.join(180)
+            process.join(PATIENCE)
             codes.append(process.exitcode)
         # a comparison that is finished when the second begins is only read
         assert sorted(codes) in ([0, 2], [0, 0] if name == "compare" else [0, 2]), codes

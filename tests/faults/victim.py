@@ -57,7 +57,9 @@ def realm(
             os.kill(os.getpid(), number)
 
     from realm.cli.entry import main
+    from tests.faults import stand_ins
 
+    words = stand_ins.install(words)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells start what runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["realm", *words]

@@ -128,14 +128,18 @@ def plot(
     spec: SpecName,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the SVG files.")],
     results: ResultsFile = RESULTS,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace plots that are there.")] = False,
 ) -> None:
     """Draw learning curves, the way of expertise and how well it is recovered, as SVG files."""
+    from realm.cli.output_files import check_outputs
     from realm.comparison.results import Results
     from realm.files import write_text, writing
     from realm.lab.plots import draw_plots
     from realm.lab.spec import load_spec
 
-    for name, picture in draw_plots(load_spec(spec), Results.open(results)):
+    plots = list(draw_plots(load_spec(spec), Results.open(results)))
+    check_outputs(*(output / name for name, _ in plots), overwrite=overwrite)
+    for name, picture in plots:
         with writing(output / name, advice=""):
             write_text(output / name, picture)
         typer.echo(output / name)

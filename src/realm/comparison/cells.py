@@ -23,6 +23,8 @@ from realm.data import Annotations
 from realm.files import without_home
 from realm.methods import METHODS
 
+LIKELIHOOD = "held_out_likelihood"
+"""The metric of a trial: what settings are chosen by."""
 TRAJECTORY_POINTS = 50
 """About how many points of the expertise during training are recorded: enough for a smooth line in a plot."""
 LOGGING_STEPS = 10

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from realm.comparison.cells import Cell, CellTables
+from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
 from realm.comparison.grid import CellFinished, run_cells
 from realm.comparison.ranking import MethodResults, ScoredItems, method_labels, rank_metric, ranking
 from realm.comparison.results import Results
 from realm.comparison.significance import Summary, contrast
 from realm.comparison.simulation import Regime
-from realm.comparison.training import LIKELIHOOD
 from realm.data import Annotations
+from realm.data.options import MAX_OPTIONS
 from realm.data.overlap import shown_in
 from realm.errors import RealmError
 from realm.files import partial_files, remove_partial_files, writing
@@ -311,13 +311,13 @@ def _comparison(
     names = dict.fromkeys(name for id in frame["id"] for name in results.metrics(id))
     metrics = [name for name in names if "/" not in name and not name.endswith("_max")]
     table = frame[["method", "seed", *settings, *metrics]].rename(columns=COLUMN_NAMES)
-    warnings = dict.fromkeys(text for id in frame["id"] for text in results.config(id)["warnings"])
+    warnings = dict.fromkeys(text for id in frame["id"] for text in results.config(id).get("warnings", ()))
     trials = {
         cell.method: {_values(trial): results.metrics(trial.id)[LIKELIHOOD] for trial in cell.trials()}
         for cell in cells
         if cell.choose
     }
-    methods = _method_results(frame, results)
+    methods = _method_results(frame, results, items)
     summary = _summary(frame, results)
     for record in summary:
         record |= {
@@ -328,16 +328,28 @@ def _comparison(
     return Comparison(table, summary, regime, seeds, gold_read, ranks, trials, list(warnings))
 
 
-def _method_results(frame: pd.DataFrame, results: Results) -> dict[str, MethodResults]:
+def _method_results(frame: pd.DataFrame, results: Results, items: ScoredItems) -> dict[str, MethodResults]:
     """The metrics and answers of every method, its seeds in order."""
     methods = {}
     for name, rows in frame.groupby("method", sort=False):
         ids = rows["id"].tolist()
         metrics = {metric: rows[metric].to_numpy(dtype=np.float64) for metric in METRICS if metric in rows}
+        for id in ids:
+            _check_answers(id, results, items)
         labels = np.stack([results.predictions(id)[0] for id in ids]).astype(np.int64)
         log_probs = np.stack([results.gold_log_probs(id) for id in ids]).astype(np.float64)
         methods[str(name)] = MethodResults(metrics, labels, log_probs)
     return methods
+
+
+def _check_answers(id: str, results: Results, items: ScoredItems) -> None:
+    """Refuse answers of a cell that are not about the test items, or none of their options."""
+    labels, gold = results.predictions(id)
+    widths = np.array([MAX_OPTIONS if task.labels is None else len(task.labels) for task in items.tasks])
+    if not np.array_equal(gold, items.gold) or len(results.gold_log_probs(id)) != len(gold):
+        raise RealmError(f"{results.path}: cell {id} is not about these test items. The file is damaged.")
+    if (labels >= widths[items.task]).any():
+        raise RealmError(f"{results.path}: `labels` of cell {id} holds what is no label. The file is damaged.")
 
 
 def _figures(method: MethodResults) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from realm.comparison.cells import Cell
+from realm.comparison.cells import LIKELIHOOD, Cell
 from realm.comparison.engines import run_jobs
 from realm.comparison.results import Results
-from realm.comparison.training import LIKELIHOOD, CellResult, Job
+from realm.comparison.training import CellResult, Job
 from realm.errors import RealmError
 from realm.models.store import model_fingerprint
 

@@ -1,23 +1,29 @@
 """One SQLite file with every finished cell: whole cells only, each once, whatever happens to the process.
 
 A cell is added by one short transaction (rollback journal, `synchronous=FULL`), so that a process killed at any moment
-leaves each cell there or not there. Reading executes nothing: JSON and raw bytes only, and the schema is not trusted.
+leaves each cell there or not there. Reading executes nothing: JSON and raw bytes only, and the database's own schema is
+not trusted. Every column has a schema of ours: a cell comes back as it was written or is refused, naming it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.comparison.cells import Cell
+from realm.comparison.cells import LIKELIHOOD, Cell
 from realm.errors import RealmError
+from realm.files import parse_json, reading
+from realm.metrics import METRICS
+from realm.runs.machine_files import NO_SHARES, ROUNDING, SETTING, SHARE
+from realm.schema import Number, Whole, check
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +57,21 @@ EXPERTISE_COLUMNS = (
 """Of an annotator and task: the configured accuracy of a simulated annotator, the realised one (against gold), sigma
 of omega, and expertise and accuracy re-estimated on the joint likelihood."""
 
+FIGURE = (Number(-1e6, 1e6), None)
+"""Any figure of a training: the largest, a log loss, is far below a million."""
+_NUMBERS = {str: FIGURE}
+_METRICS = {f"{name}?": FIGURE if name in NO_SHARES else (SHARE, None) for name in METRICS}
+SCHEMAS: dict[str, Any] = {
+    "selected_settings": {str: SETTING},
+    "metrics": {**_METRICS, "accuracy": SHARE, "n_test?": Whole(), **_NUMBERS},
+    "expertise": [{"annotator": str, "task": str, **{f"{name}?": FIGURE for name in EXPERTISE_COLUMNS[2:]}}],
+    "curve": [[Number()]],
+    "trajectory": {"annotators?": [str], "tasks?": [str], "points?": [[(Whole(), [[FIGURE]])]]},
+    "config": {"warnings?": [str], "versions?": {str: str}},
+}
+"""What each column with JSON must hold."""
+TRIAL_METRICS = {LIKELIHOOD: Number(), **_NUMBERS}
+
 
 class Results:
     """The finished cells of a results file. Use `open`."""
@@ -67,8 +88,9 @@ class Results:
         try:
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            uri = f"{path.resolve().as_uri()}?mode={'rwc' if create else 'ro'}"
-            connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None)
+            elif os.path.exists(f"{path}-journal"):
+                _undo_half(path)
+            connection = _connect(path, "rwc" if create else "ro")
             _prepare(connection, create)
         except (OSError, sqlite3.Error) as error:
             raise RealmError(f"{path}: cannot be used as a results file: {error}") from None
@@ -136,7 +158,7 @@ class Results:
         """
         import pandas as pd
 
-        columns = ("id", "selected_settings", "metrics", "config", *PLAIN_COLUMNS)
+        columns = ("id", "trial", "selected_settings", "metrics", "config", *PLAIN_COLUMNS)
         rows = {row["id"]: row for row in self._rows([cell.id for cell in cells], ", ".join(columns))}
         records = []
         for cell in cells:
@@ -144,20 +166,26 @@ class Results:
                 continue
             record = {"id": cell.id, **cell.fields(), "settings": _json(dict(cell.settings))}
             record["selected_settings"] = row["selected_settings"]
-            record |= {**cell.settings, **json.loads(row["selected_settings"]), **json.loads(row["metrics"])}
+            record |= {**cell.settings, **self._decoded(row, "selected_settings"), **self._decoded(row, "metrics")}
             record |= {name: row[name] for name in PLAIN_COLUMNS}
-            record["versions"] = _json(json.loads(row["config"]).get("versions", {}))
+            record["versions"] = _json(self._decoded(row, "config").get("versions", {}))
             records.append(record)
         return pd.DataFrame(records)
 
     def predictions(self, id: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """The answers of a cell and the true labels, (test items with gold,) each."""
-        row = self._row(id, "labels, gold")
-        return np.frombuffer(row["labels"], dtype="<i4"), np.frombuffer(row["gold"], dtype="<i4")
+        row = self._row(id, "id, labels, gold")
+        labels, gold = (self._array(row, name, "<i4") for name in ("labels", "gold"))
+        if len(labels) != len(gold) or (labels < 0).any() or (gold < 0).any():
+            raise self._damaged(id, "labels", "are not an answer for every true label")
+        return labels, gold
 
     def gold_log_probs(self, id: str) -> npt.NDArray[np.float32]:
         """The model's log-probability of each true label, (test items with gold,)."""
-        return np.frombuffer(self._row(id, "gold_log_probs")["gold_log_probs"], dtype="<f4")
+        log_probs = self._array(self._row(id, "id, gold_log_probs"), "gold_log_probs", "<f4")
+        if np.isnan(log_probs).any() or (log_probs > ROUNDING).any():
+            raise self._damaged(id, "gold_log_probs", "holds what is no log-probability")
+        return log_probs
 
     def correct(self, ids: Sequence[str]) -> npt.NDArray[np.bool_] | None:
         """Whether each answer is right, (cells, items); None where the cells have no or different items."""
@@ -167,11 +195,11 @@ class Results:
         return np.stack([labels == gold for labels, gold in predictions])
 
     def metrics(self, id: str) -> dict[str, Any]:
-        return dict(json.loads(self._row(id, "metrics")["metrics"]))
+        return dict(self._decoded(self._row(id, "id, trial, metrics"), "metrics"))
 
     def config(self, id: str) -> dict[str, Any]:
         """Every setting of a cell's training, the size of its data, versions and warnings."""
-        return dict(json.loads(self._row(id, "config")["config"]))
+        return dict(self._decoded(self._row(id, "id, config"), "config"))
 
     def expertise(self, ids: Sequence[str]) -> pd.DataFrame:
         """One row per cell, annotator and task: id and `EXPERTISE_COLUMNS`."""
@@ -203,21 +231,21 @@ class Results:
     def ids(self, method: str, seed: int) -> set[str]:
         """The finished cells of a method and seed, without trials."""
         query = "SELECT id FROM cells WHERE method = ? AND seed = ? AND NOT trial"
-        return {row["id"] for row in self._connection.execute(query, [method, seed])}
+        return {row["id"] for row in self._query(query, [method, seed])}
 
     def data_of(self, origin: str) -> set[str]:
         """The fingerprints of the data that finished cells of an origin were trained on."""
         query = "SELECT DISTINCT data FROM cells WHERE origin = ?"
-        return {row["data"] for row in self._connection.execute(query, [origin])}
+        return {row["data"] for row in self._query(query, [origin])}
 
     def weights_of(self, model: str) -> set[str]:
         """The fingerprints of the weights that finished cells of a model were trained from."""
         query = "SELECT DISTINCT weights FROM cells WHERE model = ?"
-        return {row["weights"] for row in self._connection.execute(query, [model])}
+        return {row["weights"] for row in self._query(query, [model])}
 
     def _column(self, ids: Sequence[str], name: str) -> list[tuple[str, Any]]:
-        values = {row["id"]: row[name] for row in self._rows(ids, f"id, {name}")}
-        return [(id, json.loads(values[id])) for id in ids if id in values]
+        rows = {row["id"]: row for row in self._rows(ids, f"id, {name}")}
+        return [(id, self._decoded(rows[id], name)) for id in ids if id in rows]
 
     def _row(self, id: str, columns: str) -> sqlite3.Row:
         if not (rows := self._rows([id], columns)):
@@ -229,8 +257,60 @@ class Results:
         for start in range(0, len(ids), CHUNK):
             chunk = ids[start : start + CHUNK]
             query = f"SELECT {columns} FROM cells WHERE id IN ({', '.join('?' * len(chunk))})"
-            rows += self._connection.execute(query, chunk).fetchall()
+            rows += self._query(query, chunk)
         return rows
+
+    def _query(self, statement: str, values: Sequence[Any]) -> list[sqlite3.Row]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise RealmError(f"{self.path}: cannot be read: {error}. The file is damaged.") from None
+
+    # ---------------------------------------------------------------- what a column holds
+
+    def _decoded(self, row: sqlite3.Row, name: str) -> Any:
+        """The JSON of a column, which must fit its schema."""
+        place = f"{name} of cell {row['id']}"
+        with reading(self.path, f"JSON in {place}", TypeError):
+            value = parse_json(row[name])
+        check(self.path, value, TRIAL_METRICS if name == "metrics" and row["trial"] else SCHEMAS[name], place)
+        if problem := _misfit(name, value):
+            raise self._damaged(row["id"], name, problem)
+        return value
+
+    def _array(self, row: sqlite3.Row, name: str, dtype: str) -> npt.NDArray[Any]:
+        content = row[name]
+        if not isinstance(content, bytes) or len(content) % np.dtype(dtype).itemsize:
+            raise self._damaged(row["id"], name, "holds no numbers")
+        return np.frombuffer(content, dtype=dtype)
+
+    def _damaged(self, id: str, name: str, problem: str) -> RealmError:
+        return RealmError(f"{self.path}: `{name}` of cell {id} {problem}. The file is damaged.")
+
+
+def _misfit(name: str, value: Any) -> str | None:
+    """What a schema cannot say of a column: the lengths of its lists."""
+    if name == "curve" and any(len(point) != 2 for point in value):
+        return "holds a point that is not a step and an accuracy"
+    if name == "trajectory" and value:
+        shape = (len(value.get("annotators", ())), len(value.get("tasks", ())))
+        for point in value.get("points", ()):
+            if len(point) != 2 or not isinstance(point[0], int) or not isinstance(point[1], list):
+                return "holds a point that is not a step and a matrix"
+            if (len(point[1]), *{len(row) for row in point[1]}) != shape:
+                return "holds a matrix that has not a row for every annotator and a column for every task"
+    return None
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None)
+
+
+def _undo_half(path: Path) -> None:
+    """Take back what a process that was killed had written of a transaction, which only a writer may do."""
+    with suppress(sqlite3.Error), closing(_connect(path, "rw")) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def _prepare(connection: sqlite3.Connection, create: bool) -> None:

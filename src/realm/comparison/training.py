@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from realm.channels import Channel, ItemScores, Observed
-from realm.comparison.cells import Cell, CellTables, cell_config
+from realm.comparison.cells import LIKELIHOOD, Cell, CellTables, cell_config
 from realm.comparison.shared_scorer import shared_scorer
 from realm.comparison.significance import rank_correlation
 from realm.comparison.simulation import Floats, ranked_pairs, realised_accuracies
@@ -31,7 +31,6 @@ from realm.training import RealmConfig, RealmTrainer
 from realm.training.channel import configured_class
 from realm.training.labels import training_labels
 
-LIKELIHOOD = "held_out_likelihood"
 HELD_OUT = 0.1
 """Share of the items that a trial is scored on: a tenth, as usual for a validation set."""
 OPINION_STEPS = 40

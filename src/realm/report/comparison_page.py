@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from realm.comparison.results_json import RESULTS, read_results
 from realm.comparison.verdict import pairs, verdict, what_is_tested
-from realm.errors import RealmError
-from realm.files import read_json
 from realm.metrics import METRICS
 from realm.report.annotator_charts import Row, interval_rows
 from realm.report.escaping import clipped
@@ -23,7 +22,6 @@ from realm.report.wording import Remark, plural
 
 Records = Sequence[dict[str, Any]]
 
-RESULTS = "results.json"
 SECTIONS = [
     ("summary", "In short"), ("differences", "Differences"), ("labels", "By label"), ("figures", "All figures"),
     ("limits", "Limits"),
@@ -51,11 +49,7 @@ def holds_comparison(folder: Path) -> bool:
 def comparison_page(folder: Path, *, output: Path | None = None) -> Path:
     """Write the page of a finished comparison; FOLDER/report.html where no output is named."""
     folder = Path(folder)
-    if not holds_comparison(folder):
-        raise RealmError(f"{folder} holds no {RESULTS}: it is not the folder of a finished `realm compare`.")
-    summary = read_json(folder / RESULTS)
-    if not isinstance(summary, dict) or not summary.get("methods") or not summary.get("trainings"):
-        raise RealmError(f"{folder / RESULTS} is not what `realm compare` writes; run it again.")
+    summary = read_results(folder)
     path = Path(output) if output is not None else folder / NAME
     write_page(path, render(folder.resolve().name, summary))
     return path

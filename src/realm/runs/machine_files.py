@@ -68,14 +68,14 @@ SCORER_SCHEMA = {
     "cloze_scale?": Number(0, above=True),
     "temperature?": Number(0, above=True),
 }
-_NO_SHARES = ("log_loss",)
+NO_SHARES = ("log_loss",)
 """The figures that are no shares of 1."""
-_LABEL = {"label": str, "support": Whole(), **dict.fromkeys(("precision", "recall", "f1"), (SHARE, None))}
+LABEL_SCHEMA = {"label": str, "support": Whole(), **dict.fromkeys(("precision", "recall", "f1"), (SHARE, None))}
 FIGURES_SCHEMA: dict[Any, Any] = {
     "items": Whole(),
-    **{f"{name}?": (Number() if name in _NO_SHARES else SHARE, None) for name in METRICS},
+    **{f"{name}?": (Number() if name in NO_SHARES else SHARE, None) for name in METRICS},
     "reliability?": [{"confidence": SHARE, "right": SHARE, "items": Whole(1)}],
-    "labels?": [_LABEL],
+    "labels?": [LABEL_SCHEMA],
     "confusion?": ([[Number(0)]], None),
     "by_position?": bool,
 }

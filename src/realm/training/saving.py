@@ -17,7 +17,7 @@ from transformers.trainer_callback import ExportableState, TrainerState
 
 from realm.channels import Channel, IdentityChannel
 from realm.errors import RealmError
-from realm.files import read_json, read_tensors, write_manifest, write_tensors, writing
+from realm.files import parse_json, read_json, read_tensors, write_manifest, write_tensors, writing
 from realm.schema import Array, check, check_arrays
 from realm.scorers.finite import first_not_finite
 from realm.training import checkpoints, sharding
@@ -145,7 +145,7 @@ class SavingTrainer(Trainer):
         """Steps taken and the log of a checkpoint."""
         path = checkpoint / checkpoints.STATE
         with checkpoints.reading(checkpoint):
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(path.read_bytes())
             check(path, content, checkpoints.STATE_SCHEMA)
             state = TrainerState(**content)
         if checkpoint.name != f"checkpoint-{state.global_step}":

@@ -24,6 +24,7 @@ from realm.data.columns import cell_text
 from realm.data.readers.delimited import check_utf8, read_delimited
 from realm.data.readers.unpacking import Limits, folder_names, read_bytes, read_members, reading
 from realm.errors import RealmError
+from realm.files import parse_json
 
 Container = Literal["csv", "tsv", "json", "jsonl", "parquet"]
 SUFFIXES: dict[str, Container] = {
@@ -233,7 +234,7 @@ def _read_json(data: bytes, kind: str, source: str) -> list[Any] | dict[str, Any
     whole = kind == "json" or data.lstrip()[:1] == b"["
     try:
         if whole:
-            content = json.loads(data)
+            content = parse_json(data)
             if not isinstance(content, list | dict):
                 raise RealmError(f"{source}: not a list of records but {_quoted(content)}.")
             if LONE_SURROGATE.search(data):
@@ -253,7 +254,7 @@ def _read_json(data: bytes, kind: str, source: str) -> list[Any] | dict[str, Any
 def parse_line(line: bytes, number: int, source: str) -> Any:
     """What a line of JSON lines says."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except (ValueError, RecursionError) as error:
         raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
     if LONE_SURROGATE.search(line):

@@ -23,6 +23,8 @@ from realm.data.readers.fields import (
 from realm.data.readers.files import SourceFile
 from realm.data.readers.long_table import LongTable, LongTableBuilder
 from realm.data.roles import ITEM_ROLES, ReadRequest
+from realm.errors import RealmError
+from realm.files import RepeatedKey, parse_json
 
 CANCELLED = "cancelled annotation (was_cancelled or skipped)"
 GROUND_TRUTH = "ground truth: read as gold, not as an annotation"
@@ -143,13 +145,13 @@ def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
     for row, record in _by_time(records):
         item = value_in(record, "id", row, source)
         builder.item(row, record, item=item, text=value_in(record, text, row, source))
-        annotator = _decoded(record.get(request.annotator or "annotator"))
+        annotator = _decoded(record, request.annotator or "annotator", row, source)
         if annotator in (None, "") and record.get("annotation_id") in (None, ""):
             continue
         if record.get("was_cancelled") in (True, "true", "True"):
             builder.drop(CANCELLED)
         else:
-            builder.annotation(_annotator(annotator), _choices(_decoded(record.get(label))))
+            builder.annotation(_annotator(annotator), _choices(_decoded(record, label, row, source)))
     return builder.finish()
 
 
@@ -174,11 +176,14 @@ def _by_time(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
     return sorted(by_row, key=lambda entry: (first_rows[str(entry[1].get("id"))], str(_time(entry[1]) or "")))
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(record: dict[str, Any], field: str, row: int, source: str) -> Any:
     """CSV cells that are not plain text hold JSON."""
+    value = record.get(field)
     if isinstance(value, str) and value.startswith(("[", "{")):
         try:
-            return json.loads(value)
+            return parse_json(value)
+        except RepeatedKey as error:
+            raise RealmError(f"{source}, row {row}: field '{field}': {error}.") from None
         except (ValueError, RecursionError):
             return value
     return value

@@ -1,0 +1,129 @@
+"""`results.json` of a comparison: what it must hold, and the one reader of it.
+
+It has no manifest beside it, so that whatever is in it is checked here: a page is drawn of what `realm compare` wrote,
+or refused with the name of the place that cannot be so. Results of an earlier version have accuracies alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from realm.comparison.results import FIGURE
+from realm.errors import RealmError
+from realm.files import read_json
+from realm.methods import METHODS
+from realm.metrics import METRICS
+from realm.runs.machine_files import LABEL_SCHEMA, NO_SHARES, ROUNDING, SHARE
+from realm.schema import PLAIN, Number, OneOf, Whole, check
+
+RESULTS = "results.json"
+_SIZE = FIGURE[0]
+_P = (SHARE, None)
+_CORRELATION = (Number(-1 - ROUNDING, 1 + ROUNDING), None)
+_OUTCOME = (OneOf("ahead", "behind", "level"), None)
+_CONTRAST = {
+    "first": OneOf(*METHODS),
+    "second": OneOf(*METHODS),
+    "difference": _SIZE,
+    "low": FIGURE,
+    "high": FIGURE,
+    "p_items": _P,
+    "p_seeds": _P,
+    "outcome": _OUTCOME,
+}
+_RANKING = {
+    "by": OneOf(*METRICS),
+    "order": [OneOf(*METHODS)],
+    "leader": OneOf(*METHODS),
+    "best": (OneOf(*METHODS), None),
+    "reference": OneOf(*METHODS),
+    "contrasts": [{**_CONTRAST, "figure": OneOf(*METRICS), "may_be_behind": bool}],
+    "label_contrasts": [{**_CONTRAST, "task": str, "label": str}],
+}
+_TASK = {"task": str, "by_position": bool, "labels": [LABEL_SCHEMA], "confusion": ([[Number(0, 1e15)]], None)}
+_METHOD = {
+    "method": str,
+    "mean": SHARE,
+    "std": _SIZE,
+    "realm_minus_this?": _SIZE,
+    "p_seeds?": _P,
+    "p_items?": _P,
+    "interval_items?": ([_SIZE], None),
+    "figures?": {str: {"mean": _SIZE, "std": _SIZE}},
+    "labels?": [_TASK],
+}
+_TRAINING = {
+    "method": str,
+    "seed": Whole(),
+    **{f"{name}?": FIGURE if name in NO_SHARES else (SHARE, None) for name in METRICS},
+    "expertise_spearman?": _CORRELATION,
+    "expertise_trained_spearman?": _CORRELATION,
+    str: PLAIN,
+}
+SCHEMA = {
+    "regime?": str,
+    "seeds?": Whole(1),
+    "gold_used?": bool,
+    "warnings?": [str],
+    "ranking?": (_RANKING, None),
+    "methods": [_METHOD],
+    "trainings": [_TRAINING],
+}
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """What `results.json` of a finished comparison holds: a record per method and per training, and the ranking."""
+    path = folder / RESULTS
+    if not path.is_file():
+        raise RealmError(f"{folder} holds no {RESULTS}: it is not the folder of a finished `realm compare`.")
+    summary: dict[str, Any] = read_json(path)
+    check(path, summary, SCHEMA)
+    if problem := _contradiction(summary):
+        raise RealmError(f"{path}: {problem}. It is damaged, or not what `realm compare` writes; run that again.")
+    return summary
+
+
+def _contradiction(summary: Mapping[str, Any]) -> str | None:
+    """What cannot be together; None where all agrees."""
+    entries = {entry["method"]: entry for entry in summary["methods"]}
+    if not entries or len(entries) < len(summary["methods"]):
+        return "`methods` is empty, or names a method twice"
+    if {training["method"] for training in summary["trainings"]} != set(entries):
+        return "`trainings` are not those of `methods`"
+    for entry in entries.values():
+        if entry.get("interval_items") is not None and (
+            len(entry["interval_items"]) != 2 or "realm_minus_this" not in entry
+        ):
+            return f"`interval_items` of {entry['method']} is no interval of a difference"
+        for task in entry.get("labels", ()):
+            sizes = [] if task["confusion"] is None else [len(row) for row in task["confusion"]]
+            if task["confusion"] is not None and sizes != [len(task["labels"])] * len(task["labels"]):
+                return f"`confusion` of {entry['method']} has not a row and a column for every label"
+    return _ranking_contradiction(summary["ranking"], entries) if summary.get("ranking") else None
+
+
+def _ranking_contradiction(ranking: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]]) -> str | None:
+    if sorted(ranking["order"]) != sorted(entries):
+        return "`ranking.order` is not an order of the methods"
+    if not {ranking["leader"], ranking["reference"]} <= set(entries) or ranking["best"] not in (
+        None,
+        ranking["leader"],
+    ):
+        return "`ranking` names a leader, a reference or a best method that is not among them"
+    for name, entry in entries.items():
+        if "labels" not in entry or not {ranking["by"], "accuracy"} <= set(entry.get("figures", ())):
+            return f"{name} lacks its labels, or the figures that are ranked by"
+    tasks = {name: [task["task"] for task in entry["labels"]] for name, entry in entries.items()}
+    if len({tuple(names) for names in tasks.values()}) > 1:
+        return "the methods have labels of different tasks"
+    for each in (*ranking["contrasts"], *ranking["label_contrasts"]):
+        names = {each["first"], each["second"]}
+        if not names <= set(entries) or len(names) < 2:
+            return "a contrast is not between two of the methods"
+        if (each["low"] is None) != (each["high"] is None) or (each["low"] is not None and each["low"] > each["high"]):
+            return "the interval of a contrast has one end, or ends below its beginning"
+        if "task" not in each and any(each["figure"] not in entries[name]["figures"] for name in names):
+            return f"a contrast is about {each['figure']}, which a method lacks"
+    return None

@@ -1,0 +1,138 @@
+"""A key that stands twice in one object: the last value would win in silence, so that it is an error that names it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from realm.data import Annotations
+from realm.errors import RealmError
+from realm.files import parse_json, read_json, read_yaml
+
+ROW = '{"item": "1", "text": "what a film", "label": "good", "annotator": "ann"}'
+TWICE = '{"item": "2", "text": "a bore", "annotator": "ann", "label": "bad", "label": "good"}'
+SAID = r"the key 'label' stands 2 times in one object, with 'bad' and 'good'"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("labels.jsonl", f"{ROW}\n{TWICE}\n", r"labels\.jsonl, line 2: "),
+        ("labels.ndjson", f"\n{ROW}\n\n{TWICE}\n", r"labels\.ndjson, line 4: "),
+        ("labels.json", f"[{ROW}, {TWICE}]", r"labels\.json: "),
+        ("labels.json", f"{ROW}\n{TWICE}\n", r"labels\.json, line 2: "),
+        ("labels", f"{ROW}\n{TWICE}\n", r"labels, line 2: "),
+    ],
+)
+def test_in_a_table_it_is_an_error_that_names_file_line_and_key(name, content, place, tmp_path) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(RealmError, match=place + r".*" + SAID):
+        Annotations.read(path)
+    path.write_text(content.replace(', "label": "good"}', "}"))
+    assert Annotations.read(path).n_annotations == 2
+
+
+def test_in_packed_tables_too(tmp_path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(f"{ROW}\n{TWICE}\n".encode()))
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("ann.jsonl", f"{ROW}\n{TWICE}\n")
+    for name in ("a.jsonl.gz", "b.zip"):
+        with pytest.raises(RealmError, match=r"line 2: .*" + SAID):
+            Annotations.read(tmp_path / name)
+
+
+def test_deep_inside_the_export_of_a_tool(tmp_path) -> None:
+    choice = '{"choices": ["good"], "choices": ["bad"]}'
+    result = f'[{{"from_name": "s", "to_name": "t", "type": "choices", "value": {choice}}}]'
+    task = f'{{"id": 1, "data": {{"text": "x"}}, "annotations": [{{"id": 1, "completed_by": 1, "result": {result}}}]}}'
+    path = tmp_path / "export.json"
+    path.write_text(f"[{task}]")
+    with pytest.raises(RealmError, match=r"export\.json: .*the key 'choices' stands 2 times"):
+        Annotations.read(path)
+
+
+def test_in_a_cell_of_a_csv_export(tmp_path) -> None:
+    path = tmp_path / "export.csv"
+    head = "id,text,annotator,annotation_id,sentiment,lead_time\n"
+    path.write_text(head + '1,x,1,1,"{""choices"": [""good""], ""choices"": [""bad""]}",1\n2,y,1,2,good,1\n')
+    with pytest.raises(RealmError, match=r"export\.csv, row 1: field 'sentiment': the key 'choices' stands 2 times"):
+        Annotations.read(path, format="label-studio-min", label="sentiment")
+
+
+def test_a_stream_of_rows_names_the_line_of_the_file(tmp_path) -> None:
+    from realm.data.items import Task
+    from realm.data.readers.streaming import stream_rows
+
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{ROW}\n{TWICE}\n")
+    with pytest.raises(RealmError, match=r"line 2: .*" + SAID):
+        list(stream_rows(path, tasks=[Task("", ("good", "bad"))], chunk_rows=1))
+
+
+# -------------------------------------------------------------------- machine files
+
+
+def test_in_json_of_ours(tmp_path) -> None:
+    path = tmp_path / "metrics.json"
+    path.write_text('{"a": {"steps": 1, "steps": 2}}')
+    with pytest.raises(
+        RealmError, match=r"metrics\.json: .*the key 'steps' stands 2 times in one object, with 1 and 2"
+    ):
+        read_json(path)
+    path.write_text('{"a": {"steps": 1}, "b": {"steps": 2}}')
+    assert read_json(path) == {"a": {"steps": 1}, "b": {"steps": 2}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 1),
+        ("a:\n  - x: 1\n    x: 1\n", 2),
+        ("{a: {b: 1, b: 2}}", 1),
+        ("'a': 1\n\"a\": 2\n", 1),
+        ("first: &one\n  a: 1\n  a: 2\nsecond: *one\n", 2),
+    ],
+)
+def test_in_yaml(text: str, line: int, tmp_path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(RealmError, match=rf"config\.yaml: .*the key '[abx]' of line {line} stands there several times"):
+        read_yaml(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "a: 1\nb: {a: 2}\n", "- a: 1\n- a: 2\n", "1: x\n'1': y\n", "text"),
+        "base: &base {a: 1, b: 2}\nmore: {<<: *base, a: 3}\n",
+        "again: &again [1, 2]\nand: [*again, *again]\n",
+    ],
+)
+def test_yaml_without_a_repeat_is_read_as_ever(text: str, tmp_path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert read_yaml(path) == yaml.safe_load(text)
+
+
+def test_yaml_that_holds_itself_ends(tmp_path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("&self [*self]")
+    value = read_yaml(path)
+    assert value[0] is value
+
+
+def test_everything_else_is_parsed_as_ever() -> None:
+    for value in (None, [], {}, [{"a": 1}, {"a": 2}], {"a": {"a": {"a": [1.5, "x", True]}}}, "x", 1):
+        assert parse_json(json.dumps(value)) == value == parse_json(json.dumps(value).encode())
+
+
+def test_long_values_are_cut_short(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="stands 3 times") as error:
+        parse_json(json.dumps({"a": "x" * 10_000})[:-1] + ', "a": ' + json.dumps("y" * 10_000) + ', "a": 1}')
+    assert len(str(error.value)) < 300
