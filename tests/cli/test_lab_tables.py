@@ -43,7 +43,7 @@ def test_plots_name_their_files(tmp_path: Path) -> None:
     refused = RUNNER.invoke(app, words)
     assert isinstance(refused.exception, RealmError) and "Give --overwrite" in str(refused.exception)
     assert first.read_text() == "drawn by hand"
-    assert RUNNER.invoke(app, [*words, "--overwrite"]).exit_code == 0 and first.read_text().startswith("<svg")
+    assert RUNNER.invoke(app, [*words, "--overwrite"]).exit_code == 0 and "<svg" in first.read_text()
 
 
 def test_mistakes_name_the_flag(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.faults import odd_inputs
 from tests.faults.data_in import try_mutations, try_odd_inputs
+from tests.faults.error_paths import REFUSED, count
 from tests.faults.odd_inputs import LOSSLESS, WRONG_BYTES, WRONG_FLAGS, WRONG_SIMULATIONS, WRONG_TABLES, Case, judge
 from tests.faults.outcomes import Tally, attempt
 
@@ -140,11 +141,5 @@ def test_a_zip_bomb_in_a_process_of_little_memory(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_error_paths_end_with_two_however_often(tmp_path: Path) -> None:
     """A thread that outlives the interpreter ended 2 of 60 such calls with `terminate called` and exit code 134."""
-    (tmp_path / "column.csv").write_text("text,who,label\na,w,x\nb,w,y\n")
-    (tmp_path / "ragged.csv").write_text("text,annotator,label\na,w\nb,w,y\n")
-    (tmp_path / "cut.json").write_text('[{"text": "a"')
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
-    for number in range(200):
-        name = ("column.csv", "ragged.csv", "cut.json", "bad.parquet")[number % 4]
-        done = run(tmp_path, "check", name)
-        assert done.returncode == 2 and done.stderr.startswith("error: "), (number, name, done)
+    ends = count(200, tmp_path)
+    assert sum(ends.values()) == 200 and {code for _, code in ends} == {REFUSED}, ends

@@ -134,7 +134,7 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
         comparison_page(tmp_path)
     folder = write(tmp_path / "broken")
     (folder / "results.json").write_text("{}")
-    with pytest.raises(RealmError, match="run it again"):
+    with pytest.raises(RealmError, match=r"results\.json: it lacks `methods`"):
         comparison_page(folder)
     (folder / "results.json").write_text("{")
     with pytest.raises(RealmError, match="not readable as JSON"):
