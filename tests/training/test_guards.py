@@ -264,10 +264,11 @@ def test_a_label_on_the_model_card_is_text_and_nothing_else(tiny_model) -> None:
     from realm.runs.model_card import model_card
     from realm.scorers import load_scorer
 
-    scorer = load_scorer(tiny_model("bert"), crowd(5).items)
-    card = model_card(scorer, "tiny", "realm", ['one answer ("<script>a_b_`c`\n# [x](y)") to 97% of the items'])
+    table = crowd(5)
+    scorer = load_scorer(tiny_model("bert"), table.items)
+    card = model_card(scorer, "tiny", "realm", table, ['one answer ("<script>a_b_`c`\n# [x](y)") to 97% of the items'])
     assert r"- one answer (\"\<script\>a\_b\_\`c\` \# \[x\](y)\") to 97% of the items" in card.splitlines()
-    assert "What training found" not in model_card(scorer, "tiny", "realm")
+    assert "What training found" not in model_card(scorer, "tiny", "realm", table)
 
 
 def test_the_screen_and_the_report_say_first_that_the_model_did_not_learn(tiny_model, tmp_path, realm_cli) -> None:

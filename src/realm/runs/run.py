@@ -55,6 +55,7 @@ class Run:
     | evaluate | metrics of the model on a table with gold |
     | relabel, contradictions | DataFrames: what to have labelled again and by whom; items that look broken |
     | estimate, log_probs, annotations | the arrays and the table behind `expertise` and `labels` |
+    | labels_dataset, push_to_hub | `labels` as a `datasets.Dataset`; the model with its card to the hub |
     | config, metrics | settings and fingerprints; losses, test metrics, warnings |
 
     Reading a run imports no torch; `predict`, `evaluate` and `scorer` do. Only parquet, safetensors, JSON and YAML
@@ -193,6 +194,13 @@ class Run:
         """One row per item, in the table's order: the most probable label, confidence, runner-up, labels given."""
         return labels_table(self.annotations, self.estimate.posterior, self.probabilities)
 
+    def labels_dataset(self) -> Any:
+        """`labels` as a `datasets.Dataset`; `label` is a `ClassLabel` where there is one task with a label set."""
+        from realm.data.hf_datasets import with_class_labels
+
+        table = pa.Table.from_pandas(self.labels, preserve_index=False)
+        return with_class_labels(table, self.tasks, ("label",))
+
     def relabel(self, budget: float = 100, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
         """The items that one more annotation would tell most about, and whom to ask, the greatest gain first.
 
@@ -205,6 +213,22 @@ class Run:
     def contradictions(self) -> pd.DataFrame:
         """The items on which the model and reliable annotators contradict each other: probably broken."""
         return contradictions(self.annotations, self.log_probs, self.estimate)
+
+    def push_to_hub(self, repo_id: str, *, private: bool = True, name_annotators: bool = False) -> str:
+        """Put the model with its card on the Hugging Face hub, in one commit; returns where it is.
+
+        The files of `model/` go there and nothing else: no annotation, no expertise, nothing that was learned of an
+        annotator. The token comes from where `huggingface_hub` finds it: HF_TOKEN, or `hf auth login`.
+
+        Args:
+            repo_id: `owner/name`, or a name for a repository of your own.
+            private: whether a repository that is made for it is private; one that exists stays as it is.
+            name_annotators: list the annotators on the card, by name, with their accuracy.
+        """
+        from realm.runs.hub import check_access, push
+
+        check_access(repo_id, "repo_id")
+        return push(Run.open(self.folder), repo_id, private=private, name_annotators=name_annotators)
 
     # ---------------------------------------------------------------- the model
 

@@ -249,7 +249,8 @@ def _write_model(folder: Path, results: RunResults) -> None:
         scorer.backbone.config.use_cache = True
         scorer.backbone.save_pretrained(partial)
         scorer.tokenizer.save_pretrained(partial)
-        write_text(partial / "README.md", model_card(scorer, results.model, results.method, results.findings))
+        card = model_card(scorer, results.model, results.method, results.annotations, results.findings, results.test)
+        write_text(partial / "README.md", card)
 
 
 def _scorer_settings(results: RunResults) -> dict[str, Any]:

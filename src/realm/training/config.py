@@ -9,6 +9,7 @@ from transformers import TrainingArguments
 
 from realm.errors import RealmError
 from realm.methods import METHODS
+from realm.training.reporting import check_integrations
 from realm.training.settings import Settings, check_values, recorded_values
 
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")  # those whose state is per parameter and resumes to the byte
@@ -20,14 +21,15 @@ class RealmConfig(Settings, TrainingArguments):
 
     `output_dir` is the run folder. Besides the defaults of `Settings` (effective batch 64, cosine schedule), those
     below differ from `TrainingArguments`: a checkpoint at the end of each epoch, of which the last two are kept, no
-    reporting integrations, no column removal, and six hours for `ddp_timeout`, since the other processes wait while
-    the first one writes the run.
+    reporting integrations, a private repository for `hub_model_id`, no column removal, and six hours for
+    `ddp_timeout`, since the other processes wait while the first one writes the run.
     """
 
     save_strategy: str = field(default="epoch")
     save_total_limit: int | None = field(default=2)
     logging_first_step: bool = field(default=True)
     report_to: Any = field(default="none")
+    hub_private_repo: bool | None = field(default=True)
     remove_unused_columns: bool | None = field(default=False)
     ddp_timeout: int = field(default=6 * 3600)
 
@@ -47,6 +49,7 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
         if self.load_best_model_at_end:
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
+        self._check_publishing()
         if self.lora_rank and self.train_layers:
             raise RealmError("`lora_rank` and `train_layers` cannot be combined: choose one.")
         if self.train_layers == "head":
@@ -55,6 +58,24 @@ class RealmConfig(Settings, TrainingArguments):
             self.gradient_accumulation_steps = 1
         if (optimizer := str(getattr(self.optim, "value", self.optim))) not in OPTIMIZERS:
             raise RealmError(f"`optim={optimizer}`: must be one of {', '.join(OPTIMIZERS)}.")
+
+    def _check_publishing(self) -> None:
+        """Refuse what would put more of a run on the hub than its model, and integrations that are not there."""
+        if self.push_to_hub:
+            raise RealmError(
+                "push_to_hub: it would upload checkpoints too, and with them what was learned of annotators. Name the "
+                "repository with `hub_model_id` alone: the model goes there when training ends."
+            )
+        if self.hub_token is not None:
+            raise RealmError("hub_token: set HF_TOKEN or log in with `hf auth login`; a run takes no token.")
+        if self.hub_model_id is not None and not self.write_run:
+            raise RealmError("`hub_model_id` pushes the finished run, and `write_run=False` writes none: choose one.")
+        check_integrations(self.report_to)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as logging integrations send them: of the experts how many there are, not their names."""
+        values: dict[str, Any] = super().to_dict()
+        return values | ({"experts": f"{len(self.experts)} annotators"} if self.experts else {})
 
     @property
     def reads_gold(self) -> bool:

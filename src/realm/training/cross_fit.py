@@ -66,6 +66,7 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> tuple[npt.NDArray[np.int32],
         if table.gold is not None:
             others = replace(others, gold=np.where(fold_of_item == fold, -1, table.gold).astype(np.int32))
         settings = {"write_run": False, "save_strategy": "no", "eval_strategy": "no", "cross_fit": 0}
+        settings |= {"report_to": "none", "hub_model_id": None}  # a fold is neither logged nor pushed
         if others.gold is None or not (others.gold >= 0).any():  # all of the gold, if any, lies in this fold
             settings["use_gold"] = False
         config = replace(trainer.args, **settings)

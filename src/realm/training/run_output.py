@@ -12,8 +12,8 @@ from realm.channels import CHANNELS, RIVAL_CHANNELS, channel_class
 from realm.files import writing
 from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
+from realm.runs import Run, hub, writer
 from realm.runs import folder as layout
-from realm.runs import writer
 from realm.training import checkpoints
 from realm.training.guards import moved_labels
 from realm.training.saving import channel_state, trajectory_arrays
@@ -94,6 +94,12 @@ def end(trainer: RealmTrainer) -> None:
             test=test,
         ),
     )
+
+
+def push(trainer: RealmTrainer) -> None:
+    """Put the model of the finished run on the hub."""
+    args = trainer.args
+    hub.push(Run.open(trainer.run), args.hub_model_id, private=args.hub_private_repo is not False)
 
 
 def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:

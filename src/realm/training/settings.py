@@ -130,6 +130,13 @@ class Settings:
     write_run: bool = setting(
         True, "Write the run folder when training ends.", panel=RUN, flag=NO_FLAG, changes_results=False
     )
+    hub_model_id: str | None = setting(
+        None,
+        "Put the model with its card on the Hugging Face hub when training ends, as this repository (`owner/name`).",
+        panel=RUN,
+        flag="push-to-hub",
+        changes_results=False,
+    )
     seed: int = setting(0, "Seed of everything that is random.", panel=RUN, minimum=0, maximum=LARGEST_SEED)
     logging_steps: int = setting(
         10, "Log the loss and the expertise every n steps.", panel=RUN, minimum=1, changes_results=False

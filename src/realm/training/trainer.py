@@ -29,6 +29,7 @@ from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
 from realm.objectives import OBJECTIVES
 from realm.progress import Progress, ignore_progress
+from realm.runs.hub import check_access
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
@@ -44,6 +45,7 @@ from realm.training.distributed import on_first
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import MaskedAdamW, parameter_groups
+from realm.training.reporting import ChannelHistograms
 from realm.training.running_loss import RunningLoss
 from realm.training.saving import SavingTrainer
 
@@ -101,6 +103,8 @@ class RealmTrainer(SavingTrainer):
                 f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
                 "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
             )
+        if config.hub_model_id is not None:
+            on_first(config, lambda: check_access(config.hub_model_id, "hub_model_id"))
         labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
         experts = expert_rows(annotations, config.experts or ())
         earlier = None if prior is None else earlier_estimates(annotations, prior)
@@ -147,6 +151,8 @@ class RealmTrainer(SavingTrainer):
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
+        if config.report_to:
+            self.add_callback(ChannelHistograms(self))
         # The loss is already divided by the count of the whole effective batch.
         self.loss_is_scaled_for_ga = True
         if self.is_deepspeed_enabled:
@@ -367,6 +373,8 @@ class RealmTrainer(SavingTrainer):
             channel_start.soften(self)
         if self.args.write_run:
             on_first(self.args, lambda: run_output.end(self))
+        if self.args.hub_model_id is not None:
+            on_first(self.args, lambda: run_output.push(self))
         return result._replace(training_loss=result.metrics["train_loss"])
 
     def _train_from(self, checkpoint: Path | None, **more: Any) -> TrainOutput:
@@ -390,6 +398,13 @@ class RealmTrainer(SavingTrainer):
             folder = Path(output_dir) if output_dir else self.run / "model"
             self.scorer.backbone.save_pretrained(folder)
             self.scorer.tokenizer.save_pretrained(folder)
+
+    def push_to_hub(self, *args: Any, **kwargs: Any) -> str:
+        """Refused: `Trainer` would upload the whole run folder, the annotators with it."""
+        raise RealmError(
+            "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Give "
+            f"`hub_model_id` before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
+        )
 
     def _cross_fit_or_say(self, folds: int) -> None:
         """Probabilities out of fold; rather than lose the training, a warning where the folds cannot be trained."""
