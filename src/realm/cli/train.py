@@ -99,8 +99,7 @@ def train(
         if training.hub_model_id is not None and unpushed is None:
             note(f"The model is on the Hugging Face hub: {training.hub_model_id}")
     if unpushed is not None:
-        again = f"realm push hub {output} --id {training.hub_model_id}"
-        raise RealmError(f"{unpushed.what}; push it again with `{again}`.")
+        raise unpushed
 
 
 def read_prior(path: Path) -> pd.DataFrame:

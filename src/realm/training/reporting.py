@@ -33,7 +33,7 @@ def check_integrations(names: Sequence[str]) -> None:
             raise RealmError(f"`report_to={name}`: the package {name} is not installed. Install it: pip install {name}")
 
 
-class ChannelHistograms(TrainerCallback):  # type: ignore[misc]
+class ChannelHistograms(TrainerCallback):
     """Hands a histogram of what the channel learned to every integration that is active, whenever the loss is logged.
 
     An annotator without annotations in a task is in none of its histograms.

@@ -99,6 +99,7 @@ def end(trainer: RealmTrainer) -> None:
 def push(trainer: RealmTrainer) -> None:
     """Put the model of the finished run on the hub."""
     args = trainer.args
+    assert args.hub_model_id is not None
     hub.push(Run.open(trainer.run), args.hub_model_id, private=args.hub_private_repo is not False)
 
 

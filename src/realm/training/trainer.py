@@ -103,8 +103,8 @@ class RealmTrainer(SavingTrainer):
                 f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
                 "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
             )
-        if config.hub_model_id is not None:
-            on_first(config, lambda: check_access(config.hub_model_id, "hub_model_id"))
+        if (repo_id := config.hub_model_id) is not None:
+            on_first(config, lambda: check_access(repo_id, "hub_model_id"))
         labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
         experts = expert_rows(annotations, config.experts or ())
         earlier = None if prior is None else earlier_estimates(annotations, prior)
