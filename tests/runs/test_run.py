@@ -63,6 +63,14 @@ def test_tables_and_estimate_are_those_of_the_training(trained: RealmTrainer, ru
     np.testing.assert_array_equal(last, run.channel_summary["expertise_trained"])
 
 
+def test_labels_as_a_dataset_have_the_labels_by_name_and_number(run: Run) -> None:
+    made, labels = run.labels_dataset(), run.labels
+    assert made.features["label"].names == list(run.tasks[0].labels or ())
+    assert made.features["label"].int2str(made["label"][:]) == labels["label"].tolist()
+    assert made["confidence"][:] == labels["confidence"].tolist() and made["item"][:] == labels["item"].tolist()
+    assert made.column_names == list(labels.columns)
+
+
 def test_csv_files_hold_the_same_tables_for_people(run: Run) -> None:
     for name, table in (("expertise.csv", run.expertise), ("labels.csv", run.labels)):
         shown = pd.read_csv(run.folder / name, dtype={"item": str}, keep_default_na=name != "expertise.csv")
