@@ -32,7 +32,7 @@ GROUPS = {
         "expertise_update",
         "answers",
     ),
-    "promise": ("default",),
+    "promise": ("chance", "sensitivity"),
     "evidence": ("reproduce",),
     "survival": ("soak",),
 }

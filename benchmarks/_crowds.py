@@ -1,4 +1,4 @@
-"""Simulated crowds: annotators drawn from a pool, and the labels they give.
+"""Crowds: annotators drawn from a pool and the labels they give, and panels read from a file.
 
 A crowd is a function from a random stream, the number of annotators and of options to confusion matrices (annotators,
 truth, label). `CROWDS` err independently of each other; `PANELS` do not, and give their labels themselves.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 from scipy.stats import norm
 
@@ -21,6 +23,11 @@ Ints = npt.NDArray[np.int64]
 
 CLASS_SHARES = {2: (0.7, 0.3), 4: (0.4, 0.3, 0.2, 0.1)}
 """How frequent the labels are."""
+
+
+def read_panel(file: Path) -> Annotations:
+    """A table with the columns item, text and gold, then one for each annotator, blank where they gave no label."""
+    return Annotations.read(file, wide=list(pd.read_csv(file, nrows=0).columns[3:]))
 
 
 # -------------------------------------------------------------------- labels

@@ -42,8 +42,7 @@ from realm.data import Annotations
 from realm.lab.plot_panels import HEIGHT, WIDTH, Panel, Picture
 from realm.training.guards import model_findings
 
-from ._crowds import CLASS_SHARES, CROWDS, PANELS, Floats, Ints, annotate_by_matrices, draw
-from ._default_data import read_panel
+from ._crowds import CLASS_SHARES, CROWDS, PANELS, Floats, Ints, annotate_by_matrices, draw, read_panel
 
 SIZES = [(30, 20, 3, 24), (20, 100, 5, 16), (8, 200, 5, 24), (20, 1000, 5, 6)]
 """(annotators, labels of each, labels per item, pools)."""

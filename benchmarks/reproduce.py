@@ -5,7 +5,8 @@
 
 Finished cells are kept in `runs/lab/results.sqlite`, so the first form may be stopped and given again. What is recorded
 lies in docs/results: every cell with its metrics and which test items it answered right. Figures on the page stand
-between `<!-- begin: NAME -->` and `<!-- end: NAME -->`; nothing there is typed by hand.
+between `<!-- begin: NAME -->` and `<!-- end: NAME -->`; nothing there is typed by hand. Last it prints whether each
+thing that the default promises holds, and ends with exit code 1 where one does not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from benchmarks._evidence import CONFIGURATION, NO_NOISE, OTHERS, Evidence, claims, is_significant, real_specs
+from benchmarks._evidence import CONFIGURATION, NO_NOISE, OTHERS, Evidence, claims, is_significant, promises, real_specs
 from benchmarks._forest import ForestRow, forest
 from realm.comparison.results import Results
 from realm.comparison.significance import Contrast
@@ -44,14 +45,14 @@ POOL_TITLES = {
 REGIMES = {"sparse": "one label per item", "shared": "all labels"}
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with the data sets")
     parser.add_argument("--results", type=Path, default=RESULTS, help="SQLite file with the finished cells")
     parser.add_argument("--jobs", type=int, default=2, help="cells to run at once")
     parser.add_argument("--redraw", action="store_true", help="train nothing: redraw the page from what is recorded")
     parser.add_argument("--record", action="store_true", help="train nothing: record what is finished, and redraw")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     if not options.redraw:
         if not options.record:
             if options.data is None:
@@ -67,6 +68,9 @@ def main() -> None:
         write_text(RECORDED / name, picture)
     write_text(PAGE, with_blocks(PAGE.read_text(encoding="utf-8"), blocks(evidence)))
     print(f"{PAGE} rewritten", file=sys.stderr)
+    found = promises(evidence)
+    print(*found, sep="\n")
+    return int(any(promise.holds is False for promise in found))
 
 
 # -------------------------------------------------------------------- the page
@@ -322,4 +326,4 @@ def markdown(frame: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
