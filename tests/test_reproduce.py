@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 from benchmarks import reproduce
-from benchmarks._evidence import BORNE_OUT, NOT_BORNE_OUT, NOT_HERE, UNDECIDED, Evidence, Lead, judged
+from benchmarks._evidence import (
+    BORNE_OUT,
+    NOT_BORNE_OUT,
+    NOT_HERE,
+    UNDECIDED,
+    Evidence,
+    Lead,
+    graded_ranks,
+    judged,
+    paper_ranks,
+    promises,
+)
 from benchmarks._forest import ForestRow, forest
 from scipy.stats import ttest_1samp
 
-from realm.lab.recorded import RecordedResults
+from realm.comparison.cells import Cell
+from realm.lab import load_spec
+from realm.lab.recorded import CELLS, SETTINGS, RecordedResults, key_of
+from realm.lab.spec import expand
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +94,117 @@ def test_the_forest_has_a_mark_and_an_interval_for_each_lead() -> None:
     picture = forest("Title", rows)
     assert picture.count("<circle") == 1 + 2 and picture.count("hollow c1") >= 2 and "Group &lt;b&gt;" in picture
     assert ">-9<" in picture and ">+3<" in picture  # a line for each point, as the range is small
+
+
+# -------------------------------------------------------------------- promises
+
+SPECS = ["real-real", "annotators-real"]
+TEST_ITEMS = 1000
+METHODS = ("realm", "noisy", "majority", "raykar", "oracle")
+SEEDS = 3
+Change = Callable[[Cell, dict[str, Any]], None]
+
+
+def made_up(change: Change = lambda cell, row: None, methods: tuple[str, ...] = METHODS) -> pd.DataFrame:
+    """A record of a few methods: the default four points ahead of the others, expertise ranked as it is.
+
+    `change` writes other figures of a cell into its row; `accuracy` is then made true of its answers.
+    """
+    ease = np.random.default_rng(0).random(TEST_ITEMS)
+    rows = []
+    for cell in dict.fromkeys(cell for name in SPECS for cell in expand(load_spec(name))):
+        if cell.seed >= SEEDS or cell.method not in methods or "objective" in cell.settings:
+            continue
+        rng = np.random.default_rng([cell.seed, METHODS.index(cell.method)])
+        ahead = cell.method in ("realm", "oracle")
+        row = {"accuracy": 0.84 if ahead else 0.8, "macro_f1": 0.8 + 0.002 * rng.normal()}
+        row |= {"log_loss": 0.5 + 0.002 * rng.normal(), "pool_spearman": 1.0, "pool_spearman_trained": 1.0}
+        change(cell, row)
+        correct = ease + 0.02 * rng.normal(size=TEST_ITEMS) < row["accuracy"]
+        packed = base64.b85encode(np.packbits(correct).tobytes()).decode("ascii")
+        row |= {"id": cell.id, "key": key_of(cell), "effective": "all", "settings": "{}", "seconds": 1.0}
+        rows.append({**row, "accuracy": correct.mean(), "correct": packed, "n_test": TEST_ITEMS})
+    return pd.DataFrame(rows)
+
+
+def holds(record: pd.DataFrame) -> list[bool | None]:
+    evidence = Evidence(RecordedResults(record, {"all": {"max_length": 96}}), SPECS)
+    return [promise.holds for promise in promises(evidence)]
+
+
+def first_of(benchmark: str, method: str, **figures: float | None) -> Change:
+    """Other figures of a method in one configuration of real annotators."""
+
+    def change(cell: Cell, row: dict[str, Any]) -> None:
+        data = cell.data.describe()
+        if (data["benchmark"], data["pool"], data["regime"]) == (benchmark, "all", "shared") and cell.method == method:
+            row |= figures
+
+    return change
+
+
+def test_every_promise_holds_of_a_record_in_which_the_default_is_ahead() -> None:
+    assert holds(made_up()) == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [
+        (0, first_of("civilcomments", "noisy", accuracy=0.9)),
+        (1, first_of("civilcomments", "raykar", accuracy=0.9)),
+        (2, first_of("civilcomments", "realm", macro_f1=0.7)),
+        (2, first_of("civilcomments", "realm", log_loss=0.6)),
+        (3, lambda cell, row: row.update(accuracy=0.8) if cell.data.describe()["noise"] is None else None),
+        (4, lambda cell, row: row.update(pool_spearman_trained=paper_ranks() - 0.06)),
+        (4, lambda cell, row: row.update(pool_spearman_trained=None) if cell.seed else None),
+    ],
+    ids=["noisy", "another method", "macro-F1", "log loss", "mean lead", "ranks", "not ranked"],
+)
+def test_each_promise_is_broken_alone(number: int, change: Change) -> None:
+    assert holds(made_up(change)) == [place != number for place in range(5)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        first_of("civilcomments", "oracle", accuracy=0.99),
+        first_of("civilcomments", "noisy", accuracy=0.841),
+        first_of("civilcomments", "realm", macro_f1=0.9, log_loss=0.3),
+        first_of("civilcomments", "raykar", macro_f1=0.9, log_loss=0.3),
+        lambda cell, row: row.update(pool_spearman_trained=paper_ranks() - 0.04),
+    ],
+    ids=["gold", "within noise", "better", "quality of another method", "ranks within bounds"],
+)
+def test_what_breaks_no_promise(change: Change) -> None:
+    assert holds(made_up(change)) == [True] * 5
+
+
+def test_what_is_not_measured_is_neither_held_nor_broken() -> None:
+    assert holds(made_up(methods=("realm",))) == [None, None, None, None, True]
+    record = made_up(first_of("civilcomments", "noisy", accuracy=0.9))
+    one_seed = record[
+        record["id"].isin({cell.id for name in SPECS for cell in expand(load_spec(name)) if not cell.seed})
+    ]
+    assert holds(one_seed) == [None, None, None, None, True]
+    evidence = Evidence(RecordedResults(one_seed, {"all": {"max_length": 96}}), SPECS)
+    assert "not testable yet" in str(promises(evidence)[0]) and len(graded_ranks(evidence)) == 4
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_exit_code_says_whether_every_promise_holds(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = made_up(first_of("civilcomments", "noisy", accuracy=0.9) if code else lambda cell, row: None)
+    record.to_csv(tmp_path / CELLS, index=False)
+    (tmp_path / SETTINGS).write_text(json.dumps({"all": {"max_length": 96}}))
+    page = tmp_path / "page.md"
+    page.write_text("<!-- begin: one -->\n\n<!-- end: one -->\n")
+    monkeypatch.setattr(reproduce, "RECORDED", tmp_path)
+    monkeypatch.setattr(reproduce, "PAGE", page)
+    monkeypatch.setattr(reproduce, "blocks", lambda evidence: {"one": "redrawn"})
+    monkeypatch.setattr(reproduce, "picture", lambda evidence: "<svg/>")
+    assert reproduce.main(["--redraw"]) == code
+    printed = capsys.readouterr().out
+    assert printed.count("**holds**") == 5 - code and printed.count("**FAILS**") == code
+    assert ("civilcomments own all shared 780" in printed and " to noisy" in printed) == bool(code)
+    assert "redrawn" in page.read_text()
