@@ -84,7 +84,10 @@ class VocabularyHead:
             return
         if self.layer.weight is backbone.get_input_embeddings().weight:
             self.layer.weight = nn.Parameter(self.layer.weight.clone(), requires_grad=self.layer.weight.requires_grad)
-            backbone.config.tie_word_embeddings = False
+            # in an encoder-decoder the flag also says that its embeddings are one (BART) and scales states (UMT5);
+            # transformers keeps an output layer of its own there
+            if not backbone.config.is_encoder_decoder:
+                backbone.config.tie_word_embeddings = False
         self.layer.weight[self._residual_tokens.to(self.layer.weight.device)] += self.residual
         self.residual.zero_()
 

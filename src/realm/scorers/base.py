@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from realm.data import Items, Task
 from realm.progress import Progress, ignore_progress
 from realm.scorers.encoding import EncodedItems, length_mask
-from realm.scorers.frozen_layers import HEAD, FrozenLayers, freeze_below
+from realm.scorers.frozen_layers import HEAD, FrozenLayers, freeze_below, freeze_what_is_read, output_of, refusal
 from realm.scorers.prompts import PromptStyle
 
 Batch = dict[str, Tensor]
@@ -142,9 +142,34 @@ class Scorer(nn.Module, ABC):
             self.train(self.training)
             return
         assert isinstance(train_layers, int)
-        self.frozen_layers, self._frozen_modules = freeze_below(self.backbone, train_layers)
+        self.frozen_layers, self._frozen_modules, upper = freeze_below(self.backbone, train_layers)
         self.train(self.training)
-        self.frozen_layers.freeze_what_is_read(lambda: self.run_backbone(self.probe()), self.backbone.parameters())
+        for layer in (self.frozen_layers.layers[self.frozen_layers.depth - 1], upper):
+            if layer is not None:
+                with torch.enable_grad():
+                    states = output_of(layer, lambda: self.run_backbone(self.probe()))
+                freeze_what_is_read(states, self.backbone.parameters())
+        self._check_frozen_states()
+
+    @torch.no_grad()
+    def _check_frozen_states(self) -> None:
+        """Refuse a backbone that answers otherwise when its frozen layers' output is put back in."""
+        assert self.frozen_layers is not None
+        probe = {name: value.repeat_interleave(2, 0) for name, value in self.probe().items()}
+        probe["attention_mask"][1, -1] = 0
+        training = self.training
+        self.eval()
+        try:
+            expected = self.run_backbone(probe)
+            self.frozen_layers.inject(self.frozen_states(probe))
+            same = torch.allclose(self.run_backbone(probe), expected, rtol=1e-3, atol=1e-5)  # far above rounding
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+            same = False
+        finally:
+            self.frozen_layers.inject(None)
+            self.train(training)
+        if not same:
+            raise refusal(self.backbone, "does not go on from what its lower layers gave")
 
     @abstractmethod
     def _freeze_below_head(self) -> nn.Module:
@@ -167,7 +192,14 @@ class Scorer(nn.Module, ABC):
             with torch.no_grad():
                 return torch.cat([self.head_states({k: v[i : i + size] for k, v in inputs.items()}) for i in starts])
         assert self.frozen_layers is not None
-        return self.frozen_layers.capture(lambda: self.run_backbone(inputs))
+        training = self.training
+        self.eval()  # what lies below the layers has dropout too
+        try:
+            with torch.no_grad():
+                states = self.frozen_layers.capture(lambda: self.run_backbone(inputs))
+        finally:
+            self.train(training)
+        return states[:, : inputs["input_ids"].shape[1]]
 
     def head_input(self, batch: Batch) -> Tensor:
         """Where the head alone trains: the states that it reads, those of the batch or computed. (items, width)"""
@@ -186,8 +218,10 @@ class Scorer(nn.Module, ABC):
         return None
 
     def _use_frozen_states(self, batch: Batch) -> None:
+        """Give the frozen layers their output, in training also where the batch has none: a cache changes nothing."""
         if self.frozen_layers is not None:
-            self.frozen_layers.inject(batch.get("frozen_states"))
+            computed = self.frozen_states(batch) if self.training and "frozen_states" not in batch else None
+            self.frozen_layers.inject(batch.get("frozen_states", computed))
 
     def train(self, mode: bool = True) -> Scorer:
         # `Trainer` asks at every step, and walking all modules takes longer than a step of the head

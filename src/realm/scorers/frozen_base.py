@@ -36,7 +36,7 @@ class FrozenBase:
         self.pooler: nn.Module | None = getattr(self.base, "pooler", None)
         self.position: Position = "first"
         self._given: Tensor | None = None
-        self._output: Any = None
+        self._output: Any = None  # of the base model, as it last ran
         if self.base is backbone:
             raise self._refusal()
         self._run = self.base.forward
@@ -51,12 +51,21 @@ class FrozenBase:
             self._output = self._run(*args, **kwargs)
             return self._output
         sequence = self._given[:, None]
-        pooled = {} if self.pooler is None else {"pooler_output": self.pooler(sequence)}
+        pooled = {} if self.pooler is None else {"pooler_output": self._pool(sequence)}
         return type(self._output)(last_hidden_state=sequence, **pooled)
+
+    def _pool(self, sequence: Tensor) -> Tensor:
+        assert self.pooler is not None
+        if isinstance(self.pooler, nn.Linear) and hasattr(self.base, "pooler_activation"):  # ALBERT
+            pooled: Tensor = self.base.pooler_activation(self.pooler(sequence[:, 0]))
+            return pooled
+        pooled = self.pooler(sequence)
+        return pooled
 
     def states(self, inputs: dict[str, Tensor]) -> Tensor:
         with torch.no_grad():
-            sequence: Tensor = self.base(**inputs).last_hidden_state
+            self.backbone(**inputs)  # which may hand more to the base model (Longformer: where attention is global)
+        sequence: Tensor = self._output.last_hidden_state
         last = inputs["attention_mask"].sum(1) - 1
         token = torch.zeros_like(last) if self.position == "first" else last
         return sequence[torch.arange(len(token), device=token.device), token]

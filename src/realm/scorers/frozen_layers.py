@@ -20,23 +20,40 @@ HEAD = "head"
 """The value of `train_layers` that trains no layer, only what reads the answer from the last one."""
 
 
-class _LastFrozenLayerError(Exception):
-    """Raised after the last frozen layer to leave a forward whose rest is not needed."""
+class _Left(Exception):  # noqa: N818 - no error: it leaves a forward whose rest is not needed
+    def __init__(self, output: Any) -> None:
+        self.output = output
+
+
+def output_of(layer: nn.Module, run: Callable[[], Any]) -> Tensor:
+    """The states that the layer returns during `run()`, which is left at that point. (rows, tokens, width)"""
+
+    def leave(module: nn.Module, inputs: Any, output: Any) -> None:
+        raise _Left(output)
+
+    handle = layer.register_forward_hook(leave)
+    try:
+        run()
+    except _Left as left:
+        states: Tensor = left.output if isinstance(left.output, Tensor) else left.output[0]
+        return states
+    finally:
+        handle.remove()
+    raise RuntimeError("the model did not run its own layer")
 
 
 class FrozenLayers:
     """The frozen layers `layers[:depth]` of a stack.
 
-    `shares_bias`: layers hand on a position bias, which the first one computes (T5): with states injected, the first
-    layer still runs if a trained layer of the stack needs it.
+    What a layer returns beside its states (the position bias that T5's first layer computes for all) is taken from the
+    first layer: with states injected it still runs if there is such a thing and a trained layer of the stack needs it.
     """
 
-    def __init__(self, layers: nn.ModuleList, depth: int, shares_bias: bool = False) -> None:
-        self.layers, self.depth, self.shares_bias = layers, depth, shares_bias
-        self._further_outputs: int | None = None  # what a layer returns beside its states; -1 for a bare tensor
+    def __init__(self, layers: nn.ModuleList, depth: int) -> None:
+        self.layers, self.depth = layers, depth
         self._states: Tensor | None = None
-        self._captured: Tensor | None = None
-        self._capturing = False
+        self._further: tuple[Any, ...] | None = None  # what the first layer returned beside its states; () for nothing
+        self._returns_tensor = False
         for index in range(depth):
             layer = layers[index]
             layer.forward = self._gate(index, layer.forward)
@@ -46,56 +63,30 @@ class FrozenLayers:
 
         def forward(hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
             if self._states is None:
-                output = original(hidden_states, *args, **kwargs)
-                if last and self._capturing:
-                    self._captured = output if isinstance(output, Tensor) else output[0]
-                    raise _LastFrozenLayerError
-                return output
-            states = self._states if last else hidden_states
-            if self.shares_bias:
-                if index == 0 and self.depth < len(self.layers):
-                    with torch.no_grad():
-                        return (states, *original(hidden_states, *args, **kwargs)[1:])
-                return states, args[1] if len(args) > 1 else kwargs.get("position_bias"), None
-            if self._further_outputs is None:  # one run of one layer tells how the model wants its output
+                return original(hidden_states, *args, **kwargs)
+            if index == 0 and self._first_layer_is_needed():
                 with torch.no_grad():
                     output = original(hidden_states, *args, **kwargs)
-                self._further_outputs = -1 if isinstance(output, Tensor) else len(output) - 1
-            return states if self._further_outputs < 0 else (states, *[None] * self._further_outputs)
+                self._returns_tensor = isinstance(output, Tensor)
+                self._further = () if self._returns_tensor else tuple(output[1:])
+            states = _as_long_as(hidden_states, self._states) if last else hidden_states
+            return states if self._returns_tensor else (states, *(self._further or ()))
 
         return forward
 
-    def freeze_what_is_read(self, run: Callable[[], Any], parameters: Iterable[nn.Parameter]) -> None:
-        """Freeze those of the parameters that the frozen layers read during `run()`.
-
-        A position bias or norm that all layers share (MPNet, DeBERTa) lies in none of them: were it trained, what the
-        frozen layers compute would change.
-        """
-        with torch.enable_grad():
-            states = self._capture(run)
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        if states.requires_grad:
-            gradients = torch.autograd.grad(states.sum(), trained, allow_unused=True)
-            for parameter, gradient in zip(trained, gradients, strict=True):
-                parameter.requires_grad_(gradient is None)
+    def _first_layer_is_needed(self) -> bool:
+        """Whether it is not known yet what the layers return, or it depends on the batch and trained layers read it."""
+        if self._further is None:
+            return True
+        return self.depth < len(self.layers) and any(isinstance(each, Tensor) for each in self._further)
 
     def capture(self, run: Callable[[], Any]) -> Tensor:
-        """The output of the last frozen layer during `run()`, which is left at that point. (rows, tokens, width)"""
-        with torch.no_grad():
-            return self._capture(run)
+        """The output of the last frozen layer during `run()`, which is left at that point.
 
-    def _capture(self, run: Callable[[], Any]) -> Tensor:
-        self._states, self._capturing = None, True
-        try:
-            run()
-        except _LastFrozenLayerError:
-            pass
-        finally:
-            self._capturing = False
-        if self._captured is None:
-            raise RealmError("`train_layers`: this backbone did not run its own layers. Use `cache_gb=0`.")
-        captured, self._captured = self._captured, None
-        return captured
+        (rows, tokens, width): the model may have padded the tokens further.
+        """
+        self._states = None
+        return output_of(self.layers[self.depth - 1], run)
 
     def inject(self, states: Tensor | None) -> None:
         """Use these states in the forwards that follow; None runs the frozen layers again.
@@ -105,16 +96,46 @@ class FrozenLayers:
         self._states = states
 
 
-def layer_stack(backbone: Any, size: int) -> nn.ModuleList:
-    """The list of the backbone's `size` layers."""
-    for module in backbone.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == size and len({type(layer) for layer in module}) == 1:
-            return module
-    raise RealmError(f"`train_layers`: {type(backbone).__name__} has no list of {size} layers.")
+def _as_long_as(hidden: Tensor, states: Tensor) -> Tensor:
+    """The states (rows, tokens, width), padded as the model has padded its rows: Longformer to whole windows."""
+    return nn.functional.pad(states, (0, 0, 0, hidden.shape[1] - states.shape[1]))
 
 
-def freeze_below(backbone: Any, train_layers: int) -> tuple[FrozenLayers, list[nn.Module]]:
-    """Freeze all but the top `train_layers` layers and what follows them; return the layers and all frozen modules.
+def freeze_what_is_read(states: Tensor, parameters: Iterable[nn.Parameter]) -> None:
+    """Freeze those of the parameters that frozen layers read to compute these states.
+
+    A position bias or norm that all layers share (MPNet, DeBERTa), or one between the embedding and the layers (BART),
+    lies in none of them: were it trained, what the frozen layers compute would change.
+    """
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    if states.requires_grad:
+        gradients = torch.autograd.grad(states.sum(), trained, allow_unused=True)
+        for parameter, gradient in zip(trained, gradients, strict=True):
+            parameter.requires_grad_(gradient is None)
+
+
+def layer_stack(module: nn.Module, backbone: Any) -> nn.ModuleList:
+    """The list of the layers of a module of the backbone: the longest list that lies in no other."""
+    lists = {name: each for name, each in module.named_modules() if isinstance(each, nn.ModuleList)}
+    outer = [each for name, each in lists.items() if not any(name.startswith(f"{other}.") for other in lists)]
+    longest = [each for each in outer if len(each) == max(map(len, outer))]
+    if len(longest) != 1:
+        raise refusal(backbone, "keeps its layers in no list of their own")
+    return longest[0]
+
+
+def refusal(backbone: Any, reason: str) -> RealmError:
+    """The error for a backbone whose lower layers cannot be frozen."""
+    return RealmError(
+        f"`train_layers`: {type(backbone).__name__} {reason}, so that its lower layers cannot be frozen. Use "
+        "`train_layers=head` or `lora_rank`, or leave `train_layers` out to train all of it."
+    )
+
+
+def freeze_below(backbone: Any, train_layers: int) -> tuple[FrozenLayers, list[nn.Module], nn.Module | None]:
+    """Freeze all but the top `train_layers` layers and what follows them.
+
+    Returns the layers, all frozen modules, and the last frozen layer of a decoder above an encoder.
 
     Embeddings and the vocabulary's output layer are frozen; final norms, a pooler and a classifier's head train.
     In an encoder-decoder the decoder's layers are the upper ones: the whole encoder is frozen unless `train_layers`
@@ -122,15 +143,13 @@ def freeze_below(backbone: Any, train_layers: int) -> tuple[FrozenLayers, list[n
     """
     config = backbone.config
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
-    if not encoder_decoder:
-        lower, upper = layer_stack(backbone, config.num_hidden_layers), nn.ModuleList()
-    elif hasattr(config, "num_decoder_layers"):
-        lower = layer_stack(backbone.get_encoder(), config.num_layers)
-        upper = layer_stack(backbone.get_decoder(), config.num_decoder_layers)
+    if encoder_decoder:
+        lower, upper = (layer_stack(part, backbone) for part in (backbone.get_encoder(), backbone.get_decoder()))
     else:
-        raise RealmError(
-            f"`train_layers`: of encoder-decoders only T5's kind is supported, not {type(backbone).__name__}."
-        )
+        lower, upper = layer_stack(backbone.get_decoder(), backbone), nn.ModuleList()
+        count = config.get_text_config().num_hidden_layers
+        if len(lower) != count:
+            raise refusal(backbone, f"keeps its {count} layers in a list of {len(lower)} (they share their weights)")
     total = len(lower) + len(upper)
     if not 0 < train_layers < total:
         raise RealmError(
@@ -138,7 +157,8 @@ def freeze_below(backbone: Any, train_layers: int) -> tuple[FrozenLayers, list[n
             "Leave it out to train all of them."
         )
     depth = min(len(lower), total - train_layers)
-    frozen: list[nn.Module] = [*lower[:depth], *upper[: max(len(upper) - train_layers, 0)]]
+    upper_depth = max(len(upper) - train_layers, 0)
+    frozen: list[nn.Module] = [*lower[:depth], *upper[:upper_depth]]
     frozen += [module for name, module in backbone.named_modules() if _is_embedding(name, module)]
     if encoder_decoder and depth == len(lower):
         frozen.append(backbone.get_encoder())
@@ -147,7 +167,7 @@ def freeze_below(backbone: Any, train_layers: int) -> tuple[FrozenLayers, list[n
         frozen.append(output)
     for module in frozen:
         module.requires_grad_(False)
-    return FrozenLayers(lower, depth, shares_bias=encoder_decoder), frozen
+    return FrozenLayers(lower, depth), frozen, upper[upper_depth - 1] if upper_depth else None
 
 
 def _is_embedding(name: str, module: nn.Module) -> bool:

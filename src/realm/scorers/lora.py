@@ -4,24 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.scorers.base import Scorer
+from torch import nn
 
-_TASK_TYPES = {"seq2seq": "SEQ_2_SEQ_LM", "causal": "CAUSAL_LM", "classifier": "SEQ_CLS"}
+from realm.errors import RealmError
+from realm.scorers.base import Scorer
 
 
 def add_lora(scorer: Scorer, rank: int) -> Any:
-    """Put adapters of this rank into every linear layer of the backbone, in place; only they (and a head) train."""
+    """Put adapters of this rank into every linear layer of the backbone, in place; only they (and a head) train.
+
+    A classifier's head, what lies above its base model, trains as it is; a language model's output layer stays.
+    """
     from peft import LoraConfig, get_peft_model
 
+    backbone = scorer.backbone
     # alpha = 2 * rank, the usual choice, keeps the adapters' scale the same at every rank
-    config = LoraConfig(
-        r=rank,
-        lora_alpha=2 * rank,
-        lora_dropout=0.0,
-        target_modules="all-linear",
-        task_type=_TASK_TYPES[scorer.kind],
-    )
-    return get_peft_model(scorer.backbone, config)
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=_adapted_layers(scorer))
+    head = [] if scorer.kind != "classifier" else _head_parameters(backbone)
+    adapted = get_peft_model(backbone, config)
+    for parameter in head:
+        parameter.requires_grad_(True)
+    return adapted
+
+
+def _adapted_layers(scorer: Scorer) -> list[str]:
+    """The names of the linear layers that get an adapter."""
+    from transformers.pytorch_utils import Conv1D
+
+    backbone = scorer.backbone
+    body = backbone.base_model if scorer.kind == "classifier" else backbone
+    inside = {id(module) for module in body.modules()} - {id(backbone.get_output_embeddings())}
+    # state-space layers (Mamba) have kernels that read these weights themselves, past any adapter
+    inside -= {id(module.out_proj) for module in body.modules() if hasattr(module, "conv1d") and hasattr(module, "out_proj")}
+    layers = [(name, module) for name, module in backbone.named_modules() if isinstance(module, nn.Linear | Conv1D)]
+    return [name for name, module in layers if id(module) in inside]
+
+
+def _head_parameters(backbone: Any) -> list[nn.Parameter]:
+    """The parameters of a classifier that are not its base model's."""
+    inside = {id(parameter) for parameter in backbone.base_model.parameters()}
+    head = [parameter for parameter in backbone.parameters() if id(parameter) not in inside]
+    if not head:
+        raise RealmError(
+            f"`lora_rank`: {type(backbone).__name__} does not tell its head from the rest. Use `train_layers=1`."
+        )
+    return head
 
 
 def merge_lora(scorer: Scorer, adapted: Any) -> None:
