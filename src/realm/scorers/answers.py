@@ -58,7 +58,7 @@ class VocabularyHead:
 
     def __init__(self, backbone: Any) -> None:
         self.layer = cast(nn.Linear, backbone.get_output_embeddings())
-        config = backbone.config
+        config = backbone.config.get_text_config()
         self.hidden_scale = float(config.d_model) ** -0.5 if getattr(config, "scale_decoder_outputs", False) else 1.0
         scale, divisor = getattr(config, "logit_scale", None), getattr(config, "logits_scaling", None)
         self.logit_scale = float(scale) if scale is not None else 1.0 / float(1.0 if divisor is None else divisor)
@@ -86,7 +86,7 @@ class VocabularyHead:
             self.layer.weight = nn.Parameter(self.layer.weight.clone(), requires_grad=self.layer.weight.requires_grad)
             # in an encoder-decoder the flag also says that its embeddings are one (BART) and scales states (UMT5);
             # transformers keeps an output layer of its own there
-            if not backbone.config.is_encoder_decoder:
+            if not getattr(backbone.config, "is_encoder_decoder", False):
                 backbone.config.tie_word_embeddings = False
         self.layer.weight[self._residual_tokens.to(self.layer.weight.device)] += self.residual
         self.residual.zero_()

@@ -160,9 +160,10 @@ class Scorer(nn.Module, ABC):
         training = self.training
         self.eval()
         try:
-            expected = self.run_backbone(probe)
-            self.frozen_layers.inject(self.frozen_states(probe))
+            expected, states = self.run_backbone(probe), self.frozen_states(probe)
+            self.frozen_layers.inject(states)
             same = torch.allclose(self.run_backbone(probe), expected, rtol=1e-3, atol=1e-5)  # far above rounding
+            same &= states.shape[:2] == probe["input_ids"].shape
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
             same = False
         finally:

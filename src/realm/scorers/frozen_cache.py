@@ -64,7 +64,7 @@ class FrozenLayersCache:
         self.scorer, self.encoded = scorer, encoded
         # states of row i are `offsets[i]:offsets[i + 1]`
         self.offsets = np.arange(len(encoded.rows) + 1) if scorer.head_only else encoded.rows.offsets
-        self.width = int(scorer.backbone.config.hidden_size)
+        self.width = int(scorer.backbone.config.get_text_config().hidden_size)
         self.dtype, self._bits, self._stored_dtype = DTYPES[dtype]
         folder = home() / "frozen-layers"
         self.entry = folder / fingerprint(scorer, encoded, dtype)

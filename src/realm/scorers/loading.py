@@ -103,7 +103,9 @@ def build_scorer(
     check_loaded(backbone, tokenizer, name)
     if kind == "seq2seq" and _start_token(backbone) is None:
         raise RealmError(f"`model={name}`: its config.json names no decoder_start_token_id and no pad_token_id.")
-    if backbone.config.pad_token_id is None:  # by which a decoder's classification head finds the last token
+    if (
+        getattr(backbone.config, "pad_token_id", None) is None
+    ):  # by which a decoder's classification head finds the last token
         backbone.config.pad_token_id = tokenizer.pad_token_id
     if kind == "classifier":
         classifier = ClassifierScorer(backbone, tokenizer, style, tasks)
@@ -145,7 +147,7 @@ def _answers(kind: Kind, answers: str, tasks: tuple[Task, ...]) -> Answers:
 
 def _positions(config: Any) -> int:
     """How many tokens the model has positions for."""
-    positions = getattr(config, "max_position_embeddings", None)
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(positions, int) or positions == -1:
         return sys.maxsize
     positions -= (config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0

@@ -35,7 +35,9 @@ def _adapted_layers(scorer: Scorer) -> list[str]:
     body = backbone.base_model if scorer.kind == "classifier" else backbone
     inside = {id(module) for module in body.modules()} - {id(backbone.get_output_embeddings())}
     # state-space layers (Mamba) have kernels that read these weights themselves, past any adapter
-    inside -= {id(module.out_proj) for module in body.modules() if hasattr(module, "conv1d") and hasattr(module, "out_proj")}
+    inside -= {
+        id(module.out_proj) for module in body.modules() if hasattr(module, "conv1d") and hasattr(module, "out_proj")
+    }
     layers = [(name, module) for name, module in backbone.named_modules() if isinstance(module, nn.Linear | Conv1D)]
     return [name for name, module in layers if id(module) in inside]
 
