@@ -22,9 +22,11 @@ from realm.errors import RealmError
 from realm.runs import Run
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.frozen_cache import FrozenLayersCache
+from realm.scorers.frozen_layers import freeze_below
+from realm.scorers.lora import add_lora
 from realm.scorers.scoring import score
 from tests.scorers.families import FAMILIES, HOW, Family, families_table
-from tests.tiny import crowd
+from tests.tiny import crowd, save_tiny
 from tests.trainers import trainer
 
 TABLE, TEST = crowd(16, per_item=2), crowd(6, seed=3)
@@ -38,7 +40,7 @@ def cell(family: Family, how: Any, fast: bool) -> Any:
 
 
 BOUNDARIES = [
-    cell(family, layers, family.fast is not None)
+    cell(family, layers, family.fast is not None or bool(family.refused))
     for family in FAMILIES
     for layers in ((1, 2, 3) if family.kind == "seq2seq" else (1, 2))
 ]
@@ -179,6 +181,40 @@ def own_answers(folder: Any, scorer: Scorer) -> np.ndarray:
         last = batch.get("decoder_lengths", batch["attention_mask"].sum(1)) - 1
         logits = logits[torch.arange(len(last)), last][:, scorer.answer_tokens[0, :4]]
     return torch.log_softmax(logits.double() / scorer.temperature, dim=1).numpy()
+
+
+def test_what_lies_below_frozen_layers_has_no_dropout_without_a_cache_either(tmp_path) -> None:
+    scorer = load_scorer(save_tiny(tmp_path, "gpt2", dropout=0.5), TABLE.items, answers="letters")
+    scorer.freeze_below(1)
+    batch = scorer.collate(scorer.encode(TABLE.items), BATCH)
+    read: list[torch.Tensor] = []
+    scorer.frozen_layers.layers[-1].register_forward_pre_hook(lambda layer, inputs: read.append(inputs[0]))
+    scorer.train()
+    scorer(batch)
+    assert scorer.training and scorer.backbone.transformer.drop.training  # which the trained layer's own still is
+    torch.testing.assert_close(read[-1], scorer.eval().frozen_states(batch))
+
+
+def test_layers_that_stand_in_no_list_of_their_own_are_refused() -> None:
+    sizes = {"vocab_size": 40, "emb_dim": 16, "n_layers": 2, "n_heads": 2}
+    backbone = transformers.XLMForSequenceClassification(transformers.XLMConfig(**sizes))  # its parts stand in four
+    with pytest.raises(RealmError, match=r"`train_layers`: XLMForSequenceClassification keeps.*no list.*`lora_rank`"):
+        freeze_below(backbone, 1)
+
+
+def test_adapters_need_a_head_that_can_be_told_from_the_rest(tiny_model, monkeypatch) -> None:
+    scorer = load_scorer(tiny_model("bert"), TABLE.items)
+    monkeypatch.setattr(type(scorer.backbone), "base_model_prefix", "")
+    with pytest.raises(RealmError, match=r"`lora_rank`: BertForSequenceClassification.*`train_layers=1`"):
+        add_lora(scorer, 2)
+
+
+def test_adapters_leave_a_classifiers_head_to_train_as_it_is(tiny_model) -> None:
+    scorer = load_scorer(tiny_model("bert"), TABLE.items)
+    add_lora(scorer, 2)
+    trained = {name for name, parameter in scorer.backbone.named_parameters() if parameter.requires_grad}
+    assert {name for name in trained if "lora_" not in name} == {"classifier.weight", "classifier.bias"}
+    assert "bert.encoder.layer.0.attention.self.query.lora_A.default.weight" in trained
 
 
 def with_table(page: str) -> str:

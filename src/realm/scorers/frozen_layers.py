@@ -20,7 +20,9 @@ HEAD = "head"
 """The value of `train_layers` that trains no layer, only what reads the answer from the last one."""
 
 
-class _Left(Exception):  # noqa: N818 - no error: it leaves a forward whose rest is not needed
+class _LeftError(Exception):
+    """Leaves a forward whose rest is not needed, with what the layer returned."""
+
     def __init__(self, output: Any) -> None:
         self.output = output
 
@@ -29,12 +31,12 @@ def output_of(layer: nn.Module, run: Callable[[], Any]) -> Tensor:
     """The states that the layer returns during `run()`, which is left at that point. (rows, tokens, width)"""
 
     def leave(module: nn.Module, inputs: Any, output: Any) -> None:
-        raise _Left(output)
+        raise _LeftError(output)
 
     handle = layer.register_forward_hook(leave)
     try:
         run()
-    except _Left as left:
+    except _LeftError as left:
         states: Tensor = left.output if isinstance(left.output, Tensor) else left.output[0]
         return states
     finally:
