@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +80,7 @@ class CausalScorer(LanguageScorer):
         ids, mask = batch["input_ids"], batch["attention_mask"]
         if self._shares_prefix and (shared := self._shared_prefix(ids, mask)):
             prefix = decoder(input_ids=ids[:1, :shared], use_cache=True)
-            past = getattr(prefix, "past_key_values", None)  # a recurrent model has none
+            past: Any = getattr(prefix, "past_key_values", None)  # a recurrent model has none
             # A layer whose cache is not just the keys and values of every token cannot be repeated for other rows.
             self._shares_prefix = past is not None and all(type(layer) is DynamicLayer for layer in past.layers)
             if self._shares_prefix:

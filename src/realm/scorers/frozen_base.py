@@ -56,10 +56,8 @@ class FrozenBase:
 
     def _pool(self, sequence: Tensor) -> Tensor:
         assert self.pooler is not None
-        if isinstance(self.pooler, nn.Linear) and hasattr(self.base, "pooler_activation"):  # ALBERT
-            pooled: Tensor = self.base.pooler_activation(self.pooler(sequence[:, 0]))
-            return pooled
-        pooled = self.pooler(sequence)
+        activation: Any = getattr(self.base, "pooler_activation", None)  # ALBERT's pooler is a bare layer beside it
+        pooled: Tensor = self.pooler(sequence) if activation is None else activation(self.pooler(sequence[:, 0]))
         return pooled
 
     def states(self, inputs: dict[str, Tensor]) -> Tensor:
