@@ -186,3 +186,32 @@ def test_two_prices_for_one_annotator_are_refused(run: Run, folder: Path, tmp_pa
     costs.write_text("annotator,cost\nBob,0.5\nAnn,1\nBob,2\n")
     code, _, err = run(folder, "--budget", 4, "--costs", costs)
     assert code == 2 and "rows 1 and 3" in err and "Bob" in err
+
+
+def test_what_a_budget_is_expected_to_buy_is_said(run: Run, folder: Path, tmp_path: Path) -> None:
+    code, out, err = run(folder, "--budget", 12, "--json")
+    found = json.loads(out)
+    expected = found["expected"]
+    assert code == 0 and expected["annotations"] == len(found["queue"]) == 12
+    assert expected["bits"] == pytest.approx(sum(row["gain_bits"] for row in found["queue"]))
+    assert 0 < expected["labels"] <= expected["wrong_now"] and 0 < expected["bits"] < expected["bits_now"]
+    assert sum(row["annotations"] for row in found["workload"]) == 12
+    said = " ".join(err.split())
+    assert f"12 annotations for 12: expected to put {expected['labels']:.1f} labels right" in said
+    assert f"remove {expected['bits']:.1f} of {expected['bits_now']:.1f} bits of doubt" in said
+
+
+def test_nobody_gets_it_all_and_a_most_may_be_named(run: Run, folder: Path) -> None:
+    code, out, _ = run(folder, "--budget", 12)
+    loads = pd.Series([row["ask"] for row in rows(out)]).value_counts()
+    assert code == 0 and loads.sum() == 12 and loads.max() <= 6
+    code, out, _ = run(folder, "--budget", 12, "--most-each", 2)
+    loads = pd.Series([row["ask"] for row in rows(out)]).value_counts()
+    assert code == 0 and loads.max() == 2 and len(loads) >= 3
+    code, _, err = run(folder, "--most-each", 0)
+    assert code == 2 and "--most-each" in err
+
+
+def test_who_is_asked_how_often_is_shown(run: Run, folder: Path, tmp_path: Path) -> None:
+    code, out, _ = run(folder, "--budget", 12, "--output", tmp_path / "again.csv")
+    assert code == 0 and "Who is asked" in out and "gain_labels" in out

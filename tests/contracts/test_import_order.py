@@ -7,7 +7,8 @@ from tests.contracts.modules import imports_of, modules
 
 ORDER = (
     "errors", "interrupts", "locks", "schema", "files", "progress", "methods", "data", "crowd", "check", "channels",
-    "objectives", "models", "scorers", "metrics", "runs", "training", "comparison", "report", "demo", "lab", "cli",
+    "objectives", "models", "scorers", "metrics", "runs", "label_studio", "training", "comparison", "report", "demo",
+    "lab", "cli",
 )  # fmt: skip
 OUTSIDE = ("__init__.py", "__main__.py")  # the public surface, and the entry point
 

@@ -24,6 +24,8 @@ from realm.cli import (
     lab,
     models,
     predict,
+    pull,
+    push,
     relabel,
     report,
     simulate,
@@ -84,6 +86,8 @@ app.command()(export.export)
 app.command()(report.report)
 app.command()(demo.demo)
 app.command()(simulate.simulate)
+app.add_typer(pull.app, name="pull")
+app.add_typer(push.app, name="push")
 app.add_typer(lab.app, name="lab")
 app.add_typer(models.app, name="models")
 app.command()(info.info)

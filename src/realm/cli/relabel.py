@@ -17,11 +17,24 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from realm.crowd.relabel import QueueSummary
     from realm.data import Annotations
     from realm.runs import Run
 
 NAMED = 10
 """Unknown annotators that a note names: one line."""
+Costs = Annotated[
+    Path | None,
+    typer.Option(
+        "--costs", help="CSV with columns annotator and cost (of one annotation); only those named are asked."
+    ),
+]
+MostEach = Annotated[
+    int | None,
+    typer.Option(
+        "--most-each", help="Annotations that one annotator is asked for at most. Default: the good ones share.", min=1
+    ),
+]
 
 
 def relabel(
@@ -29,10 +42,8 @@ def relabel(
     budget: Annotated[
         float, typer.Option(help="How many annotations to ask for; with --costs, how much they may cost.")
     ] = 100,
-    costs: Annotated[
-        Path | None,
-        typer.Option(help="CSV with columns annotator and cost (of one annotation); only those named are asked."),
-    ] = None,
+    costs: Costs = None,
+    most_each: MostEach = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write; likely broken items go to NAME.contradictions.csv."),
@@ -44,7 +55,8 @@ def relabel(
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
 ) -> None:
-    """The items that one more annotation would tell most about, whom to ask, and items that look broken."""
+    """What one more annotation would tell most about, whom to ask, what it buys, and items that look broken."""
+    from realm.crowd.relabel import summarise_queue
     from realm.files import write_text, writing
     from realm.runs import Run
     from realm.runs.spreadsheet import guarded, write_csv
@@ -53,9 +65,12 @@ def relabel(
     check_outputs(output, beside, reads=[costs], overwrite=overwrite)
     run = Run.open(folder)
     prices = read_costs(costs)
-    queue, broken = run.relabel(budget, prices), run.contradictions()
+    queue, broken = run.relabel(budget, prices, most_each), run.contradictions()
+    summary = summarise_queue(queue, run.estimate)
     for remark in _remarks(run, queue, budget, prices):
         note(f"note: {remark}")
+    if len(queue):
+        note(_expectation(summary))
 
     if output is not None and beside is not None:
         if format == "csv":
@@ -66,10 +81,12 @@ def relabel(
         write_csv(broken, beside, raw=raw)
         note(f"{len(queue):,} items to label again in {output}, {len(broken):,} that look broken in {beside}")
     if as_json:
-        tables = {"queue": records(queue), "contradictions": records(broken)}
-        typer.echo(json.dumps({"probabilities": run.probabilities, **tables}, ensure_ascii=False, default=str))
+        tables = {"queue": records(queue), "contradictions": records(broken), "workload": records(summary.workload)}
+        expected = {name: value for name, value in vars(summary).items() if name != "workload"}
+        figures = {"probabilities": run.probabilities, "expected": expected}
+        typer.echo(json.dumps({**figures, **tables}, ensure_ascii=False, default=str))
     elif sys.stdout.isatty() or output is not None:
-        _show(queue, broken)
+        _show(queue, broken, summary.workload)
     elif format == "label-studio":
         typer.echo(_label_studio(run.annotations, queue))
     else:
@@ -117,12 +134,25 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
         remarks.append(
             "mostly one label per item: accuracies are relative, they hang on how sure the model is of itself."
         )
+    if run.estimate.exponent < 1 or run.estimate.shared_error > 0:
+        remarks.append("annotators err together here: another label tells less than is expected of it below.")
     cheapest = min((prices or {"": 1.0}).values())
     if queue.empty and cheapest > budget:
         remarks.append(f"nothing to ask: the cheapest annotation costs {cheapest:g}. Raise --budget.")
     elif queue.empty:
         remarks.append("nothing to ask: no affordable annotator who is better than chance has an item left to label.")
     return remarks
+
+
+def _expectation(summary: QueueSummary) -> str:
+    """What the queue is expected to buy, in words."""
+    labels, bits = (total / max(summary.annotations, 1) for total in (summary.labels, summary.bits))
+    return (
+        f"{summary.annotations:,} annotations for {summary.cost:g}: expected to put {summary.labels:.1f} labels right, "
+        f"of {summary.wrong_now:.1f} that are expected to be wrong, and to remove {summary.bits:.1f} of "
+        f"{summary.bits_now:.1f} bits of doubt. One annotation: {labels:.3f} labels, {bits:.3f} bits; "
+        f"one unit of cost: {summary.labels / summary.cost:.3f} labels, {summary.bits / summary.cost:.3f} bits."
+    )
 
 
 def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
@@ -142,9 +172,14 @@ def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
     return json.dumps(tasks, ensure_ascii=False, indent=1)
 
 
-def _show(queue: pd.DataFrame, broken: pd.DataFrame) -> None:
+def _show(queue: pd.DataFrame, broken: pd.DataFrame, workload: pd.DataFrame) -> None:
     for title, frame, columns in (
-        ("To label again", queue, ["text", "label", "confidence", "labels_given", "gain_bits", "ask", "or_else"]),
+        (
+            "To label again",
+            queue,
+            ["text", "label", "confidence", "labels_given", "gain_bits", "gain_labels", "ask", "cost", "or_else"],
+        ),
+        ("Who is asked", workload, ["annotator", "annotations", "cost", "gain_bits", "gain_labels"]),
         (
             "Likely broken: model and reliable annotators contradict each other",
             broken,

@@ -454,11 +454,30 @@ def label_distribution(expertise: Floats, habits: Floats, posterior: Floats, opt
     `options` (n,); returns (n, annotators, Kmax) and (n, annotators). P(label = k) is a straight line in the expertise,
     so it is exact at the mean of an uncertain one.
     """
-    inside = (np.arange(posterior.shape[1]) < options[:, None])[:, None, :]
+    inside, own, other = _answer_probabilities(expertise, habits, options, posterior.shape[1])
+    noise = bits(other).sum(axis=2) + ((bits(own) - bits(other)) * posterior[:, None, :]).sum(axis=2)
+    return np.where(inside, np.maximum(expertise[..., None] * posterior[:, None, :] + other, 0.0), 0.0), noise
+
+
+def right_after_answer(expertise: Floats, habits: Floats, posterior: Floats, options: Indices) -> Floats:
+    """How probably the most probable label is right once the annotator has answered. Shape (n, annotators).
+
+    The sum over answers y of the largest P(truth = k) P(y | k); shapes as in `label_distribution`.
+    """
+    _, own, other = _answer_probabilities(expertise, habits, options, posterior.shape[1])
+    ranked = np.sort(posterior, axis=1)
+    second = ranked[:, -2] if ranked.shape[1] > 1 else np.zeros(len(ranked))
+    is_first = np.arange(posterior.shape[1]) == posterior.argmax(axis=1)[:, None]
+    best_other = np.where(is_first, second[:, None], ranked[:, -1:])  # the largest P of another option than y
+    return np.asarray(np.maximum(posterior[:, None, :] * own, best_other[:, None, :] * other).sum(axis=2))
+
+
+def _answer_probabilities(
+    expertise: Floats, habits: Floats, options: Indices, width: int
+) -> tuple[Bools, Floats, Floats]:
+    """Which options the item has, P(label = k | k is true) and P(label = k | another is true). (n, annotators, Kmax)"""
+    inside = (np.arange(width) < options[:, None])[:, None, :]
     xi = np.where(inside, habits, 0.0)
     xi = xi / np.maximum(xi.sum(axis=2, keepdims=True), NEVER)
-    beta = expertise[..., None]
-    other = np.maximum((1 - beta) * xi, 0.0)
-    own = np.maximum(beta + other, 0.0)
-    noise = bits(other).sum(axis=2) + ((bits(own) - bits(other)) * posterior[:, None, :]).sum(axis=2)
-    return np.where(inside, np.maximum(beta * posterior[:, None, :] + other, 0.0), 0.0), noise
+    other = np.maximum((1 - expertise[..., None]) * xi, 0.0)
+    return inside, np.where(inside, np.maximum(expertise[..., None] + other, 0.0), 0.0), other

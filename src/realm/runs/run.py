@@ -201,14 +201,18 @@ class Run:
         table = pa.Table.from_pandas(self.labels, preserve_index=False)
         return with_class_labels(table, self.tasks, ("label",))
 
-    def relabel(self, budget: float = 100, costs: Mapping[str, float] | None = None) -> pd.DataFrame:
+    def relabel(
+        self, budget: float = 100, costs: Mapping[str, float] | None = None, most_each: int | None = None
+    ) -> pd.DataFrame:
         """The items that one more annotation would tell most about, and whom to ask, the greatest gain first.
 
         Args:
             budget: how many annotations to ask for; with `costs`, how much they may cost together.
             costs: the price of one annotation by annotator; only those named are asked.
+            most_each: how many annotations one annotator is asked for at most; by default those who are about as good
+                share the work.
         """
-        return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs)
+        return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs, most_each)
 
     def contradictions(self) -> pd.DataFrame:
         """The items on which the model and reliable annotators contradict each other: probably broken."""

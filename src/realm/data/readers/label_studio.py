@@ -34,6 +34,8 @@ NO_TRUTH = (
 )
 RECORD_FIELDS = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "agreements"}
 RECORD_FIELDS |= {"completed_by", "was_cancelled", "ground_truth", "predictions", "meta", "project"}
+PRIORITY, ASK = "realm_priority", "realm_ask"
+"""The data fields that `realm push label-studio` writes: what to label again first, and whom to ask. Not data."""
 
 
 def matches(file: SourceFile) -> bool:
@@ -56,7 +58,7 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
     check_fields(request, ITEM_ROLES, {name for data in datas for name in data}, source)
     controls = _controls(histories, source)
     control = pick(request, "label", controls, source) if request.wants_annotations or controls else ""
-    text = pick_text(request, datas, source)
+    text = pick_text(request, datas, source, exclude=(PRIORITY, ASK))
     builder = LongTableBuilder(request, source)
     for row, (task, data, history) in enumerate(zip(tasks, datas, histories, strict=True), 1):
         truths = [_answers(annotation, control, row, source) for annotation in history if _is_truth(annotation)]
@@ -73,6 +75,24 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
                 annotator = _annotator(annotation.get("completed_by"))
                 builder.annotation(annotator, _answers(annotation, control, row, source))
     return builder.finish()
+
+
+def annotation_times(
+    tasks: list[dict[str, Any]], control: str, source: str
+) -> dict[tuple[str, str], tuple[str | None, float | None]]:
+    """When each annotation that counts was given, as it is written, and how many seconds it took.
+
+    By the id of the item and the name of the annotator, as in the table that `read` gives of these tasks.
+    """
+    times: dict[tuple[str, str], tuple[str | None, float | None]] = {}
+    for row, task in enumerate(tasks, 1):
+        for annotation in _in_order(task, row, source):
+            if not _cancelled(annotation) and not _is_truth(annotation) and _answers(annotation, control, row, source):
+                key = str(task.get("id")), str(_annotator(annotation.get("completed_by")))
+                created, seconds = annotation.get("created_at"), annotation.get("lead_time")
+                is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+                times[key] = created if isinstance(created, str) else None, float(seconds) if is_number else None
+    return times
 
 
 def _in_order(task: dict[str, Any], row: int, source: str) -> list[dict[str, Any]]:
@@ -132,9 +152,9 @@ def _annotator(completed_by: Any) -> Any:
 def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
     """Read JSON-MIN or CSV: one record per annotation; tasks without annotations are records without an annotator."""
     records, source = file.records(), file.source
-    text = pick_text(request, records, source, exclude=RECORD_FIELDS, usual=("text", "_data_text"))
+    text = pick_text(request, records, source, exclude=RECORD_FIELDS | {PRIORITY, ASK}, usual=("text", "_data_text"))
     check_fields(request, (*ITEM_ROLES, "annotator"), file.names, source)
-    other_fields = RECORD_FIELDS | {text, *request.columns(ITEM_ROLES).values()}
+    other_fields = RECORD_FIELDS | {PRIORITY, ASK, text, *request.columns(ITEM_ROLES).values()}
     candidates = [name for name in dict.fromkeys(chain.from_iterable(records)) if name not in other_fields]
     if request.label is None and len(answers := _varying(records, candidates)) == 1:
         candidates = answers

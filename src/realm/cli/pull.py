@@ -1,0 +1,56 @@
+"""`realm pull`: the annotations of a live project as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from realm.cli.flags import Overwrite
+from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_project
+from realm.cli.output_files import check_outputs, note_labels
+from realm.cli.terminal import note, progress_bar
+
+app = typer.Typer(help="Bring the annotations of a live project as a table.", no_args_is_help=True)
+
+
+@app.callback()
+def pull() -> None:
+    """Bring the annotations of a live project as a table."""
+
+
+@app.command("label-studio")
+def label_studio(
+    url: Url,
+    project: Number,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .parquet or .csv.")],
+    control: ControlTag = None,
+    text: TextField = None,
+    multi: Annotated[
+        Literal["first", "drop"] | None,
+        typer.Option(help="Several choices in one annotation: keep the first, or none."),
+    ] = None,
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Also read predictions, as annotators of their model version's name.")
+    ] = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """All annotations of a Label Studio project: who gave which label, when, and how long it took.
+
+    The key is read from LABEL_STUDIO_API_KEY, or asked for.
+    """
+    from realm.label_studio import pull, write_pulled
+
+    check_outputs(output, overwrite=overwrite)
+    place = open_project(url, project)
+    with progress_bar() as progress:
+        pulled = pull(place, control=control, text=text, multi=multi, predictions=predictions, progress=progress)
+    write_pulled(pulled, output)
+    annotations = pulled.annotations
+    for reason, count in annotations.ledger.counts.items():
+        note(f"{count:,} x {reason}")
+    for warning in annotations.ledger.warnings:
+        note(f"warning: {warning}")
+    note_labels(annotations)
+    note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")

@@ -1,0 +1,100 @@
+"""`realm push`: a run's labels and what to label again, written into the live project that the labels came from."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from realm.cli.flags import AsJson, RunFolder
+from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_project
+from realm.cli.relabel import Costs, MostEach, read_costs
+from realm.cli.terminal import note, progress_bar, show_table
+
+if TYPE_CHECKING:
+    from realm.label_studio import Plan
+
+EXAMPLES = 5
+"""Predictions and tasks that a dry run shows."""
+
+app = typer.Typer(help="Write a run's labels into the live project that they came from.", no_args_is_help=True)
+
+
+@app.callback()
+def push() -> None:
+    """Write a run's labels into the live project that they came from."""
+
+
+@app.command("label-studio")
+def label_studio(
+    folder: RunFolder,
+    url: Url,
+    project: Number,
+    control: ControlTag = None,
+    text: TextField = None,
+    budget: Annotated[
+        float, typer.Option(help="How many annotations to queue, or what they may cost; 0 queues nothing.", min=0)
+    ] = 100,
+    costs: Costs = None,
+    most_each: MostEach = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cleaned labels as predictions and the relabel queue as data fields, in a Label Studio project.
+
+    A second push changes nothing; a new run takes the place of the earlier one. The key is read from
+    LABEL_STUDIO_API_KEY, or asked for.
+    """
+    from realm.label_studio import push
+    from realm.runs import Run
+
+    run = Run.open(folder, verify_model=False)
+    queue = run.relabel(budget, read_costs(costs), most_each) if budget else None
+    place = open_project(url, project)
+    with progress_bar() as progress:
+        plan = push(place, run, queue, control=control, text=text, dry_run=dry_run, progress=progress)
+    if queue is not None and len(queue) and place.settings.get("show_collab_predictions"):
+        note(
+            "note: the project shows predictions to annotators. For an unbiased second opinion turn off Settings, "
+            "Annotation, Use predictions to prelabel tasks."
+        )
+    if plan.gone:
+        note(f"{len(plan.gone):,} items of the run are no task of the project any more: {', '.join(plan.gone[:10])}")
+    if as_json:
+        typer.echo(json.dumps(_figures(plan), ensure_ascii=False))
+    elif dry_run:
+        _show(plan)
+    done = "would be" if dry_run else "were"
+    earlier = sum(plan.replaced.values())
+    note(
+        f"{len(plan.create):,} predictions {done} written as {plan.model_version}, {plan.unchanged:,} are there "
+        f"already; {len(plan.remove):,} wrong ones and {earlier:,} of earlier runs {done} removed; "
+        f"{plan.queue:,} tasks are queued, {len(plan.data):,} {done} changed for it."
+    )
+
+
+def _figures(plan: Plan) -> dict[str, object]:
+    return {
+        "model_version": plan.model_version,
+        "written": len(plan.create),
+        "unchanged": plan.unchanged,
+        "removed": len(plan.remove),
+        "replaced": plan.replaced,
+        "queued": plan.queue,
+        "tasks_changed": len(plan.data),
+        "items_gone": len(plan.gone),
+    }
+
+
+def _show(plan: Plan) -> None:
+    """The first of what would be written."""
+    from realm.data.readers.label_studio import ASK, PRIORITY
+
+    if plan.create:
+        rows = [(p["task"], str(p["result"][0]["value"]), p["score"]) for p in plan.create[:EXAMPLES]]
+        show_table("Predictions that would be written", ["task", "says", "score"], rows)
+    if plan.data:
+        first = sorted(plan.data.items(), key=lambda entry: entry[1].get(PRIORITY) or float("inf"))[:EXAMPLES]
+        fields = [(number, data.get(PRIORITY), data.get(ASK)) for number, data in first]
+        show_table("Tasks whose fields would change", ["task", PRIORITY, ASK], fields)

@@ -1,0 +1,18 @@
+"""The loop with Label Studio: a project's annotations pulled as a table, a run's labels and queue pushed back.
+
+    server = Server("http://localhost:8080", os.environ["LABEL_STUDIO_API_KEY"])
+    project = Project.open(server, 3)
+    pulled = pull(project)
+    write_pulled(pulled, Path("labels.parquet"))
+    push(project, Run.open("runs/monday"))
+
+Everything goes through Label Studio's REST API by the standard library alone: `label-studio-sdk` would bring fifty
+packages (OpenCV, black, faker and pinned versions of what we use) for the eight addresses that are asked here.
+"""
+
+from realm.label_studio.client import Server
+from realm.label_studio.project import Control, Project
+from realm.label_studio.pull import Pulled, pull, write_pulled
+from realm.label_studio.push import Plan, push
+
+__all__ = ["Control", "Plan", "Project", "Pulled", "Server", "pull", "push", "write_pulled"]

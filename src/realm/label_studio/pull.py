@@ -1,0 +1,138 @@
+"""A project's annotations as a table: who gave which label, when, and how long it took.
+
+What a result means is for the reader of Label Studio's export (`realm.data.readers.label_studio`): a pulled project is
+read as its export would be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from realm.data import Annotations
+from realm.data.build import build
+from realm.data.label_sets import sorted_labels
+from realm.data.readers import label_studio
+from realm.data.readers.files import SourceFile
+from realm.data.roles import ANNOTATIONS, Multi
+from realm.data.write import to_arrow, write_arrow
+from realm.errors import RealmError
+from realm.label_studio.project import Project
+from realm.progress import Progress, ignore_progress
+
+OUR_VERSIONS = "realm:"
+"""What the `model_version` of every prediction that was pushed begins with."""
+UPDATED = "annotation changed after it was given: as it is now"
+DRAFT = "draft that was not submitted"
+NOBODY = "annotation of somebody whose account was deleted"
+AT_ONCE = timedelta(seconds=1)
+"""Label Studio notes the time of a change within this of the time of creation though nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What was pulled: the annotations with the ledger, and the table that is written.
+
+    The labels are those of the control tag, whether somebody has given them or not. `table` has the canonical columns,
+    then `created_at` (ISO time) and `lead_time` (seconds) of each annotation.
+    """
+
+    annotations: Annotations
+    table: pa.Table
+
+
+def pull(
+    project: Project,
+    *,
+    control: str | None = None,
+    text: str | None = None,
+    multi: Multi | None = None,
+    predictions: bool = False,
+    progress: Progress = ignore_progress,
+) -> Pulled:
+    """Pull all annotations of a project.
+
+    Args:
+        project: where they are.
+        control: the tag that gives the label; may be left out where there is one.
+        text: the data field with the text; by default the one that the control tag is about.
+        multi: several choices in one annotation: "first" keeps the first, "drop" none; by default they are refused.
+        predictions: also read predictions, each by an annotator of the name of its `model_version`; those that were
+            pushed from a run are never read.
+        progress: called with how many tasks have arrived.
+    """
+    chosen = project.control(control)
+    tasks = [_as_exported(task, project, predictions) for task in project.tasks(progress)]
+    if not tasks:
+        raise RealmError(f"{project.source}: there are no tasks in it.")
+    answers = (result for task in tasks for each in task["annotations"] for result in each.get("result") or ())
+    if not any(result.get("from_name") == chosen.name for result in answers):
+        raise RealmError(f"{project.source}: nobody has labelled anything with the tag {chosen.name} yet.")
+    fields = {name for task in tasks for name in task["data"]}
+    if text is not None and text not in fields:
+        raise RealmError(f"{project.source}: `text={text}`: no task has this data field: {', '.join(sorted(fields))}.")
+    request = replace(ANNOTATIONS, text=text or chosen.field, label=chosen.name, multi=multi)
+    file = SourceFile(Path(), project.source, tasks)
+    long = label_studio.read(file, request)
+    for reason, count in (
+        (DRAFT, lambda task: len(task["drafts"])),
+        (NOBODY, lambda task: task["nobodys"]),
+        (UPDATED, lambda task: sum(map(_updated, task["annotations"]))),
+    ):
+        long.ledger.add(reason, [row for row, task in enumerate(tasks, 1) for _ in range(count(task))])
+    given = set(map(str, filter(None, long.table.column("label").to_pylist())))
+    labels = sorted_labels(chosen.labels) if given <= set(chosen.labels) else None
+    annotations = build(
+        long.table, request.without_columns(), labels=labels, source=project.source, rows=long.rows, ledger=long.ledger
+    )
+    return Pulled(annotations, _with_times(annotations, tasks, chosen.name, project.source))
+
+
+def write_pulled(pulled: Pulled, path: Path) -> None:
+    """Write the pulled table as .parquet or .csv, whole or not at all."""
+    write_arrow(pulled.table, path)
+
+
+def _as_exported(task: dict[str, Any], project: Project, predictions: bool) -> dict[str, Any]:
+    """A task as Label Studio's JSON export has it, with annotators by their e-mail address."""
+    annotations = [
+        {**annotation, "completed_by": _annotator(annotation.get("completed_by"), project)}
+        for annotation in task.get("annotations") or ()
+        if annotation.get("completed_by") is not None
+    ]
+    nobodys = len(task.get("annotations") or ()) - len(annotations)
+    for prediction in (task.get("predictions") or ()) if predictions else ():
+        if not str(prediction.get("model_version")).startswith(OUR_VERSIONS):
+            annotations.append({**prediction, "completed_by": prediction.get("model_version"), "lead_time": None})
+    own = {name: task[name] for name in ("id", "data")}
+    return {**own, "annotations": annotations, "drafts": task.get("drafts") or (), "nobodys": nobodys}
+
+
+def _annotator(completed_by: Any, project: Project) -> Any:
+    return project.annotators.get(completed_by, completed_by) if isinstance(completed_by, int) else completed_by
+
+
+def _updated(annotation: dict[str, Any]) -> bool:
+    """Whether an annotation that counts was changed after it was given."""
+    if annotation.get("was_cancelled"):
+        return False
+    times = [annotation.get(name) for name in ("created_at", "updated_at")]
+    try:
+        created, updated = (datetime.fromisoformat(str(time)) for time in times)
+        return updated - created > AT_ONCE
+    except (ValueError, TypeError):
+        return False
+
+
+def _with_times(annotations: Annotations, tasks: list[dict[str, Any]], control: str, source: str) -> pa.Table:
+    """The canonical table with the time of every annotation that stands in it."""
+    table = to_arrow(annotations)
+    times = label_studio.annotation_times(tasks, control, source)
+    pairs = zip(table.column("item").to_pylist(), table.column("annotator").to_pylist(), strict=True)
+    found = [times.get(pair, (None, None)) for pair in pairs]
+    table = table.append_column("created_at", pa.array([created for created, _ in found], pa.large_string()))
+    return table.append_column("lead_time", pa.array([seconds for _, seconds in found], pa.float64()))
