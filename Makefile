@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all test-lowest lint bench studies reproduce redraw clean
+.PHONY: setup demo test test-all test-lowest test-label-studio lint bench studies reproduce redraw clean
 
 setup: $(READY)
 
@@ -25,11 +25,24 @@ demo: setup
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-# The report is opened in Chromium; where there is none and none can be had, those tests say so and are skipped.
+# The report is opened in Chromium, and a Label Studio server is pulled from and pushed to; where one of them is not
+# there and cannot be had, those tests say so and are skipped.
 test-all: setup
 	command -v chromium >/dev/null || ! command -v apt-get >/dev/null \
 		|| (apt-get update -qq && apt-get install -y -qq chromium >/dev/null) || true
+	$(MAKE) $(LABEL_STUDIO)/.ready || true
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# A real Label Studio server in an environment of its own (1 GB), which a test starts, kills and starts again.
+LABEL_STUDIO := .venv-label-studio
+
+test-label-studio: setup $(LABEL_STUDIO)/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/label_studio
+
+$(LABEL_STUDIO)/.ready:
+	$(PYTHON) -m venv $(LABEL_STUDIO)
+	$(LABEL_STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check label-studio==1.23.2
+	touch $@
 
 # The default suite with the lowest version of every dependency, in an environment of its own.
 LOWEST := .venv-lowest
@@ -65,4 +78,4 @@ redraw: setup
 	$(BIN)/python -m benchmarks.reproduce --redraw
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) $(LABEL_STUDIO) .pytest_cache .mypy_cache .ruff_cache

@@ -16,8 +16,7 @@ from tests.report.folders import write_run
 LABELS = ("negative", "positive")
 
 
-@pytest.fixture
-def fake() -> FakeLabelStudio:
+def reviews() -> FakeLabelStudio:
     made, rng = FakeLabelStudio(), np.random.default_rng(0)
     for number in range(1, 41):
         truth = int(rng.integers(2))
@@ -25,6 +24,11 @@ def fake() -> FakeLabelStudio:
         given = {user: LABELS[truth if rng.random() < right else 1 - truth] for user, right in people}
         made.add_task(10 * number, f"review {number}", given)
     return made
+
+
+@pytest.fixture
+def fake() -> FakeLabelStudio:
+    return reviews()
 
 
 @pytest.fixture
@@ -44,15 +48,21 @@ def project(url: str, waits: list[float]) -> Project:
     return Project.open(Server(url, REFRESH_TOKEN, wait=waits.append), 3)
 
 
-def train(project: Project, folder: Path, sharpness: float = 0.2) -> Run:
+def finished_run(folder: Path, sharpness: float) -> Run:
     """A finished run on the project's annotations, its model being of some use."""
-    annotations = pull(project).annotations
+    with serving(reviews()) as address:
+        annotations = pull(Project.open(Server(address, REFRESH_TOKEN), 3)).annotations
     folder.mkdir()
     ids = np.array([int(number) for number in annotations.item_ids.to_pylist()])
     shares = 0.5 + sharpness * np.where(ids % 20 == 0, 1, -1)
     return Run.open(write_run(folder, annotations, np.log(np.column_stack([shares, 1 - shares]))), verify_model=False)
 
 
-@pytest.fixture
-def run(project: Project, tmp_path: Path) -> Run:
-    return train(project, tmp_path / "monday")
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return finished_run(tmp_path_factory.mktemp("runs") / "monday", 0.2)
+
+
+@pytest.fixture(scope="session")
+def tuesday(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return finished_run(tmp_path_factory.mktemp("runs") / "tuesday", -0.3)

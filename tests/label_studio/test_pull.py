@@ -96,6 +96,17 @@ def test_what_does_not_count_is_counted(fake, project) -> None:
     assert gold["gold"].tolist() == ["positive"] and gold["annotator"].tolist() == ["ann@example.org"]
 
 
+def test_imported_annotations_are_marked_as_ground_truth_and_may_be_read_as_annotations(fake, project) -> None:
+    for task in fake.tasks.values():
+        for each in task["annotations"]:
+            each["ground_truth"] = True
+    with pytest.raises(RealmError, match=r'marked as ground truth.*Give `ground_truth="annotations"`'):
+        pull(project)
+    assert triples(pull(project, ground_truth="annotations").annotations) == expected(fake)
+    fake.tasks[10]["annotations"][0]["ground_truth"] = False
+    assert pull(project).annotations.n_annotations == 1
+
+
 def test_a_project_without_anything_odd_has_an_empty_ledger(project) -> None:
     assert pull(project).annotations.ledger.counts == {}
 

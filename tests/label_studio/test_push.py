@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.label_studio import Project, Server, pull, push
-from tests.label_studio.conftest import train
 from tests.label_studio.fake_server import REFRESH_TOKEN, FakeLabelStudio
 
 QUEUED = 7
@@ -67,7 +65,7 @@ def test_a_dry_run_writes_nothing_and_says_all(fake, project, run) -> None:
     assert fake.tasks == before and (len(plan.create), len(plan.data), plan.queue) == (40, QUEUED, QUEUED)
 
 
-def test_a_new_run_takes_the_place_of_the_old_one_and_of_nothing_else(fake, project, run, tmp_path) -> None:
+def test_a_new_run_takes_the_place_of_the_old_one_and_of_nothing_else(fake, project, run, tuesday) -> None:
     foreign = {"id": 1, "model_version": "judge-1", "score": 0.5, "result": [{"from_name": "sentiment"}]}
     other_tag = {**foreign, "id": 2, "model_version": "realm:mood:monday@00000000"}
     for task in fake.tasks.values():
@@ -76,7 +74,6 @@ def test_a_new_run_takes_the_place_of_the_old_one_and_of_nothing_else(fake, proj
     old = push(project, run, run.relabel(QUEUED)).model_version
     fake.settings["model_version"] = old
     project = Project.open(project.server, 3)
-    tuesday = train(project, tmp_path / "tuesday", sharpness=-0.3)
     plan = push(project, tuesday, tuesday.relabel(QUEUED))
     assert plan.replaced == {old: 40} and plan.model_version != old
     for task in fake.tasks.values():
@@ -88,11 +85,11 @@ def test_a_new_run_takes_the_place_of_the_old_one_and_of_nothing_else(fake, proj
     assert fake.settings["model_version"] == plan.model_version, "what the project shows goes on with the new run"
 
 
-def test_what_the_project_shows_is_left_alone_unless_it_is_ours(fake, project, run, tmp_path) -> None:
+def test_what_the_project_shows_is_left_alone_unless_it_is_ours(fake, project, run, tuesday) -> None:
     push(project, run)
     fake.settings["model_version"] = "judge-1"
     project = Project.open(project.server, 3)
-    push(project, train(project, tmp_path / "tuesday"))
+    push(project, tuesday)
     assert fake.settings["model_version"] == "judge-1"
 
 
@@ -129,12 +126,11 @@ def test_tasks_that_the_run_does_not_know_and_items_that_are_gone(fake, project,
 
 @pytest.mark.parametrize("fault", ["cut", "cut after", "short", (500, {}), (429, {}), (503, {})], ids=str)
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
-def test_a_cut_anywhere_loses_and_doubles_nothing(fake, project, run, tmp_path, monkeypatch, method, fault) -> None:
+def test_a_cut_anywhere_loses_and_doubles_nothing(fake, project, run, tuesday, monkeypatch, method, fault) -> None:
     """An old run is there; requests 1, 2 and 5 of a kind fail, before or after the server has done what they ask."""
     monkeypatch.setattr(push_module, "BATCH", 9)
     push(project, run, run.relabel(3))
     fake.tasks[30]["predictions"] *= 2
-    tuesday = train(project, tmp_path / "tuesday", sharpness=-0.3)
     own = push(project, tuesday, dry_run=True).model_version
     fake.tasks[40]["predictions"].append(
         {**fake.tasks[40]["predictions"][0], "id": 4, "model_version": own, "score": 9}
@@ -147,11 +143,10 @@ def test_a_cut_anywhere_loses_and_doubles_nothing(fake, project, run, tmp_path, 
     check(fake, tuesday, own)
 
 
-def test_a_push_that_was_killed_is_finished_by_the_same_command(fake, project, run, tmp_path, monkeypatch) -> None:
+def test_a_push_that_was_killed_is_finished_by_the_same_command(fake, project, run, tuesday, monkeypatch) -> None:
     """Killed before the n-th request that writes, for every n."""
     monkeypatch.setattr(push_module, "BATCH", 15)
     push(project, run, run.relabel(3))
-    tuesday = train(project, tmp_path / "tuesday", sharpness=-0.3)
     start = copy.deepcopy(fake.tasks)
 
     class Killed(Exception):
@@ -311,5 +306,7 @@ def test_the_key_is_in_nothing_that_is_written_or_said(fake, command, run, tmp_p
     fake.faults = {("POST", 1): (400, {}), ("PATCH", 0): (403, {})}
     said = [command("--budget", QUEUED) for _ in range(3)]
     assert [code for code, _, _ in said] == [2, 2, 0]
-    written = b"".join(path.read_bytes() for path in Path(tmp_path).rglob("*") if path.is_file())
+    written = b"".join(
+        path.read_bytes() for place in (tmp_path, run.folder) for path in place.rglob("*") if path.is_file()
+    )
     assert "7f3a" not in "".join(out + error for _, out, error in said) and b"7f3a" not in written

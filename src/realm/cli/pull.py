@@ -31,6 +31,10 @@ def label_studio(
         Literal["first", "drop"] | None,
         typer.Option(help="Several choices in one annotation: keep the first, or none."),
     ] = None,
+    ground_truth: Annotated[
+        Literal["gold", "annotations"],
+        typer.Option(help="What annotations marked as ground truth are. Label Studio marks those that are imported."),
+    ] = "gold",
     predictions: Annotated[
         bool, typer.Option("--predictions", help="Also read predictions, as annotators of their model version's name.")
     ] = False,
@@ -45,7 +49,15 @@ def label_studio(
     check_outputs(output, overwrite=overwrite)
     place = open_project(url, project)
     with progress_bar() as progress:
-        pulled = pull(place, control=control, text=text, multi=multi, predictions=predictions, progress=progress)
+        pulled = pull(
+            place,
+            control=control,
+            text=text,
+            multi=multi,
+            ground_truth=ground_truth,
+            predictions=predictions,
+            progress=progress,
+        )
     write_pulled(pulled, output)
     annotations = pulled.annotations
     for reason, count in annotations.ledger.counts.items():

@@ -6,8 +6,8 @@
     write_pulled(pulled, Path("labels.parquet"))
     push(project, Run.open("runs/monday"))
 
-Everything goes through Label Studio's REST API by the standard library alone: `label-studio-sdk` would bring fifty
-packages (OpenCV, black, faker and pinned versions of what we use) for the eight addresses that are asked here.
+Everything goes through Label Studio's REST API by the standard library alone: `label-studio-sdk` would bring 28
+packages more (OpenCV, black, faker) and clashes with numpy 2.3 and later, for the eight addresses that are asked here.
 """
 
 from realm.label_studio.client import Server

@@ -140,7 +140,7 @@ class Server:
             with self._opener.open(request, timeout=TIMEOUT) as answer:
                 content, kind = answer.read(), answer.headers.get_content_type()
         except urllib.error.HTTPError as error:
-            raise _Refused(error.code, self._quoted(error), error.headers) from None
+            raise _Refused(error.code, self._quoted(error), dict(error.headers.items())) from None
         except urllib.error.URLError as error:
             if isinstance(error.reason, ssl.SSLError):  # no patience makes a certificate valid
                 raise RealmError(f"{self.url}: no safe connection ({error.reason}).") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from realm.data.build import build
 from realm.data.label_sets import sorted_labels
 from realm.data.readers import label_studio
 from realm.data.readers.files import SourceFile
-from realm.data.roles import ANNOTATIONS, Multi
+from realm.data.roles import ANNOTATIONS, Multi, check_word
 from realm.data.write import to_arrow, write_arrow
 from realm.errors import RealmError
 from realm.label_studio.project import Project
@@ -51,6 +51,7 @@ def pull(
     control: str | None = None,
     text: str | None = None,
     multi: Multi | None = None,
+    ground_truth: Literal["gold", "annotations"] = "gold",
     predictions: bool = False,
     progress: Progress = ignore_progress,
 ) -> Pulled:
@@ -61,17 +62,27 @@ def pull(
         control: the tag that gives the label; may be left out where there is one.
         text: the data field with the text; by default the one that the control tag is about.
         multi: several choices in one annotation: "first" keeps the first, "drop" none; by default they are refused.
+        ground_truth: whether annotations that are marked as ground truth are the items' gold, or annotations like any
+            other: Label Studio marks all annotations that are imported with a task, unless told otherwise.
         predictions: also read predictions, each by an annotator of the name of its `model_version`; those that were
             pushed from a run are never read.
         progress: called with how many tasks have arrived.
     """
     chosen = project.control(control)
+    check_word("ground_truth", ground_truth, ("gold", "annotations"))
     tasks = [_as_exported(task, project, predictions) for task in project.tasks(progress)]
+    if ground_truth == "annotations":
+        tasks = [{**task, "annotations": [{**a, "ground_truth": False} for a in task["annotations"]]} for task in tasks]
     if not tasks:
         raise RealmError(f"{project.source}: there are no tasks in it.")
     answers = (result for task in tasks for each in task["annotations"] for result in each.get("result") or ())
     if not any(result.get("from_name") == chosen.name for result in answers):
         raise RealmError(f"{project.source}: nobody has labelled anything with the tag {chosen.name} yet.")
+    if all(each.get("ground_truth") for task in tasks for each in task["annotations"]):
+        raise RealmError(
+            f"{project.source}: all annotations are marked as ground truth, as Label Studio marks what is imported "
+            'with a task. Give `ground_truth="annotations"` to read them as annotations.'
+        )
     fields = {name for task in tasks for name in task["data"]}
     if text is not None and text not in fields:
         raise RealmError(f"{project.source}: `text={text}`: no task has this data field: {', '.join(sorted(fields))}.")

@@ -90,8 +90,8 @@ def annotation_times(
             if not _cancelled(annotation) and not _is_truth(annotation) and _answers(annotation, control, row, source):
                 key = str(task.get("id")), str(_annotator(annotation.get("completed_by")))
                 created, seconds = annotation.get("created_at"), annotation.get("lead_time")
-                is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-                times[key] = created if isinstance(created, str) else None, float(seconds) if is_number else None
+                lead_time = float(seconds) if isinstance(seconds, int | float) else None
+                times[key] = created if isinstance(created, str) else None, lead_time
     return times
 
 
