@@ -21,6 +21,7 @@ from tests.report.test_browser import CHROMIUM
 PICTURES = ROOT / "docs" / "pictures"
 SIZE = {"width": 1180, "height": 560}
 WAIT = 600_000
+WIDTHS = {"id": 80, "text": 300, "predictions_model_versions": 240, "realm_ask": 190}
 CONFIG = (
     '<View><Text name="text" value="$text"/><Choices name="sentiment" toName="text">'
     '<Choice value="negative"/><Choice value="positive"/></Choices></View>'
@@ -71,7 +72,7 @@ def view(boss: Person, project: int, columns: list[str], ordering: list[str]) ->
         **{n: f"tasks:data.{n}" for n in ("text", "realm_priority", "realm_ask")},
     }
     hidden = [target for name, target in targets.items() if name not in columns]
-    widths = {targets[name]: 330 if name == "text" else 190 for name in columns}
+    widths = {targets[name]: WIDTHS.get(name, 150) for name in columns}
     data = {"title": "Tasks", "ordering": ordering, "hiddenColumns": {"explore": hidden, "labeling": hidden}}
     data |= {"columnsWidth": widths, "type": "list", "gridWidth": 4}
     return int(boss.api("POST", "/api/dm/views/", {"project": project, "data": data})["id"])

@@ -67,8 +67,13 @@ class Round:
         self.boss.api("POST", f"/api/projects/{self.number}/import", tasks)
 
     def all_tasks(self) -> list[dict[str, Any]]:
-        """Every task, asked for in another way than REALM does."""
-        return list(self.boss.api("GET", f"/api/projects/{self.number}/export?exportType=JSON&download_all_tasks=true"))
+        """Every task with its predictions, asked for in another way than REALM does."""
+        tasks = self.boss.api("GET", f"/api/projects/{self.number}/export?exportType=JSON&download_all_tasks=true")
+        predictions: dict[int, list[dict[str, Any]]] = {}
+        for prediction in self.boss.api("GET", f"/api/predictions/?project={self.number}"):
+            del prediction["created_ago"]
+            predictions.setdefault(prediction["task"], []).append(prediction)
+        return [{**task, "predictions": predictions.get(task["id"], [])} for task in tasks]
 
     def open(self, **how: Any) -> Project:
         return Project.open(Server(self.server.url, self.key, **how), self.number)
@@ -232,21 +237,8 @@ def test_new_labels_come_with_the_next_pull(round: Round, runs) -> None:
     round.people[ask].api("POST", address, {"result": [result("red")], "lead_time": 7.25})
     round.given[item, ask] = "red"
     (other, who), _ = next((pair, label) for pair, label in round.given.items() if label != "blue" and pair[0] != item)
-    [annotation] = (
-        [
-            each["id"]
-            for task in round.all_tasks()
-            if str(task["id"]) == other
-            for each in task["annotations"]
-            if each["result"] == [result(round.given[other, who])] and each["completed_by"]["email"] == who
-        ]
-        if isinstance(round.all_tasks()[0]["annotations"][0]["completed_by"], dict)
-        else [
-            each["id"]
-            for each in round.boss.api("GET", f"/api/tasks/{other}/")["annotations"]
-            if each["completed_by"]["email"] == who
-        ]
-    )
+    given = round.boss.api("GET", f"/api/tasks/{other}/")["annotations"]
+    [annotation] = [each["id"] for each in given if each["completed_by"]["email"] == who]
     round.people[who].api("PATCH", f"/api/annotations/{annotation}/", {"result": [result("blue")]})
     round.given[other, who] = "blue"
     third = queue["item"].iloc[1]

@@ -3,13 +3,14 @@
 A push compares what the project holds with what it should hold and writes the difference, until there is none. So a
 second push writes nothing, a push that was cut anywhere is finished by the same command, and nothing is there twice.
 Only what REALM wrote is ever changed or removed: predictions whose `model_version` begins with `realm:CONTROL:`, and
-the data fields `realm_priority` and `realm_ask`.
+the data fields `realm_priority` and `realm_ask`. A project that shows no predictions yet, or those of an earlier run,
+shows those of this run; Label Studio does the same when predictions are imported with their tasks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ class Plan:
     | remove | ids of this run's predictions that are wrong or there twice |
     | replaced | how many predictions each earlier run has, by its name |
     | data | the new data of tasks whose place in the queue changes, by their id |
+    | shown | whether the project is to show this run's predictions: it shows none yet, or an earlier run's |
     | unchanged | how many predictions are there already |
     | queue | how many tasks are in the queue |
     | gone | items of the run that are no task of the project any more |
@@ -57,6 +59,7 @@ class Plan:
     remove: list[int]
     replaced: dict[str, int]
     data: dict[int, dict[str, Any]]
+    shown: bool = False
     unchanged: int = 0
     queue: int = 0
     gone: list[str] = field(default_factory=list)
@@ -64,7 +67,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether the project holds all of it already."""
-        return not (self.create or self.remove or self.replaced or self.data)
+        return not (self.create or self.remove or self.replaced or self.data or self.shown)
 
 
 def push(
@@ -90,7 +93,7 @@ def push(
     """
     chosen = project.control(control)
     desired = _Desired(run, queue, chosen, project.source)
-    plan = first = desired.plan(project.tasks(), text or chosen.field)
+    plan = first = desired.plan(project, text or chosen.field)
     if dry_run:
         return first
     for _ in range(ROUNDS):
@@ -98,7 +101,7 @@ def push(
             return first
         with suppress(Interrupted):  # what has arrived is seen when the project is read again
             _write(project, plan, progress)
-        plan = desired.plan(project.tasks(), text or chosen.field)
+        plan = desired.plan(project, text or chosen.field)
     raise RealmError(
         f"{project.source}: what was written was not there afterwards, {ROUNDS} times. Does somebody else write into "
         "it, or is the connection cut again and again? Give the same command again."
@@ -129,10 +132,12 @@ class _Desired:
         queued = [] if queue is None else list(zip(queue["item"], queue["ask"], strict=True))
         self.fields = {item: {PRIORITY: place, ASK: ask} for place, (item, ask) in enumerate(queued, 1)}
 
-    def plan(self, tasks: Iterable[Mapping[str, Any]], text: str) -> Plan:
+    def plan(self, project: Project, text: str) -> Plan:
         plan = Plan(self.version, [], [], {}, {}, queue=len(self.fields))
+        now_shown = str(project.settings.get("model_version") or "")
+        shown = now_shown != self.version and (not now_shown or now_shown.startswith(self.prefix))
         seen, unchanged = set(), 0
-        for task in tasks:
+        for task in project.tasks():
             item, number = str(task["id"]), int(task["id"])
             ours = [each for each in task["predictions"] if str(each["model_version"]).startswith(self.prefix)]
             for prediction in ours:
@@ -160,7 +165,7 @@ class _Desired:
                 f"{self.source}: none of its tasks is an item of {self.run.folder}. Was it trained on a table that "
                 "`realm pull label-studio` wrote of this project?"
             )
-        return replace(plan, unchanged=unchanged, gone=gone)
+        return replace(plan, shown=shown, unchanged=unchanged, gone=gone)
 
     def _prediction(self, number: int, item: str, text: Any) -> dict[str, Any]:
         ours, label, score = self.items[item]
@@ -193,7 +198,7 @@ def _write(project: Project, plan: Plan, progress: Progress) -> None:
     """Write a plan: new predictions before the old ones go, so that at no moment one is missing."""
     address = f"/api/projects/{project.number}"
     batches = list(_batches(plan.create, BATCH))
-    total, done = len(batches) + len(plan.data) + len(plan.remove) + len(plan.replaced), 0
+    total, done = len(batches) + len(plan.data) + len(plan.remove) + len(plan.replaced) + plan.shown, 0
 
     def step() -> None:
         nonlocal done
@@ -211,8 +216,10 @@ def _write(project: Project, plan: Plan, progress: Progress) -> None:
     for number in plan.remove:
         _remove(project, f"/api/predictions/{number}/", None)
         step()
-    if project.settings.get("model_version") in plan.replaced:  # the project shows the earlier run's predictions
+    if plan.shown:  # scores are in the Data Manager's column only of the predictions that are shown
         project.server.send("PATCH", f"{address}/", {"model_version": plan.model_version})
+        project.settings["model_version"] = plan.model_version
+        step()
     for version in plan.replaced:
         _remove(project, f"{address}/model-versions/", {"model_version": version})
         step()
