@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -75,6 +75,7 @@ class Channel(nn.Module, ABC):
     | `needs_hidden` | whether `scores.hidden` is wanted | False |
     | `log_prior(observed)` | each annotation's share of a log prior on the parameters | none |
     | `start_from(expertise)` | begin at known expertise | refused |
+    | `go_on_from(state)` | begin where the channel of an earlier run ended | its parameters, the rest as new |
     | `needs_anchor(annotations)` | whether something must say which labelling is the true one | False |
     | `update(scores, observed, prior)` | the closed-form update of `expertise_update="em"` | refused |
     | `fit_pool(scores, observed)` | how strongly the update draws annotators to the pool | nothing to fit |
@@ -178,6 +179,25 @@ class Channel(nn.Module, ABC):
     def start_from(self, expertise: Tensor) -> None:
         """Begin at these expertises, (annotators, tasks); entries that are NaN and pinned annotators stay."""
         raise RealmError(f"{type(self).__name__} cannot start from known expertise: it has no `start_from`.")
+
+    @torch.no_grad()
+    def go_on_from(self, state: Mapping[str, Tensor]) -> None:
+        """Begin at the parameters of an earlier channel of this kind, by name.
+
+        Its annotators, tasks and options are the first of this channel's, so that its parameters are the leading parts
+        of these. Pinned annotators stay; priors are fitted to the pool anew.
+        """
+        own = {id(parameter) for parameter in self._of_annotators()}
+        for name, parameter in self.named_parameters():
+            earlier = state.get(name)
+            if earlier is None or earlier.dim() != parameter.dim() or (np.array(earlier.shape) > parameter.shape).any():
+                continue
+            part = parameter[tuple(slice(size) for size in earlier.shape)]
+            values = earlier.to(part)
+            if id(parameter) in own:
+                pinned = self.pinned[: len(values)].to(part.device).view(-1, *[1] * (part.dim() - 1))
+                values = torch.where(pinned, part, values)
+            part.copy_(values)
 
     def update(
         self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None

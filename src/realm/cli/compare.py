@@ -23,7 +23,9 @@ TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 
 # a comparison varies the method and the seed itself, and writes no run folders
 @takes(
-    ReadingFlags, TrainingFlags, without=("method", "seed", "overwrite", "logging_steps", "cross_fit", "hub_model_id")
+    ReadingFlags,
+    TrainingFlags,
+    without=("method", "seed", "overwrite", "logging_steps", "cross_fit", "hub_model_id", "replay"),
 )
 def compare(
     file: LabelsFile,

@@ -38,6 +38,12 @@ def train(
     report_to: Annotated[
         list[str] | None, typer.Option(help="Also log to tensorboard, wandb or trackio; may be repeated.")
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Folder of an earlier run to go on from: its model, its settings, and what it knows."
+        ),
+    ] = None,
     prior: Annotated[
         Path | None,
         typer.Option(help="Folder of an earlier run whose estimate is carried in.", rich_help_panel=LEARNING),
@@ -45,12 +51,22 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output.")] = False,
 ) -> None:
     """Fine-tune a model on annotations and learn how far each annotator can be trusted."""
+    from realm.data.alignment import aligned
     from realm.runs.folder import check_output
 
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
     check_output(output, overwrite=training.overwrite, resume=resume)
-    annotations = reading.read(file)
+    earlier_run = None if start is None else _open_earlier(start, output)
+    if earlier_run is None:
+        if "replay" in training.typed:
+            raise RealmError("--replay is for going on from an earlier run: give --from too.")
+        annotations = reading.read(file)
+    else:
+        training.take_over(earlier_run)
+        known = earlier_run.annotations
+        annotations = reading.read(file, trained=earlier_run.trained_columns)
+        annotations = aligned(annotations, known.tasks, known.annotators, str(earlier_run.folder))
     if gold_items is not None:
         if not training.use_gold:
             raise RealmError("--gold-items is read only under --use-gold; add it.")
@@ -69,10 +85,12 @@ def train(
     steps |= {"report_to": report_to} if report_to else {}
     config = training.config(output, disable_tqdm=not interactive(), **steps)
     earlier = None if prior is None else read_prior(prior)
-    fetch_named_model(training.model)
     unpushed: PushError | None = None
+    if earlier_run is None:
+        fetch_named_model(training.model)
     with progress_bar() as progress:
-        trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier, progress=progress)
+        model = training.model if earlier_run is None else earlier_run
+        trainer = RealmTrainer(model, annotations, config, test=test_table, prior=earlier, progress=progress)
         for warning in trainer.warnings if trainer.is_world_process_zero() else []:
             note(f"note: {warning}")
         trainer.remove_callback(PrinterCallback)  # the progress bar and our tables take the place of its dictionaries
@@ -94,12 +112,26 @@ def train(
             note(text)
         write_report(run)
         _show(run)
+        for text in run.changes.sentences() if run.changes else ():
+            note(text)
         show_test(run.metrics)
         _show_against_gold(run, annotations)
         if training.hub_model_id is not None and unpushed is None:
             note(f"The model is on the Hugging Face hub: {training.hub_model_id}")
     if unpushed is not None:
         raise unpushed
+
+
+def _open_earlier(path: Path, output: Path) -> Run:
+    """The run to go on from, which must not be the one that is written."""
+    from realm.runs import Run
+
+    if path.resolve() == output.resolve():
+        raise RealmError(f"--from {path}: it is also the --output. Name another folder, so that both can be compared.")
+    try:
+        return Run.open(path)
+    except RealmError as error:
+        raise RealmError(f"--from: {error}") from None
 
 
 def read_prior(path: Path) -> pd.DataFrame:

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from realm.errors import RealmError
 from realm.training.settings import BATCHES, LEARNING, MODEL, PAPER, Settings, check_values, setting
 
+BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
+
 if TYPE_CHECKING:
+    from realm.runs import Run
     from realm.training import RealmConfig
 
 
@@ -33,15 +36,31 @@ class TrainingFlags(Settings):
 
     def __post_init__(self) -> None:
         check_values(self)
+        self.typed: Collection[str] = ()
 
     def resolve(self, typed: Collection[str]) -> None:
         """Put the paper's setting in place where `--paper` asks for it; no flag that was typed may contradict it."""
+        self.typed = typed
         for name, value in PAPER.items() if self.paper else ():
             if name in typed and getattr(self, name) != value:
                 raise RealmError(
                     f"`paper` sets `{name}={value}`, but `{name}={getattr(self, name)}` is given too: leave out one."
                 )
             setattr(self, name, value)
+
+    def take_over(self, run: Run) -> None:
+        """Take the settings of a run to go on from where no flag was typed; its model is the one to go on with."""
+        from realm.training.going_on import earlier_settings
+
+        if "model" in self.typed:
+            raise RealmError("--from goes on with the model of the earlier run: leave out --model.")
+        settings = earlier_settings(run)
+        micro, accumulation = (settings.pop(name, None) for name in BATCH)
+        if micro and accumulation:
+            settings |= {"batch_size": micro * accumulation, "per_device_train_batch_size": micro}
+        for name, value in settings.items() if not self.paper else ():
+            if name not in self.typed:
+                setattr(self, name, value)
 
     def config(self, output: Path, **more: Any) -> RealmConfig:
         """The settings as a `RealmConfig` for this run folder; `more` are further ones, which win."""

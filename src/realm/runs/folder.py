@@ -10,6 +10,7 @@
     channel.safetensors      the channel's state, where the method learns one
     summary.safetensors      what the channel says of each annotator and task: the columns it adds to the table
     trajectory.safetensors   the same columns at every logging step
+    changes.json             what changed since the run that this one goes on from, where there is one
     metrics.json             losses, evaluations, warnings, what was found of the model; what estimates rest on
     expertise.csv            for people: how reliable each annotator is, with an interval
     labels.csv               for people: the most probable true label of every item
@@ -45,13 +46,14 @@ CHANNEL = "channel.safetensors"
 SUMMARY = "summary.safetensors"
 TRAJECTORY = "trajectory.safetensors"
 METRICS = "metrics.json"
+CHANGES = "changes.json"
 EXPERTISE_CSV = "expertise.csv"
 LABELS_CSV = "labels.csv"
 REPORT = "report.html"
 MODEL, CHECKPOINTS = "model", "checkpoints"
 RUN_FILES = (
     *(CONFIG, SCORER, ANNOTATIONS, ANNOTATORS, PREDICTIONS, ESTIMATE, CHANNEL, SUMMARY, TRAJECTORY, METRICS),
-    *(EXPERTISE_CSV, LABELS_CSV, MANIFEST, REPORT),
+    *(CHANGES, EXPERTISE_CSV, LABELS_CSV, MANIFEST, REPORT),
 )
 """The files of a run, beside the folders model/ and checkpoints/."""
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")

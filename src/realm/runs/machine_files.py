@@ -49,6 +49,7 @@ CONFIG_SCHEMA = {
     "weights?": (str, None),
     "test?": (str, None),
     "prior?": (str, None),
+    "start?": ({"folder": str, "manifest": str}, None),
     "columns?": ({str: str}, None),
     "export?": (str, None),
     "versions": {str: str},

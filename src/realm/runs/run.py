@@ -25,6 +25,7 @@ from realm.progress import Progress, ignore_progress
 from realm.runs import folder as layout
 from realm.runs import machine_files
 from realm.runs.annotations_file import read_annotations
+from realm.runs.changes import Changes, read_changes, with_left
 from realm.runs.predictions import with_answers
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Run:
     | estimate, log_probs, annotations | the arrays and the table behind `expertise` and `labels` |
     | labels_dataset, push_to_hub | `labels` as a `datasets.Dataset`; the model with its card to the hub |
     | config, metrics | settings and fingerprints; losses, test metrics, warnings |
+    | changes | what changed since the run that this one goes on from; None without one |
 
     Reading a run imports no torch; `predict`, `evaluate` and `scorer` do. Only parquet, safetensors, JSON and YAML
     (safely) are read, never the CSV files, so editing those changes nothing here.
@@ -177,6 +179,11 @@ class Run:
         found = machine_files.read_trajectory(self.folder, self.annotations)
         return None if found is None else Trajectory(*found)
 
+    @cached_property
+    def changes(self) -> Changes | None:
+        """What changed since the run that this one goes on from; None where it goes on from none."""
+        return read_changes(self.folder)
+
     # ---------------------------------------------------------------- tables
 
     @property
@@ -187,7 +194,8 @@ class Run:
         accuracy with its 95% interval (low, high), annotations, agreement (share of the labels that are the most
         probable ones), verdict, scale (`relative` with mostly one label per item), probabilities.
         """
-        return expertise_table(self.annotations, self.estimate, self.channel_summary, self.probabilities)
+        table = expertise_table(self.annotations, self.estimate, self.channel_summary, self.probabilities)
+        return with_left(table, self.changes)
 
     @property
     def labels(self) -> pd.DataFrame:

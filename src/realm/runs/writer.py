@@ -34,6 +34,7 @@ from realm.files import (
 from realm.models.store import model_fingerprint
 from realm.runs import folder as layout
 from realm.runs.annotations_file import write_annotations
+from realm.runs.changes import Changes, with_left
 from realm.runs.spreadsheet import write_csv
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class RunDescription:
     """What `config.yaml` holds. It must be the same again for the run to be resumed.
 
     `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
-    for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate.
+    for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate;
+    `start` the run that this one goes on from.
     `columns` and `export` say how the table was read, so that tables for the run are read in the same way; a run goes
     on with the same data under other names.
     """
@@ -66,6 +68,7 @@ class RunDescription:
     weights: str | None = None
     test: str | None = None
     prior: str | None = None
+    start: dict[str, str] | None = None
     columns: dict[str, str] = field(default_factory=dict)
     export: str | None = None
     versions: dict[str, str] = field(
@@ -85,9 +88,14 @@ def describe(
     gold_used: bool,
     test: Annotations | None = None,
     prior: pd.DataFrame | None = None,
+    start: dict[str, str] | None = None,
+    weights: str | None = None,
 ) -> RunDescription:
-    """The description of a run that trains `model` on `annotations` with these settings."""
-    weights = model_fingerprint(model)
+    """The description of a run that trains `model` on `annotations` with these settings.
+
+    A run that goes on from another (`start`) has that one's `weights`: those of the model that the first began with.
+    """
+    weights = model_fingerprint(model) if start is None else weights
     return RunDescription(
         model=model,
         settings=settings,
@@ -101,6 +109,7 @@ def describe(
         weights=None if weights == model else weights,
         test=None if test is None else test.fingerprint(gold=True),
         prior=None if prior is None else hashlib.sha256(prior.to_csv().encode()).hexdigest()[:32],
+        start=start,
         columns=dict(annotations.columns),
         export=annotations.ledger.format if annotations.ledger.format in EXPORTS else None,
     )
@@ -145,6 +154,7 @@ class RunResults:
     | folds | | how many folds `log_probs` come from; 0 for in-sample |
     | temperature | | what out-of-fold log-probabilities were divided by |
     | test | | metrics on the test table, None without one |
+    | changes | | what changed since the run that this one goes on from, None without one |
     """
 
     scorer: Scorer
@@ -163,6 +173,7 @@ class RunResults:
     folds: int = 0
     temperature: float = 1.0
     test: dict[str, Any] | None = None
+    changes: Changes | None = None
 
 
 def write_start(folder: Path, description: RunDescription, *, overwrite: bool = False) -> None:
@@ -184,7 +195,7 @@ def check_same(folder: Path, description: RunDescription) -> None:
     if not isinstance(before, dict):
         raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
     layout.check_format(folder, before)
-    for part in ("model", "weights", "settings", "prior", "data", "test"):
+    for part in ("model", "weights", "settings", "prior", "start", "data", "test"):
         if difference := _difference(part, before.get(part), now.get(part)):
             raise RealmError(f"`resume`: {folder} holds a run with {difference}.")
 
@@ -236,8 +247,11 @@ def write_tables(folder: Path, results: RunResults) -> None:
         _write_channel(folder, results.channel)
     summary = {} if results.channel is None else results.channel.summary
     probabilities = results.probabilities
-    write_csv(expertise_table(annotations, estimate, summary, probabilities), folder / layout.EXPERTISE_CSV)
+    expertise = with_left(expertise_table(annotations, estimate, summary, probabilities), results.changes)
+    write_csv(expertise, folder / layout.EXPERTISE_CSV)
     write_csv(labels_table(annotations, estimate.posterior, probabilities), folder / layout.LABELS_CSV)
+    if results.changes is not None:
+        write_json(folder / layout.CHANGES, results.changes.as_dict())
     write_json(folder / layout.METRICS, _metrics(results))
 
 

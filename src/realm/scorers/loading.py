@@ -92,7 +92,7 @@ def build_scorer(
     loader = "AutoModelForSequenceClassification" if kind == "classifier" else _LANGUAGE[kind][1]
     options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": use_safetensors}
     if kind == "classifier":
-        options |= _label_names(tasks)
+        options |= label_names(tasks)
     if weights is not None:
         with _loading(path, name):
             check_sizes(config, _transformers_class(loader), weights, name)
@@ -198,7 +198,7 @@ def _loading(path: str, name: str) -> Iterator[None]:
         raise RealmError(f"`model={name}`: cannot be loaded from {where}: {first}") from error
 
 
-def _label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:
+def label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:
     """What a classifier's config says of the rows of its head."""
     if missing := [task.name for task in tasks if task.labels is None]:
         raise RealmError(

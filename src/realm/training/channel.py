@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -137,6 +138,7 @@ class ClosedFormUpdate(TrainerCallback):
     | annotations | what it is trained on, with gold where that is used |
     | make | a channel by name, as it would start: for `auto`, which may take another; None for the model's own |
     | prior | the Beta prior on expertise: two numbers, or two arrays (annotators * tasks,); None for the pool's |
+    | trained_items | the rows of the items that an epoch passes over; None for all |
     """
 
     def __init__(
@@ -145,8 +147,10 @@ class ClosedFormUpdate(TrainerCallback):
         annotations: Annotations,
         make: Callable[[str], Channel] | None = None,
         prior: Prior | None = None,
+        trained_items: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.model, self.annotations, self.prior = model, annotations, prior
+        self.trained_items = trained_items
         self.make = make
         self.choice: ChannelChoice | None = None
         self.log_probs = known_beforehand(annotations, None)
@@ -216,7 +220,7 @@ class ClosedFormUpdate(TrainerCallback):
             self.log_probs[rows, : log_probs.shape[1]] = log_probs
             self.log_probs[rows, log_probs.shape[1] :] = float("-inf")
         # Not `on_epoch_end`, which comes after a checkpoint of the epoch's last step has been written.
-        units = self.annotations.n_annotations if args.batch_unit == "annotation" else self.annotations.n_items
+        units = self._annotations_of_an_epoch if args.batch_unit == "annotation" else self._items_of_an_epoch
         epoch = max(math.ceil(units / args.effective_batch_size), 1)
         if state.global_step % epoch == 0:
             before = self.model.channel
@@ -227,6 +231,15 @@ class ClosedFormUpdate(TrainerCallback):
             self.update()
         elif state.global_step % max(epoch // UPDATES_PER_EPOCH, 1) == 0 or state.global_step >= state.max_steps:
             self.update()
+
+    @property
+    def _items_of_an_epoch(self) -> int:
+        return self.annotations.n_items if self.trained_items is None else len(self.trained_items)
+
+    @property
+    def _annotations_of_an_epoch(self) -> int:
+        per_item = self.annotations.annotations_per_item
+        return int((per_item if self.trained_items is None else per_item[self.trained_items]).sum())
 
     def update(self) -> None:
         """Fit the channel, its priors and the exponent a little further to all that is recorded."""
@@ -259,6 +272,8 @@ class ClosedFormUpdate(TrainerCallback):
         summary = self.model.channel.summary().get("expertise_trained")
         gold = self.annotations.gold
         judged = ~self.log_probs[:, 0].isnan().numpy() & (True if gold is None else gold < 0)
+        if self.trained_items is not None:  # of the others the record says what an earlier model thought
+            judged &= np.isin(np.arange(len(judged)), self.trained_items)
         rows = np.flatnonzero(judged[self.annotations.item])
         if summary is None or not len(rows):
             return 1.0

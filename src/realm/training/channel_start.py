@@ -26,7 +26,7 @@ def closed_form(trainer: RealmTrainer, experts: Sequence[int] | None, earlier: E
     `experts` are for the other channels that may be chosen; None where the channel is given.
     """
     channel: Channel = trainer.model.channel
-    annotations = trainer.training_annotations
+    annotations = trainer.channel_annotations
     channel.requires_grad_(False)
 
     def make(name: str) -> Channel:
@@ -35,7 +35,8 @@ def closed_form(trainer: RealmTrainer, experts: Sequence[int] | None, earlier: E
         return other
 
     prior = expertise_beta(channel, annotations, earlier)
-    return ClosedFormUpdate(trainer.model, annotations, None if experts is None else make, prior)
+    items = None if trainer.going_on is None else trainer.going_on.items
+    return ClosedFormUpdate(trainer.model, annotations, None if experts is None else make, prior, items)
 
 
 def start(trainer: RealmTrainer) -> None:
@@ -43,7 +44,11 @@ def start(trainer: RealmTrainer) -> None:
     channel, update = trainer.channel, trainer._closed_form
     if channel is None or not channel.can("update"):
         return
-    annotations, opinion = trainer.training_annotations, None
+    if trainer.going_on is not None:
+        if update is not None:
+            update.start(trainer.going_on.beliefs(trainer.channel_annotations))
+        return
+    annotations, opinion = trainer.channel_annotations, None
     sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled  # a sharded model is not asked
     if trainer.args.opinion and not sharded and not trainer.scorer.new_head:
         scores = trainer.score_training_items("asking the model about the training items")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from transformers import TrainingArguments
 
@@ -11,6 +11,9 @@ from realm.errors import RealmError
 from realm.methods import METHODS
 from realm.training.reporting import check_integrations
 from realm.training.settings import Settings, check_values, recorded_values
+
+if TYPE_CHECKING:
+    from realm.runs import Run
 
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")  # those whose state is per parameter and resumes to the byte
 
@@ -76,6 +79,13 @@ class RealmConfig(Settings, TrainingArguments):
         """The settings as logging integrations send them: of the experts how many there are, not their names."""
         values: dict[str, Any] = super().to_dict()
         return values | ({"experts": f"{len(self.experts)} annotators"} if self.experts else {})
+
+    @classmethod
+    def like(cls, run: Run, output_dir: str, **settings: Any) -> Self:
+        """The settings of an earlier run, for one that goes on from it; `settings` are those that differ."""
+        from realm.training.going_on import earlier_settings
+
+        return cls(output_dir, **{**earlier_settings(run), **settings})
 
     @property
     def reads_gold(self) -> bool:

@@ -31,6 +31,8 @@ def planned_folds(trainer: RealmTrainer) -> int:
     args = trainer.args
     if isinstance(args.cross_fit, int):
         return args.cross_fit
+    if trainer.going_on is not None and not trainer.going_on.everything:
+        return 0  # what was said before training on an item stands in their place
     sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
     if not (args.write_run and args.train_layers and args.cache_gb and trainer.loads_model) or sharded:
         return 0

@@ -14,15 +14,18 @@ from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
 from realm.runs import Run, hub, writer
 from realm.runs import folder as layout
+from realm.runs.changes import Changes, find_changes
 from realm.training import checkpoints
 from realm.training.guards import moved_labels
 from realm.training.saving import channel_state, trajectory_arrays
 
 if TYPE_CHECKING:
+    from realm.crowd.estimate import Estimate
     from realm.training.trainer import RealmTrainer
 
 
 def describe(trainer: RealmTrainer) -> writer.RunDescription:
+    going_on = trainer.going_on
     return writer.describe(
         trainer.model_name,
         trainer.annotations,
@@ -30,6 +33,8 @@ def describe(trainer: RealmTrainer) -> writer.RunDescription:
         gold_used=trainer.args.reads_gold,
         test=trainer.test,
         prior=trainer.prior,
+        start=None if going_on is None else going_on.description,
+        weights=None if going_on is None else going_on.run.config.get("weights"),
     )
 
 
@@ -92,6 +97,7 @@ def end(trainer: RealmTrainer) -> None:
             folds=trainer.folds,
             temperature=trainer.temperature,
             test=test,
+            changes=_changes(trainer, estimate, test),
         ),
     )
 
@@ -101,6 +107,21 @@ def push(trainer: RealmTrainer) -> None:
     args = trainer.args
     assert args.hub_model_id is not None
     hub.push(Run.open(trainer.run), args.hub_model_id, private=args.hub_private_repo is not False)
+
+
+def _changes(trainer: RealmTrainer, estimate: Estimate, test: dict[str, Any] | None) -> Changes | None:
+    going_on = trainer.going_on
+    if going_on is None:
+        return None
+    return find_changes(
+        going_on.run,
+        trainer.annotations,
+        estimate,
+        going_on.since,
+        trained_items=len(going_on.items),
+        test_before=going_on.test_before,
+        test=test,
+    )
 
 
 def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:

@@ -150,6 +150,14 @@ class Settings:
         minimum=0,
     )
 
+    replay: float = setting(
+        1.0,
+        "Going on from an earlier run: how many of its items are trained on again for each new or changed one.",
+        panel=RUN,
+        minimum=0,
+        changes_results=lambda replay: replay != 1.0,  # so that runs that go on from none are what they were
+    )
+
     method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
     channel: str = setting(
         "auto",

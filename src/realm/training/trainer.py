@@ -23,12 +23,14 @@ from realm.channels import Channel
 from realm.crowd.calibration import softening, tempered
 from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
+from realm.data.alignment import aligned
 from realm.errors import RealmError
 from realm.files import without_home, writing
 from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
 from realm.objectives import OBJECTIVES
 from realm.progress import Progress, ignore_progress
+from realm.runs import Run
 from realm.runs.hub import check_access
 from realm.scorers import Scorer, load_scorer
 from realm.scorers.frozen_cache import FrozenLayersCache
@@ -42,6 +44,7 @@ from realm.training.channel import check_anchor, make_channel, memorisation_warn
 from realm.training.config import RealmConfig
 from realm.training.cross_fit import cross_fit, expected, planned_folds
 from realm.training.distributed import on_first
+from realm.training.going_on import GoingOn
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import MaskedAdamW, parameter_groups
@@ -62,7 +65,7 @@ class RealmTrainer(SavingTrainer):
 
     | argument | meaning |
     |---|---|
-    | model | a folder, a named model, a Hugging Face id, or a `Scorer` |
+    | model | a folder, a named model, a Hugging Face id, a `Scorer`, or an earlier `Run` to go on from |
     | annotations | the table to train on |
     | config | a `RealmConfig`; its `output_dir` is the run folder |
     | test | a table with gold, evaluated every `eval_steps` and at the end |
@@ -73,7 +76,9 @@ class RealmTrainer(SavingTrainer):
     | attribute | meaning |
     |---|---|
     | annotations | the table as given, which annotators are judged by; without gold unless the run reads it |
-    | training_annotations | the labels that the method trains on: the same, one aggregated label per item, or gold |
+    | channel_annotations | the labels of the method: the same, one aggregated label per item, or gold |
+    | training_annotations | those of them that are trained on: all but where a run is gone on from |
+    | going_on | the earlier run that this one goes on from, and what is new since; None without one |
     | test | the test table, or None |
     | channel | the learned channel; None for methods that learn nothing of annotators |
     | warnings | what the user should know |
@@ -88,7 +93,7 @@ class RealmTrainer(SavingTrainer):
 
     def __init__(
         self,
-        model: str | Scorer,
+        model: str | Scorer | Run,
         annotations: Annotations,
         config: RealmConfig,
         *,
@@ -105,27 +110,37 @@ class RealmTrainer(SavingTrainer):
             )
         if (repo_id := config.hub_model_id) is not None:
             on_first(config, lambda: check_access(repo_id, "hub_model_id"))
+        self.going_on = GoingOn.of(model, annotations, config) if isinstance(model, Run) else None
+        if self.going_on is not None:
+            annotations = self.going_on.annotations
+            test = None if test is None else aligned(test, annotations.tasks, (), "the table")
         labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
         experts = expert_rows(annotations, config.experts or ())
         earlier = None if prior is None else earlier_estimates(annotations, prior)
         if isinstance(config.cross_fit, int) and config.cross_fit:
             annotations.items.folds(config.cross_fit)  # refuses more folds than texts before anything is trained
         self.annotations = annotations if config.reads_gold else annotations.without_gold()
-        self.training_annotations, self.prior = labels.annotations, prior
+        self.channel_annotations = self.training_annotations = labels.annotations
+        self._annotation_rows: Tensor | None = None
+        self.prior = prior
+        if self.going_on is not None:
+            self._annotation_rows = self.going_on.annotation_rows(labels.annotations)
+            self.training_annotations = labels.annotations.take_items(self.going_on.items)
+            channel = self.going_on.channel(labels.annotations, config) if channel is None else channel
         own_channel = channel is not None or config.channel != "auto" or METHODS[config.method].channel is not None
         channel = make_channel(labels.annotations, config, channel)
         self.warnings = [*annotations.ledger.warnings, *labels.warnings]
+        self.warnings += [] if self.going_on is None else self.going_on.warnings
         self.notes = []
         set_seed(config.seed)
-        self.model_name = without_home(model if isinstance(model, str) else model.backbone.config._name_or_path)
-        self.loads_model = isinstance(model, str)
-        scorer = _load(model, annotations, config) if isinstance(model, str) else model
+        scorer, self.model_name = _scorer(model, self.going_on, annotations, config)
+        self.loads_model = not isinstance(model, Scorer)
         self._adapted = add_lora(scorer, config.lora_rank) if config.lora_rank else None
         if config.train_layers:
             scorer.freeze_below(config.train_layers)
         scorer.temperature = 1.0
         self.scorer = scorer
-        self.encoded = scorer.encode(annotations.items)
+        self.encoded = scorer.encode(self.training_annotations.items)
         if test is not None:
             self.warnings += check_test(annotations, test)
         self.test = test
@@ -146,7 +161,7 @@ class RealmTrainer(SavingTrainer):
         super().__init__(
             model=RealmModel(scorer, channel, OBJECTIVES[config.method_objective]),
             args=config,
-            train_dataset=TrainingItems(len(labels.annotations)),
+            train_dataset=TrainingItems(len(self.training_annotations)),
             eval_dataset=None if test is None else TrainingItems(test.n_items),
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
@@ -166,7 +181,8 @@ class RealmTrainer(SavingTrainer):
         """Whether this trains a fold of another run: it goes on from that run's channel, and is not softened."""
         if self.channel is not None:
             start_channel(channel, labels.annotations, experts, earlier)
-            self.anchored = bool(experts or config.use_gold or earlier)
+            carried = self.going_on is not None and self.going_on.start_channel(channel)
+            self.anchored = bool(experts or config.use_gold or earlier or carried)
             if config.method_update == "em" and channel.can("update"):
                 self._closed_form = channel_start.closed_form(self, None if own_channel else experts, earlier)
                 self.add_callback(self._closed_form)
@@ -231,7 +247,8 @@ class RealmTrainer(SavingTrainer):
     ) -> Any:
         terms = model(**inputs)
         if self._closed_form is not None and model.training:
-            self._closed_form.observe(inputs["annotation_index"], self.model.annotation_log_probs)
+            rows, own = inputs["annotation_index"], self._annotation_rows
+            self._closed_form.observe(rows if own is None else own[rows.cpu()], self.model.annotation_log_probs)
         count = self.model.count(inputs) if num_items_in_batch is None else num_items_in_batch
         # Data parallelism averages gradients over processes; the loss is a sum over them.
         loss = -terms.sum() / count * self.args.world_size
@@ -353,6 +370,8 @@ class RealmTrainer(SavingTrainer):
         if self.args.world_size > 1:
             set_seed(self.args.seed + self.args.process_index)  # each process its own dropout
         start_time = time.monotonic()
+        if self.going_on is not None:
+            self.going_on.ask(self)
         if checkpoint is None and not self.is_fold:
             channel_start.start(self)
         result = self._train_from(checkpoint, **more)
@@ -369,6 +388,8 @@ class RealmTrainer(SavingTrainer):
                 seconds = expected(self, folds, (time.monotonic() - start_time) / max(steps, 1))
                 logger.warning("cross-fit: %d folds to train, about %.0f s", folds, seconds)
             self._cross_fit_or_say(folds)
+        elif self.going_on is not None and not self.going_on.everything:
+            self.going_on.judge(self)
         if not self.is_fold:
             channel_start.soften(self)
         if self.args.write_run:
@@ -498,8 +519,16 @@ class RealmTrainer(SavingTrainer):
         return expertise_table(self.annotations, self.estimate(), trained, self.probabilities)
 
 
-def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:
-    return load_scorer(
+def _scorer(
+    model: str | Scorer | Run, going_on: GoingOn | None, annotations: Annotations, config: RealmConfig
+) -> tuple[Scorer, str]:
+    """The scorer to train, and the name of the model that it is made from."""
+    if going_on is not None:
+        return going_on.scorer(), str(going_on.run.config["model"])
+    if isinstance(model, Scorer):
+        return model, without_home(model.backbone.config._name_or_path)
+    assert isinstance(model, str)
+    scorer = load_scorer(
         model,
         annotations.items,
         scorer=config.scorer,
@@ -508,3 +537,4 @@ def _load(model: str, annotations: Annotations, config: RealmConfig) -> Scorer:
         max_length=config.max_length,
         chat_template=config.chat_template,
     )
+    return scorer, without_home(model)

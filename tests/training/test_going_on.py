@@ -1,0 +1,202 @@
+"""Going on from a run: the same numbers for the same names, the cost of what is new, and what changed since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from realm import Annotations, RealmConfig, RealmError, RealmTrainer, Run
+from realm.training.going_on import earlier_settings
+from tests.tiny import COLOURS, crowd
+from tests.trainers import DEFAULT, config
+
+TEST_ITEMS = 40
+SETTINGS = {**DEFAULT, "write_run": True, "max_steps": 4, "logging_steps": 2}
+
+
+def frame(n_items: int = 120, **how) -> pd.DataFrame:
+    return crowd(n_items, gold=False, **how).to_pandas().drop(columns="task", errors="ignore")
+
+
+def table(rows: pd.DataFrame, labels=None) -> Annotations:
+    return Annotations.from_pandas(rows, labels=labels)
+
+
+def train(model, annotations: Annotations, folder: Path, **settings) -> Run:
+    RealmTrainer(model, annotations, config(folder, **{**SETTINGS, **settings})).train()
+    return Run.open(folder)
+
+
+@pytest.fixture(scope="module", params=["encoder", "seq2seq"])
+def monday(request, tiny_model, tmp_path_factory) -> Run:
+    rows = frame()
+    rows = rows[rows.item.isin([f"i{i}" for i in range(100)])]
+    return train(tiny_model(request.param), table(rows), tmp_path_factory.mktemp("monday") / "run")
+
+
+def test_only_what_is_new_and_as_much_again_is_trained_on(monday, tmp_path) -> None:
+    trainer = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS))
+    going_on = trainer.going_on
+    assert going_on.since.changed.sum() == 20 and going_on.since.new.sum() == 60
+    assert len(going_on.items) == 40 and set(np.flatnonzero(going_on.since.changed)) <= set(going_on.items)
+    assert trainer.training_annotations.n_items == 40 and trainer.channel_annotations.n_items == 120
+    sampled = trainer.get_train_dataloader().batch_sampler.units
+    assert len(sampled) == 40
+    rows = trainer._annotation_rows.numpy()
+    assert (trainer.channel_annotations.label[rows] == trainer.training_annotations.label).all()
+    more = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS, replay=2.5)).going_on
+    assert len(more.items) == 70
+
+
+def test_the_model_and_the_channel_start_where_the_run_ended(monday, tmp_path) -> None:
+    trainer = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS))
+    before = dict(monday.scorer.backbone.named_parameters())
+    for name, parameter in trainer.scorer.backbone.named_parameters():
+        assert torch.equal(parameter, before[name]), name
+    assert type(trainer.channel).__name__ == monday.metrics["channel"]
+    trained = trainer.channel.summary()["expertise_trained"]
+    assert np.allclose(trained, monday.channel_summary["expertise_trained"], atol=1e-6)
+
+
+def test_what_was_said_before_training_judges_labels_and_annotators(monday, tmp_path) -> None:
+    tuesday = train(monday, table(frame()), tmp_path / "run")
+    assert tuesday.annotations.n_items == 120 and tuesday.estimate.annotations.sum() == 360
+    old = tuesday.annotations.items
+    new = [i for i, each in enumerate(old.ids.to_pylist()) if int(each[1:]) >= 100]
+    match = {each: i for i, each in enumerate(monday.annotations.item_ids.to_pylist())}
+    rows = [(i, match[each]) for i, each in enumerate(old.ids.to_pylist()) if each in match]
+    here, there = np.array(rows).T
+    assert np.allclose(tuesday.log_probs[here], monday.log_probs[there], atol=1e-5)
+    asked = monday.predict(tuesday.annotations.items.take(np.array(new)))
+    assert np.allclose(np.exp(tuesday.log_probs[new].max(axis=1)), asked.confidence, atol=1e-4)
+    assert tuesday.probabilities == monday.probabilities
+    assert tuesday.config["start"]["folder"].endswith("run") and tuesday.config["model"] == monday.config["model"]
+
+
+def test_what_changed_is_said(monday, tmp_path) -> None:
+    rows = frame()
+    rows = rows[rows.annotator != "w2"]  # who has left, with all labels
+    newcomer = rows[rows.annotator == "w0"].assign(annotator="w9")
+    tuesday = train(monday, table(pd.concat([rows, newcomer]), labels=COLOURS), tmp_path / "run")
+    changes = tuesday.changes
+    assert changes.new_items == 20 and changes.new_annotators == ["w9"] and changes.gone_annotations == 100
+    assert [row["annotator"] for row in changes.left] == ["w2"]
+    known = monday.expertise.set_index("annotator").loc["w2"]
+    kept = tuesday.expertise.set_index("annotator").loc["w2"]
+    assert kept["annotations"] == 0 and kept["accuracy"] == pytest.approx(known["accuracy"])
+    assert "no labels in this table" in kept["notes"]
+    assert "w2" in (tmp_path / "run" / "expertise.csv").read_text()
+    wednesday = train(tuesday, table(pd.concat([rows.assign(annotator="w1x"), rows, newcomer]), COLOURS), tmp_path / "b")
+    assert [row["annotator"] for row in wednesday.changes.left] == ["w2"], "who left before is still known"
+    flipped = {row["item"]: row for row in changes.flipped}
+    before, now = (run.labels.set_index("item")["label"] for run in (monday, tuesday))
+    both = [each for each in before.index if before[each] != now[each]]
+    assert sorted(flipped) == sorted(both) and changes.flipped_items == len(both)
+    assert all(row["before"] == before[item] and row["now"] == now[item] for item, row in flipped.items())
+    told = " ".join(changes.sentences())
+    assert "w9" in told and "w2" in told and "20 new items" in told
+
+
+def test_where_most_is_new_everything_is_trained_and_asked(monday, tmp_path) -> None:
+    trainer = RealmTrainer(monday, table(frame(300)), config(tmp_path, **SETTINGS))
+    assert trainer.going_on.everything and trainer.training_annotations.n_items == 300
+    trainer.train()
+    assert not np.allclose(Run.open(tmp_path).log_probs[:5], trainer.going_on.log_probs[:5], atol=1e-6)
+
+
+def test_a_new_label_grows_the_head_and_keeps_its_rows(tiny_model, tmp_path) -> None:
+    rows = frame(labels=3)
+    monday = train(tiny_model("encoder"), table(rows[rows.item < "i2"]), tmp_path / "a")
+    assert set(monday.tasks[0].labels) == set(COLOURS[:3])
+    more = rows.copy()
+    more.loc[more.item == "i7", "label"] = COLOURS[3]
+    more.loc[more.item == "i8", "label"] = "amber"  # before all others where labels are sorted
+    trainer = RealmTrainer(monday, table(more), config(tmp_path / "b", **SETTINGS))
+    labels = trainer.annotations.tasks[0].labels
+    assert labels[:3] == monday.tasks[0].labels and set(labels[3:]) == {COLOURS[3], "amber"}
+    head, old = trainer.scorer.backbone.classifier, monday.scorer.backbone.classifier
+    assert torch.equal(head.weight[:3], old.weight) and torch.equal(head.bias[:3], old.bias)
+    assert head.weight.shape[0] == 5 and float(head.weight[3:].abs().max()) > 0
+    trainer.train()
+    tuesday = Run.open(tmp_path / "b")
+    assert tuesday.scorer.backbone.config.num_labels == 5
+    assert tuesday.predict(["the small bird"]).label[0] in labels
+    assert tuesday.changes.new_labels == {tuesday.tasks[0].name: list(labels[3:])}
+    assert np.isfinite(tuesday.log_probs).all(), "no old item calls a new label impossible"
+
+
+def test_a_removed_label_is_an_error_that_names_it(monday, tmp_path) -> None:
+    rows = frame()
+    with pytest.raises(RealmError, match="knows the label 'white'.*`labels`"):
+        RealmTrainer(monday, table(rows[rows.label != "white"]), config(tmp_path, **SETTINGS))
+    listed = table(rows[rows.label != "white"], labels=COLOURS)
+    RealmTrainer(monday, listed, config(tmp_path, **SETTINGS))
+
+
+def test_labels_in_another_order_mean_the_same(monday, tmp_path) -> None:
+    rows = frame()
+    tables = [table(rows, labels=names) for names in (COLOURS, COLOURS[::-1])]
+    made = [RealmTrainer(monday, each, config(tmp_path, **SETTINGS)).annotations for each in tables]
+    assert made[0].fingerprint() == made[1].fingerprint() and made[0].tasks == monday.tasks
+
+
+def test_a_table_without_news_is_refused(monday, tmp_path) -> None:
+    with pytest.raises(RealmError, match="nothing that .* was not trained on"):
+        RealmTrainer(monday, monday.annotations, config(tmp_path, **SETTINGS))
+
+
+def test_a_table_of_new_items_alone_is_warned_of(monday, tmp_path) -> None:
+    rows = frame()
+    fresh = rows[rows.item.isin([f"i{i}" for i in range(100, 120)])]
+    assert any("may forget" in text for text in RealmTrainer(monday, table(fresh, COLOURS), config(tmp_path)).warnings)
+    assert not any("may forget" in text for text in RealmTrainer(monday, table(rows), config(tmp_path)).warnings)
+
+
+def test_settings_of_the_scorer_cannot_change(monday, tmp_path) -> None:
+    with pytest.raises(RealmError, match="`instruction=Judge.`: .* goes on as it began"):
+        RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS, instruction="Judge."))
+
+
+def test_settings_are_those_of_the_run_and_steps_become_epochs(monday, tmp_path) -> None:
+    like = RealmConfig.like(monday, str(tmp_path), learning_rate=0.5)
+    assert like.learning_rate == 0.5 and like.channel != "" and like.max_steps == -1
+    assert like.num_train_epochs == pytest.approx(4 * 64 / 100)
+    assert earlier_settings(monday)["seed"] == 0 and like.effective_batch_size == 64
+
+
+def test_a_run_that_goes_on_resumes_to_the_byte(monday, tmp_path) -> None:
+    settings = {**SETTINGS, "max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    whole = train(monday, table(frame()), tmp_path / "whole", **settings)
+
+    class Stop(Exception):
+        pass
+
+    cut = RealmTrainer(monday, table(frame()), config(tmp_path / "cut", **settings))
+    step = cut.training_step
+
+    def training_step(*args, **kwargs):
+        if cut.state.global_step == 3:
+            raise Stop
+        return step(*args, **kwargs)
+
+    cut.training_step = training_step
+    with pytest.raises(Stop):
+        cut.train()
+    again = RealmTrainer(monday, table(frame()), config(tmp_path / "cut", **settings))
+    again.train(resume_from_checkpoint=True)
+    for name in ("model/model.safetensors", "estimate.safetensors", "channel.safetensors", "changes.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (whole.folder / name).read_bytes(), name
+
+
+def test_the_earlier_model_is_held_against_the_same_test(monday, tmp_path) -> None:
+    test = crowd(TEST_ITEMS, seed=9)
+    trainer = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS), test=test)
+    trainer.train()
+    tuesday = Run.open(tmp_path)
+    before = monday.evaluate(trainer.test)
+    assert tuesday.changes.test["before"]["accuracy"] == pytest.approx(before["accuracy"])
+    assert tuesday.changes.test["now"]["accuracy"] == pytest.approx(tuesday.metrics["test"]["accuracy"])
