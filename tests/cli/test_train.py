@@ -48,6 +48,32 @@ def run(files, tiny_model, tmp_path_factory, realm_cli) -> Path:
     return folder
 
 
+def test_going_on_from_a_run(run, files, tmp_path, realm_cli) -> None:
+    more = crowd(50, seed=7).to_pandas()
+    more = more[more["item"].isin([f"i{index}" for index in range(40, 50)])]
+    pd.concat([pd.read_csv(files / "labels.csv"), more]).to_csv(tmp_path / "labels.csv", index=False)
+    start = ("train", tmp_path / "labels.csv", "--from", run)
+    code, output, error = realm_cli(*start, "--output", tmp_path / "run", "--test", files / "test.csv")
+    assert code == 0, error
+    assert "30 new annotations and 10 new items" in output + error and "on the same test" in output + error
+    tuesday, monday = Run.open(tmp_path / "run"), Run.open(run)
+    assert tuesday.config["model"] == monday.config["model"] and tuesday.changes.new_items == 10
+    assert tuesday.config["settings"]["learning_rate"] == monday.config["settings"]["learning_rate"]
+    assert "Since the last run" in (tmp_path / "run" / "report.html").read_text()
+    for flags, message in (
+        (("--model", "x"), "--from goes on with the model of the earlier run"),
+        (("--overwrite", "--output", run), "it is also the --output"),
+        (("--answers", "letters"), "--answers letters"),
+    ):
+        place = () if "--output" in flags else ("--output", tmp_path / "other")
+        code, _, error = realm_cli(*start, *place, *flags)
+        assert code == 2 and message in error, (error, message)
+    code, _, error = realm_cli("train", tmp_path / "labels.csv", "--output", tmp_path / "other", "--replay", "2")
+    assert code == 2 and "--replay is for going on" in error
+    code, _, error = realm_cli("train", tmp_path / "labels.csv", "--output", tmp_path / "other", "--from", tmp_path)
+    assert code == 2 and "--from: " in error
+
+
 def test_a_run_holds_what_the_charter_lists(run) -> None:
     for name in ("expertise.csv", "labels.csv", "metrics.json", "config.yaml", "channel.safetensors", "manifest.json"):
         assert (run / name).is_file(), name

@@ -90,7 +90,9 @@ def test_what_changed_is_said(monday, tmp_path) -> None:
     assert kept["annotations"] == 0 and kept["accuracy"] == pytest.approx(known["accuracy"])
     assert "no labels in this table" in kept["notes"]
     assert "w2" in (tmp_path / "run" / "expertise.csv").read_text()
-    wednesday = train(tuesday, table(pd.concat([rows.assign(annotator="w1x"), rows, newcomer]), COLOURS), tmp_path / "b")
+    wednesday = train(
+        tuesday, table(pd.concat([rows.assign(annotator="w1x"), rows, newcomer]), COLOURS), tmp_path / "b"
+    )
     assert [row["annotator"] for row in wednesday.changes.left] == ["w2"], "who left before is still known"
     flipped = {row["item"]: row for row in changes.flipped}
     before, now = (run.labels.set_index("item")["label"] for run in (monday, tuesday))
@@ -99,6 +101,20 @@ def test_what_changed_is_said(monday, tmp_path) -> None:
     assert all(row["before"] == before[item] and row["now"] == now[item] for item, row in flipped.items())
     told = " ".join(changes.sentences())
     assert "w9" in told and "w2" in told and "20 new items" in told
+
+
+def test_the_report_says_what_changed_and_hides_names_where_asked(monday, tmp_path) -> None:
+    from realm.report.run_page import write_report
+
+    rows = frame()
+    rows = pd.concat([rows[rows.annotator != "w2"], rows[rows.annotator == "w0"].assign(annotator="newcomer")])
+    tuesday = train(monday, table(rows, labels=COLOURS), tmp_path / "run")
+    page = write_report(tuesday).read_text()
+    assert "Since the last run" in page and "Who left" in page and "20 new items" in page
+    assert "Since the last run" not in write_report(monday, output=tmp_path / "m.html").read_text()
+    hidden = write_report(tuesday, output=tmp_path / "hidden.html", pseudonymise=True).read_text()
+    part = hidden[hidden.index('id="since"') : hidden.index('id="annotators-section"')]
+    assert "Who left" in part and "w2" not in part and "newcomer" not in hidden
 
 
 def test_where_most_is_new_everything_is_trained_and_asked(monday, tmp_path) -> None:
@@ -131,7 +147,7 @@ def test_a_new_label_grows_the_head_and_keeps_its_rows(tiny_model, tmp_path) -> 
 
 def test_a_removed_label_is_an_error_that_names_it(monday, tmp_path) -> None:
     rows = frame()
-    with pytest.raises(RealmError, match="knows the label 'white'.*`labels`"):
+    with pytest.raises(RealmError, match=r"knows the label 'white'.*`labels`"):
         RealmTrainer(monday, table(rows[rows.label != "white"]), config(tmp_path, **SETTINGS))
     listed = table(rows[rows.label != "white"], labels=COLOURS)
     RealmTrainer(monday, listed, config(tmp_path, **SETTINGS))
@@ -145,7 +161,7 @@ def test_labels_in_another_order_mean_the_same(monday, tmp_path) -> None:
 
 
 def test_a_table_without_news_is_refused(monday, tmp_path) -> None:
-    with pytest.raises(RealmError, match="nothing that .* was not trained on"):
+    with pytest.raises(RealmError, match=r"nothing that .* was not trained on"):
         RealmTrainer(monday, monday.annotations, config(tmp_path, **SETTINGS))
 
 
@@ -157,7 +173,7 @@ def test_a_table_of_new_items_alone_is_warned_of(monday, tmp_path) -> None:
 
 
 def test_settings_of_the_scorer_cannot_change(monday, tmp_path) -> None:
-    with pytest.raises(RealmError, match="`instruction=Judge.`: .* goes on as it began"):
+    with pytest.raises(RealmError, match=r"`instruction=Judge.`: .* goes on as it began"):
         RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS, instruction="Judge."))
 
 

@@ -13,9 +13,12 @@ from realm.cli.flags import LabelsFile, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, records, show_frame
+from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from realm.crowd.aggregation.fitted import FittedAnnotators
 
 
 @takes(ReadingFlags)
@@ -27,7 +30,16 @@ def aggregate(
     ] = "dawid-skene",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="CSV to write the labels to; the annotators go to NAME.annotators.csv."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="CSV to write the labels to; the annotators go to NAME.annotators.csv, and what --from needs to "
+            "NAME.fitted.parquet.",
+        ),
+    ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FITTED", help="NAME.fitted.parquet of an earlier aggregation to go on from."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of how ties are broken.")] = 0,
     use_gold: Annotated[
@@ -51,9 +63,11 @@ def aggregate(
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
-    check_outputs(output, beside, reads=[file], overwrite=overwrite)
+    fitted = None if output is None else output.with_name(f"{output.stem}.fitted.parquet")
+    check_outputs(output, beside, fitted, reads=[file, *([start_from] if start_from else [])], overwrite=overwrite)
+    earlier = None if start_from is None else _read_fitted(start_from)
     annotations = reading.read(file)
-    result = aggregate_labels(annotations, method, seed, use_gold=use_gold, abstain=abstain)
+    result = aggregate_labels(annotations, method, seed, use_gold=use_gold, abstain=abstain, start_from=earlier)
     labels = result.table(annotations).round({"confidence": 6})
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})
     if len(annotations.tasks) == 1:
@@ -68,6 +82,8 @@ def aggregate(
     if output is not None and beside is not None:
         write_csv(labels, output, raw=raw)
         write_csv(annotators, beside, raw=raw)
+        if fitted is not None and result.fitted is not None:
+            result.fitted.write(fitted)
         note(f"{int((result.labels >= 0).sum()):,} labels in {output}, {len(annotators):,} annotators in {beside}")
     if as_json:
         entries = {"method": method, "seed": seed, "used_gold": use_gold, "warnings": result.warnings}
@@ -77,6 +93,16 @@ def aggregate(
         _show(labels, annotators, method)
     else:
         typer.echo((labels if raw else guarded(labels)).to_csv(index=False), nl=False)
+
+
+def _read_fitted(path: Path) -> FittedAnnotators:
+    from realm.crowd.aggregation.fitted import FittedAnnotators
+
+    if path.suffix != ".parquet" or not path.is_file():
+        raise RealmError(
+            f"--from {path}: give the NAME.fitted.parquet that an earlier `realm aggregate -o NAME.csv` wrote."
+        )
+    return FittedAnnotators.read(path)
 
 
 def _show(labels: pd.DataFrame, annotators: pd.DataFrame, method: str) -> None:

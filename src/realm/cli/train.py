@@ -38,7 +38,7 @@ def train(
     report_to: Annotated[
         list[str] | None, typer.Option(help="Also log to tensorboard, wandb or trackio; may be repeated.")
     ] = None,
-    start: Annotated[
+    start_from: Annotated[
         Path | None,
         typer.Option(
             "--from", help="Folder of an earlier run to go on from: its model, its settings, and what it knows."
@@ -57,7 +57,7 @@ def train(
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
     check_output(output, overwrite=training.overwrite, resume=resume)
-    earlier_run = None if start is None else _open_earlier(start, output)
+    earlier_run = None if start_from is None else _open_earlier(start_from, output)
     if earlier_run is None:
         if "replay" in training.typed:
             raise RealmError("--replay is for going on from an earlier run: give --from too.")

@@ -9,6 +9,7 @@ from typing import Any
 
 from realm.report.item_lists import Item
 from realm.report.run_data import RunData
+from realm.runs.changes import Changes
 
 HIDDEN = "(hidden: it holds an annotator's name)"
 SHORTEST = 3
@@ -49,9 +50,19 @@ def _without_names(run: RunData, pseudonyms: dict[str, str]) -> RunData:
         config[name] = run.config[name]
     annotators = tuple(pseudonyms[name] for name in run.annotations.annotators)
     annotations = replace(run.annotations, annotators=annotators)
-    return replace(
-        run, name=_without_matches(run.name, pattern), config=config, metrics=metrics, annotations=annotations
-    )
+    changes = None if run.changes is None else _renamed(run.changes, pseudonyms, pattern)
+    name = _without_matches(run.name, pattern)
+    return replace(run, name=name, config=config, metrics=metrics, annotations=annotations, changes=changes)
+
+
+def _renamed(changes: Changes, pseudonyms: dict[str, str], pattern: re.Pattern[str]) -> Changes:
+    """What changed since an earlier run, by pseudonyms: who left is listed with the table's annotators too."""
+    rows = {
+        name: [{**row, "annotator": pseudonyms.get(row["annotator"], HIDDEN)} for row in getattr(changes, name)]
+        for name in ("moved", "left")
+    }
+    new = [pseudonyms.get(name, HIDDEN) for name in changes.new_annotators]
+    return replace(changes, run=_without_matches(changes.run, pattern), new_annotators=new, **rows)
 
 
 def _without_matches(value: Any, pattern: re.Pattern[str]) -> Any:

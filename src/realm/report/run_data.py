@@ -19,6 +19,7 @@ from realm.crowd.notes import annotator_notes
 from realm.crowd.tables import habits_in_words, verdicts
 from realm.data import Annotations
 from realm.runs import Run
+from realm.runs.changes import Changes
 from realm.runs.folder import IN_SAMPLE, OUT_OF_FOLD
 from realm.runs.run import Trajectory
 
@@ -36,6 +37,7 @@ class RunData:
     | estimate | | expertise, accuracy, intervals and the posterior, as the run stored them |
     | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
     | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
+    | changes | | what changed since the run that this one goes on from; None without one |
     """
 
     name: str
@@ -47,6 +49,7 @@ class RunData:
     estimate: Estimate
     trained: Floats | None = None
     trajectory: Trajectory | None = None
+    changes: Changes | None = None
 
     @cached_property
     def model_probs(self) -> Floats:
@@ -174,4 +177,5 @@ def read_run(run: Run | str | Path) -> RunData:
         estimate=run.estimate,
         trained=run.channel_summary.get(TRAINED),
         trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
+        changes=run.changes,
     )

@@ -14,6 +14,7 @@ from realm.report.evaluation import evaluation
 from realm.report.html import NAME, Figure, fill, write_page
 from realm.report.pseudonyms import names_in_texts, pseudonymised
 from realm.report.run_data import RunData, read_run
+from realm.report.since import since
 from realm.report.svg import percent
 from realm.runs import Run
 
@@ -24,7 +25,8 @@ BALANCES = 6
 JUDGES = {"gold": "right by gold", "annotators": "confirmed by annotators", "labels": "same as the label given"}
 """The vertical axis of the calibration chart, by who judges."""
 SECTIONS = {
-    "summary": "In short", "annotators-section": "Annotators", "tasks": "By task", "labels": "Labels",
+    "summary": "In short", "since": "Since the last run", "annotators-section": "Annotators",
+    "tasks": "By task", "labels": "Labels",
     "disagreements": "Disagreements", "relabel": "Relabel", "test": "Test", "training": "Training", "limits": "Limits",
     "making": "How it was made",
 }  # fmt: skip
@@ -55,7 +57,7 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
     heat, heat_note = _heat_map(data)
     calibration = chart_data.calibration(data)
     rows, left_out = annotator_table.rows(data)
-    test = evaluation(data.metrics.get("test"))
+    test, changed = evaluation(data.metrics.get("test")), since(data)
     context = {
         "name": data.name,
         "findings": data.findings,
@@ -87,12 +89,13 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
         "broken_text": wording.broken_text(len(broken.items), broken.total),
         "curves": _curves(data),
         "test": test,
+        "since": changed,
         "limits": wording.limits(data),
         "making": wording.making(data),
         "warnings": warnings,
         "settings": [(key, str(value)) for key, value in sorted(data.settings.items())],
     }
-    absent = {id for id, shown in (("tasks", heat), ("test", test)) if not shown}
+    absent = {id for id, shown in (("since", changed), ("tasks", heat), ("test", test)) if not shown}
     sections = [(id, name) for id, name in SECTIONS.items() if id not in absent]
     return fill("run.html", f"{data.name} · annotator report", sections, context)
 

@@ -36,7 +36,8 @@ CHANGES_SCHEMA = {
     "run": str,
     **dict.fromkeys(("new_items", "new_annotations", "gone_annotations", "gone_items"), Whole()),
     **dict.fromkeys(("trained_items", "replayed_items", "compared_items", "flipped_items"), Whole()),
-    **dict.fromkeys(("new_annotators", "new_tasks"), [str]),
+    "new_annotators": [str],
+    "new_tasks": [str],
     "new_labels": {str: [str]},
     "moved": [{"annotator": str, "task": str, **dict.fromkeys(("before", "now", "low", "high"), _SHARE)}],
     "left": [{"annotator": str, "task": str, "verdict": str, **dict.fromkeys(_LEFT_NUMBERS, _SHARE)}],
@@ -191,7 +192,7 @@ def _left(earlier: Run, annotations: Annotations, estimate: Estimate) -> list[di
 def _flipped(
     old: Annotations, old_posterior: Floats, new: Annotations, posterior: Floats, since: Difference
 ) -> tuple[list[dict[str, Any]], int, int]:
-    """Items of both with annotations whose most probable label is another: the surest, how many there are, and flips."""
+    """Items of both whose most probable label is another: the surest; how many items are in both; how many flipped."""
     both = np.flatnonzero((since.earlier_item >= 0) & (new.annotations_per_item > 0))
     match = since.earlier_item[both]
     seen = old.annotations_per_item[match] > 0
@@ -229,7 +230,7 @@ def read_changes(folder: Path) -> Changes | None:
 
 
 def with_left(table: pd.DataFrame, changes: Changes | None) -> pd.DataFrame:
-    """An expertise table with the annotators who have left behind the others: 0 annotations, and a note that says so."""
+    """An expertise table with the annotators who have left at its end: 0 annotations, and a note that says so."""
     import pandas as pd
 
     if changes is None or not changes.left:

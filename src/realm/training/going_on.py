@@ -103,7 +103,9 @@ class GoingOn:
     @cached_property
     def items(self) -> npt.NDArray[np.int64]:
         changed, others = (np.flatnonzero(each) for each in (self.since.changed, ~self.since.changed))
-        n = len(others) if self.everything else min(round(self.replay * len(changed)), len(others))
+        # a changed item of the earlier run is itself one that is trained on again
+        again = round(self.replay * len(changed)) - int((self.since.earlier_item[changed] >= 0).sum())
+        n = len(others) if self.everything else min(max(again, 0), len(others))
         sample = np.random.default_rng(self.seed).permutation(others)[:n]
         return np.sort(np.concatenate([changed, sample]))
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.aggregation.base import EMAggregator
 from realm.crowd.aggregation.dawid_skene import DawidSkene
+from realm.crowd.aggregation.fitted import FittedAnnotators, FittedTask, WarmStart, check_method
 from realm.crowd.aggregation.glad import Glad
 from realm.crowd.aggregation.mace import Mace
 from realm.crowd.aggregation.majority import MajorityVote, WeightedMajority
@@ -21,7 +23,7 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.data import Annotations
+    from realm.data import Annotations, Task
 
 METHODS: dict[str, type[MajorityVote | WeightedMajority | DawidSkene | OneCoin | Glad | Mace]] = {
     "majority": MajorityVote,
@@ -44,6 +46,7 @@ class Aggregate:
     | posterior | (items, Kmax) | how probable each option is; zero beyond an item's own, and where its label is -1 |
     | annotators | DataFrame | annotator, task, accuracy (by this method's estimate), annotations |
     | warnings | list | what to know before relying on it |
+    | fitted | | what was learned of annotators, to start from another time; None where the method has none |
     """
 
     labels: npt.NDArray[np.int32]
@@ -51,6 +54,7 @@ class Aggregate:
     posterior: npt.NDArray[np.float64]
     annotators: pd.DataFrame
     warnings: list[str] = field(default_factory=list)
+    fitted: FittedAnnotators | None = None
 
     def table(self, annotations: Annotations) -> pd.DataFrame:
         """One row per item of the table aggregated: item, task, text, label (its name), confidence, annotations."""
@@ -71,7 +75,13 @@ class Aggregate:
 
 
 def aggregate(
-    annotations: Annotations, method: str, seed: int = 0, *, use_gold: bool = False, abstain: str | None = None
+    annotations: Annotations,
+    method: str,
+    seed: int = 0,
+    *,
+    use_gold: bool = False,
+    abstain: str | None = None,
+    start_from: FittedAnnotators | None = None,
 ) -> Aggregate:
     """One label per item, each task of the table on its own.
 
@@ -83,6 +93,7 @@ def aggregate(
     | use_gold | hold items with gold to it, and judge the annotators by it too; without it gold is not looked at |
     | abstain | the label of annotators (labelling functions, say) who did not say: an answer of its own to \
 `dawid-skene` and `mace`, no vote to `majority`, and never the truth |
+    | start_from | the `fitted` of an earlier result by the same method: EM goes on from there |
 
     A table in which no item has a second annotation (or gold in its place) is refused.
 
@@ -99,6 +110,8 @@ def aggregate(
 
     if method not in METHODS:
         raise RealmError(f"no aggregation method is called {method!r}. There are: {', '.join(METHODS)}.")
+    if start_from is not None:
+        _check_start(start_from, method)
     abstain_labels = _abstain_labels(annotations, method, abstain)
     gold = annotations.gold if use_gold else None
     if use_gold and (gold is None or (gold == UNKNOWN).all()):
@@ -112,6 +125,7 @@ def aggregate(
     confidence = np.full(annotations.n_items, np.nan)
     posterior = np.zeros((annotations.n_items, int(annotations.option_counts.max(initial=1))))
     rows: list[pd.DataFrame] = []
+    fitted: list[FittedTask] = []
     warnings = _overlap_warnings(annotated, labels_per_item)
     weight = weights_of(annotations)
     task_of = annotations.item_tasks[annotations.item]
@@ -128,6 +142,8 @@ def aggregate(
         present, annotator = np.unique(annotations.annotator[of_task], return_inverse=True)
         task_weight = None if weight is None else weight[of_task]
         overlaps = bool(overlapping[items].any())
+        who = [annotations.annotators[row] for row in present]
+        start = _start(start_from, task, who, annotations.option_counts[items], warnings) if overlaps else None
         model = METHODS[method](seed=seed) if overlaps else MajorityVote(seed)
         model.fit(
             np.searchsorted(items, annotations.item[of_task]),
@@ -137,7 +153,10 @@ def aggregate(
             gold=None if gold is None else gold[items],
             weight=task_weight,
             abstain=abstain_labels[index],
+            start=start,
         )
+        if overlaps and isinstance(model, EMAggregator) and model.takes_start:
+            fitted.append(FittedTask(task.name, task.labels, tuple(who), model.parameters_, model.priors_))
         task_labels = model.labels_
         if method == "majority" and abstain_labels[index] is not None:
             voted = annotations.item[of_task][annotations.label[of_task] != abstain_labels[index]]
@@ -158,7 +177,28 @@ def aggregate(
         low, high = _interval(accuracy, np.bincount(annotator, voted if task_weight is None else voted * task_weight))
         columns = {"annotator": names[present], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
         rows.append(pd.DataFrame({**columns, "annotations": np.bincount(annotator)}))
-    return Aggregate(labels, confidence, posterior, pd.concat(rows, ignore_index=True), warnings)
+    learned = FittedAnnotators(method, tuple(fitted)) if fitted else None
+    return Aggregate(labels, confidence, posterior, pd.concat(rows, ignore_index=True), warnings, learned)
+
+
+def _check_start(start_from: FittedAnnotators, method: str) -> None:
+    if not METHODS[method].takes_start:
+        able = ", ".join(name for name, estimator in METHODS.items() if estimator.takes_start)
+        raise RealmError(f"`start_from`: {method} has nothing that it could start from. Use one of: {able}.")
+    check_method(start_from, method)
+
+
+def _start(
+    earlier: FittedAnnotators | None, task: Task, annotators: list[str], counts: Indices, warnings: list[str]
+) -> WarmStart | None:
+    """Where EM starts in a task; from scratch, with a warning, where labels or annotators are all others."""
+    if earlier is None:
+        return None
+    known = earlier.of(task.name, task.labels)
+    start = None if known is None else known.start(annotators, int(counts.max()))
+    if start is None:
+        warnings.append(f"task {task.name}: its labels or annotators are others than before; it starts from scratch.")
+    return start
 
 
 def _abstain_labels(annotations: Annotations, method: str, abstain: str | None) -> list[int | None]:

@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.aggregation.arrays import AnnotationArrays, annotation_arrays, most_probable
+from realm.crowd.aggregation.fitted import WarmStart
 from realm.crowd.evidence import AnnotatorModel, Floats, softmax_rows
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
 FLOOR = 1e-10
 """No class share and no entry of a confusion matrix is taken to be impossible because it did not occur."""
+COLD = 1e-3
+"""How much of a cold start is mixed into a warm one: EM has forgotten it after an iteration."""
 POOL_PRIOR = 10
 """Labels that the hope of half-way between chance and certainty is worth against all gold labels together."""
 ANNOTATOR_PRIOR = 5
@@ -35,11 +38,14 @@ class Aggregator(ABC):
 
     takes_abstain: ClassVar[bool] = False
     """Whether `fit` takes `abstain`."""
+    takes_start: ClassVar[bool] = False
+    """Whether `fit` takes `start`: what is learned is learned of annotators alone, by EM."""
     seed: int
     labels_: npt.NDArray[np.int32]
     posterior_: Floats
     accuracy_: Floats
     classes_: npt.NDArray[np.int64]
+    _warm_start: WarmStart | None = None
 
     def fit(
         self,
@@ -52,6 +58,7 @@ class Aggregator(ABC):
         gold: npt.ArrayLike | None = None,
         weight: npt.ArrayLike | None = None,
         abstain: int | None = None,
+        start: WarmStart | None = None,
     ) -> Self:
         """Aggregate the annotations.
 
@@ -63,12 +70,16 @@ class Aggregator(ABC):
         | gold | (items,) | the true label where it is known, -1 elsewhere; those items are held to it |
         | weight | (annotations,) | how much each annotation counts; default 1. Weight 2 is as good as two annotations |
         | abstain | | the label of those who did not say: an answer like others, but never the truth |
+        | start | | parameters and class shares that EM starts from, as an earlier fit left them |
         """
         if abstain is not None and not self.takes_abstain:
             raise RealmError(
                 f"`abstain`: {type(self).__name__} has no place for an answer that is never the truth. "
                 "Use Dawid-Skene or MACE, or the majority vote, which leaves abstentions out."
             )
+        if start is not None and not self.takes_start:
+            raise RealmError(f"`start`: {type(self).__name__} has nothing that it could start from.")
+        self._warm_start = start
         arrays = annotation_arrays(items, annotators, labels, n_options, option_counts, gold, weight, abstain)
         posterior = self._fit(arrays)
         self.labels_ = arrays.spread_labels(most_probable(posterior, self.seed))
@@ -111,7 +122,10 @@ class EMAggregator(Aggregator):
     | priors_ | (options,) | P(truth = k), the mean posterior of each option |
     | log_likelihoods_ | (iterations,) | at each E-step; `log_likelihood_` is the last |
     | n_iter_ | | iterations run |
+    | parameters_ | (annotators, width) | the parameters of the annotator model, to start from another time |
     """
+
+    takes_start = True
 
     max_iter: int = 100
     tol: float = 1e-6
@@ -121,6 +135,7 @@ class EMAggregator(Aggregator):
     log_likelihoods_: list[float] = field(init=False, repr=False)
     log_likelihood_: float = field(init=False, repr=False)
     n_iter_: int = field(init=False, repr=False)
+    parameters_: Floats = field(init=False, repr=False)
 
     @abstractmethod
     def _model(self, arrays: AnnotationArrays) -> AnnotatorModel:
@@ -157,23 +172,32 @@ class EMAggregator(Aggregator):
         _check_overlap(arrays)
         model = self._model(arrays)
         result = self._em(model, arrays, arrays.label_shares(), from_gold=False)
-        if (posterior := gold_start(arrays)) is not None:
+        if self._warm_start is None and (posterior := gold_start(arrays)) is not None:
             other = self._em(model, arrays, posterior, from_gold=True)
             result = max(result, other, key=lambda each: each.objectives[-1])
         self.log_likelihoods_, self.log_likelihood_ = result.log_likelihoods, result.log_likelihoods[-1]
         self.n_iter_ = len(result.log_likelihoods)
         self.priors_ = class_shares(result.posterior)
         self.accuracy_ = arrays.annotator_mean(result.posterior.ravel()[arrays.position])
+        if self.takes_start:
+            self.parameters_ = result.parameters.reshape(arrays.n_annotators, -1)
         self._set_attributes(result, arrays)
         return result.posterior
 
     def _em(self, model: AnnotatorModel, arrays: AnnotationArrays, posterior: Floats, from_gold: bool) -> EMResult:
         parameters = self._start(model, arrays, posterior, from_gold)
+        first_shares: Floats | None = None
+        if self._warm_start is not None:
+            parameters, first_shares = (
+                warm_parameters(self._warm_start, parameters, arrays),
+                self._warm_start.class_shares,
+            )
         log_likelihoods, objectives = list[float](), [-np.inf]
         refitted = False
         for iteration in range(1, self.max_iter + 1):
             evidence = model.evidence(parameters)
-            log_shares = self._log_class_shares(posterior, arrays)
+            log_shares = self._log_class_shares(posterior if first_shares is None else first_shares[None], arrays)
+            first_shares = None
             posterior = evidence.item_sums(arrays.position, arrays.shape)
             posterior += log_shares
             log_likelihoods.append(normalise(posterior, arrays) + evidence.constant)
@@ -185,6 +209,24 @@ class EMAggregator(Aggregator):
             before, model = model, self._refitted(model, parameters, posterior, arrays, iteration)
             refitted = model is not before
         return EMResult(parameters, posterior, log_likelihoods, objectives[1:])
+
+
+def warm_parameters(start: WarmStart, cold: Floats, arrays: AnnotationArrays) -> Floats:
+    """The earlier parameters of each annotator in the shape of `cold`; of one who is new the mean of the others.
+
+    A thousandth (`COLD`) of the cold ones is mixed in: a label that an annotator had never given may be impossible to
+    the earlier parameters, and has been given since.
+    """
+    shape = (arrays.n_annotators, cold.size // arrays.n_annotators)
+    if start.parameters.shape != shape or len(start.class_shares) != arrays.n_options:
+        raise RealmError(
+            f"`start` has parameters of shape {start.parameters.shape} and {len(start.class_shares)} class shares; "
+            f"these annotations need {shape} and {arrays.n_options}."
+        )
+    known = np.isfinite(start.parameters).all(axis=1)
+    mean = start.parameters[known].mean(axis=0) if known.any() else cold.reshape(shape).mean(axis=0)
+    warm = np.where(known[:, None], start.parameters, mean).reshape(cold.shape)
+    return np.asarray(warm + COLD * (cold - warm))
 
 
 def class_shares(posterior: Floats) -> Floats:

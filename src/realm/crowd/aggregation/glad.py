@@ -51,6 +51,8 @@ class Glad(EMAggregator):
         ([0, 1, 1], True)
     """
 
+    takes_start = False  # what is learned of items is most of it
+
     ability_: Floats = field(init=False, repr=False)
     difficulty_: Floats = field(init=False, repr=False)
     objectives_: list[float] = field(init=False, repr=False)
