@@ -7,8 +7,8 @@
     python -m benchmarks.going_on --quick                 # a small part of everything, no targets
 
 SentPolarity's own annotators. The earlier run has nine tenths of the items (`new items`) or nine tenths of the labels
-(`new labels`, which changes near half of the items); its training is not counted. Both sides end with a run folder, estimates and cleaned labels
-included. Seconds are of the processor, one thread, with nothing in the cache of frozen layers. Both models are then
+(`new labels`, which changes near half of the items); its training is not counted. Both sides end with a run folder,
+estimates and cleaned labels included. Seconds are of the processor, one thread, with nothing in the cache of frozen layers. Both models are then
 asked about the same test items. Targets: a quarter of the time, and an accuracy that is lower by no more than two
 standard errors of the paired difference.
 """

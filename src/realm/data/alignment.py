@@ -138,7 +138,7 @@ def matching_items(earlier: Items, later: Items) -> npt.NDArray[np.int64]:
     if not len(earlier) or not len(later):
         return np.full(len(later), UNKNOWN, dtype=np.int64)
     rows = pc.index_in(_item_keys(later), value_set=_item_keys(earlier))
-    match = rows.fill_null(UNKNOWN).to_numpy(zero_copy_only=False).astype(np.int64)
+    match: npt.NDArray[np.int64] = rows.fill_null(UNKNOWN).to_numpy(zero_copy_only=False).astype(np.int64)
     here = np.flatnonzero(match >= 0)
     same = np.ones(len(here), dtype=bool)
     for name in ("texts", "contexts", "options"):
@@ -180,7 +180,7 @@ def _keys(
     """One number for every (item, annotator, label) of the later table's numbering."""
     width = int(later.option_counts.max(initial=1))
     # a table has one annotation of an annotator for an item at most
-    return (item.astype(np.int64) * later.n_annotators + annotator) * width + label
+    return np.asarray((item.astype(np.int64) * later.n_annotators + annotator) * width + label)
 
 
 def _other_weights(

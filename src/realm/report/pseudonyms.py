@@ -57,12 +57,12 @@ def _without_names(run: RunData, pseudonyms: dict[str, str]) -> RunData:
 
 def _renamed(changes: Changes, pseudonyms: dict[str, str], pattern: re.Pattern[str]) -> Changes:
     """What changed since an earlier run, by pseudonyms: who left is listed with the table's annotators too."""
-    rows = {
-        name: [{**row, "annotator": pseudonyms.get(row["annotator"], HIDDEN)} for row in getattr(changes, name)]
-        for name in ("moved", "left")
-    }
+    moved, left = (
+        [{**row, "annotator": pseudonyms.get(row["annotator"], HIDDEN)} for row in rows]
+        for rows in (changes.moved, changes.left)
+    )
     new = [pseudonyms.get(name, HIDDEN) for name in changes.new_annotators]
-    return replace(changes, run=_without_matches(changes.run, pattern), new_annotators=new, **rows)
+    return replace(changes, run=_without_matches(changes.run, pattern), new_annotators=new, moved=moved, left=left)
 
 
 def _without_matches(value: Any, pattern: re.Pattern[str]) -> Any:

@@ -186,7 +186,8 @@ def _left(earlier: Run, annotations: Annotations, estimate: Estimate) -> list[di
     counts = {name: int(row.sum()) for name, row in zip(annotations.annotators, estimate.annotations, strict=True)}
     rows = earlier.expertise
     names = ["annotator", "task", "verdict", *_LEFT_NUMBERS]
-    return [row for row in rows[names].to_dict("records") if not counts.get(row["annotator"], 0)]
+    records: list[dict[str, Any]] = rows[names].to_dict("records")  # type: ignore[assignment]
+    return [row for row in records if not counts.get(row["annotator"], 0)]
 
 
 def _flipped(

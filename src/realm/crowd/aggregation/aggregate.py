@@ -189,7 +189,11 @@ def _check_start(start_from: FittedAnnotators, method: str) -> None:
 
 
 def _start(
-    earlier: FittedAnnotators | None, task: Task, annotators: list[str], counts: Indices, warnings: list[str]
+    earlier: FittedAnnotators | None,
+    task: Task,
+    annotators: list[str],
+    counts: npt.NDArray[np.integer],
+    warnings: list[str],
 ) -> WarmStart | None:
     """Where EM starts in a task; from scratch, with a warning, where labels or annotators are all others."""
     if earlier is None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from realm.crowd.aggregation.arrays import AnnotationArrays, annotation_arrays, most_probable
 from realm.crowd.aggregation.fitted import WarmStart
-from realm.crowd.evidence import AnnotatorModel, Floats, softmax_rows
+from realm.crowd.evidence import AnnotatorModel, Bools, Floats, softmax_rows
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
@@ -223,7 +223,7 @@ def warm_parameters(start: WarmStart, cold: Floats, arrays: AnnotationArrays) ->
             f"`start` has parameters of shape {start.parameters.shape} and {len(start.class_shares)} class shares; "
             f"these annotations need {shape} and {arrays.n_options}."
         )
-    known = np.isfinite(start.parameters).all(axis=1)
+    known: Bools = np.asarray(np.isfinite(start.parameters).all(axis=1))
     mean = start.parameters[known].mean(axis=0) if known.any() else cold.reshape(shape).mean(axis=0)
     warm = np.where(known[:, None], start.parameters, mean).reshape(cold.shape)
     return np.asarray(warm + COLD * (cold - warm))
