@@ -10,6 +10,7 @@ import numpy as np
 
 from realm.check.agreement import Group, alpha_by_task, connected_groups
 from realm.check.contents import find_leaks, label_counts, look_alikes, repeated_texts
+from realm.check.over_time import OverTime
 from realm.crowd.coin import pairs_of
 from realm.crowd.copies import comparable, find_copies
 from realm.crowd.dependence import Dependence, dependence
@@ -77,6 +78,7 @@ class Examination:
     ledger: Ledger
     findings: list[Finding]
     methods: list[Applicability]
+    over_time: OverTime
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -88,6 +90,7 @@ class Examination:
             "krippendorff_alpha": self.alpha,
             "independent_annotators": self._independence(),
             "connected_groups": [asdict(group) for group in self.groups],
+            **({"over_time": self.over_time.as_list()} if self.over_time.rows else {}),
             **self.ledger.as_dict(),
             "findings": [asdict(finding) for finding in self.findings],
             "methods": [asdict(method) for method in self.methods],
@@ -122,13 +125,16 @@ def examine(annotations: Annotations, test: Items | None = None) -> Examination:
     if crowded := int((~comparable(annotations)).sum()):
         message = f"{crowded:,} items with very many annotators were left out of the search for copies."
         findings.append(Finding("crowded items", "note", message, "Copies are still found on the other items."))
+    times = OverTime.of(annotations)
+    findings += [Finding(code, "warning", message, remedy, (name,)) for code, name, message, remedy in times.messages()]
     findings += _group_findings(annotations, groups) + _label_findings(annotations, alpha, counts)
     findings += _text_findings(annotations, test)
     together = dependence(annotations)
     findings += _dependence_findings(together)
     below_chance = any(suspect.kind == "below chance" for suspect in suspects)
     methods = applicable_methods(annotations, groups, below_chance)
-    return Examination(annotations.describe(), counts, alpha, together, groups, annotations.ledger, findings, methods)
+    summary = annotations.describe()
+    return Examination(summary, counts, alpha, together, groups, annotations.ledger, findings, methods, times)
 
 
 # ---------------------------------------------------------------- findings

@@ -126,7 +126,7 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
         rows.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
     if examination.dependence is not None:
         rows.append(("independence", str(examination.dependence)))
-    return rows
+    return rows + examination.over_time.facts()
 
 
 def _ledger(examination: Examination) -> list[tuple[str, int, list[int]]]:

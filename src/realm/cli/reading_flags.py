@@ -19,6 +19,8 @@ OF_ANNOTATIONS = (
     "annotator",
     "label",
     "weight",
+    "created_at",
+    "lead_time",
     "labels",
     "wide",
     "ignore",
@@ -39,6 +41,8 @@ class ReadingFlags:
     text: str | None = _flag("Column with the text or question.")
     annotator: str | None = _flag("Column with the annotator.")
     label: str | None = _flag("Column with the label given.")
+    created_at: str | None = _flag("Column with the time of the annotation.")
+    lead_time: str | None = _flag("Column with the seconds that the annotation took.")
     weight: str | None = _flag("Column with how much the annotation counts; without it, 1 for all.")
     task: str | None = _flag("Column with the task, where there are several.")
     gold: str | None = _flag("Column with the true label, where it is known.")

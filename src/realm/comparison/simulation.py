@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.against_gold import accuracy_by_gold
-from realm.data.annotations import UNKNOWN, Annotations
+from realm.data.annotations import OPTIONAL, UNKNOWN, Annotations
 from realm.errors import RealmError
 
 Floats = npt.NDArray[np.float64]
@@ -228,7 +228,7 @@ def _with_gold(annotations: Annotations) -> Annotations:
         raise RealmError("simulating annotators needs gold labels, and the table has none. Name the column: `gold`.")
     has_gold = annotations.gold != UNKNOWN
     nothing = np.zeros(0, dtype=np.int32)
-    items = replace(annotations, item=nothing, annotator=nothing, label=nothing, weight=None, source_rows=None)
+    items = replace(annotations, item=nothing, annotator=nothing, label=nothing, **dict.fromkeys(OPTIONAL))
     ledger = annotations.ledger.copy()
     ledger.add("no gold label to simulate from", np.flatnonzero(~has_gold) + 1)
     return replace(items.take_items(np.flatnonzero(has_gold)), ledger=ledger)

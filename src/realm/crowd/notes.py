@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.copies import CopyPair, find_copies
+from realm.crowd.drift import notable, over_time
 from realm.crowd.suspects import fixed_patterns
 from realm.data import Annotations
 
@@ -14,11 +15,15 @@ def annotator_notes(annotations: Annotations) -> npt.NDArray[np.object_]:
     """What there is to say of each annotator in each task; empty where nothing is. Shape (annotators, tasks).
 
     "always answers `no`", "repeats the same 3 answers in turn", "gives the same labels as `bob` on 98% of 210 shared
-    items". What is said here is what `realm check` finds, and beyond chance (`realm.crowd.suspects`, `copies`).
+    items", "accuracy fell from 91% (84–96%) to 62% (51–72%) on 2026-03-04". What is said here is what `realm check`
+    finds, and beyond chance (`realm.crowd.suspects`, `copies`, `drift`).
     """
     notes = np.full((annotations.n_annotators, len(annotations.tasks)), "", dtype=object)
     for suspect in fixed_patterns(annotations):
         notes[suspect.annotator, suspect.task] = suspect.evidence
+    for each in over_time(annotations):
+        told = [note for note in (notes[each.annotator, each.task], *notable(annotations, each)) if note]
+        notes[each.annotator, each.task] = "; ".join(told)
     partners: dict[int, list[tuple[int, CopyPair]]] = {}
     for pair in find_copies(annotations):
         for one, other in ((pair.first, pair.second), (pair.second, pair.first)):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.coin import EDGE, expertise_of, lowest_expertise, pairs_of
+from realm.crowd.drift import over_time
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, label_positions
 from realm.crowd.notes import annotator_notes
@@ -128,7 +129,8 @@ def expertise_table(
 
     Columns: annotator, task, expertise (re-estimated), what the channel learned (`trained`: name to (annotators,
     tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement (share of the labels that are the
-    posterior's), verdict, habit (`habits_in_words`), notes (`annotator_notes`), scale (`absolute`, or `relative` with
+    posterior's), verdict, habit (`habits_in_words`), notes (`annotator_notes`), labels_per_hour and lead_time (in
+    seconds, where annotations have times), scale (`absolute`, or `relative` with
     mostly one label per item), and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was when
     it judged them).
     """
@@ -152,12 +154,27 @@ def expertise_table(
         "verdict": np.array(VERDICTS, dtype=object)[verdicts(annotations, estimate)[pair]],
         "habit": habits_in_words(annotations, estimate)[pair],
         "notes": annotator_notes(annotations)[pair],
+        **_pace(annotations, pair),
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }
     if probabilities is not None:
         columns["probabilities"] = np.full(len(task), probabilities, dtype=object)
     order = np.lexsort((annotator, -estimate.accuracy[pair], task))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def _pace(annotations: Annotations, pair: tuple[npt.NDArray[np.int64], ...]) -> dict[str, Any]:
+    """Labels per hour and the median lead time in seconds, of tables with times."""
+    rows = over_time(annotations, changes=False)
+    if not rows:
+        return {}
+    columns = {}
+    for name, figure in (("labels_per_hour", "per_hour"), ("lead_time", "lead_time")):
+        values = np.full((annotations.n_annotators, len(annotations.tasks)), np.nan)
+        for each in rows:
+            values[each.annotator, each.task] = getattr(each, figure)
+        columns[name] = values[pair]
+    return columns
 
 
 # -------------------------------------------------------------------- items

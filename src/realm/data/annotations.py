@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = npt.NDArray[np.float64]
+OPTIONAL = ("weight", "source_rows", "created_at", "lead_time")
+"""Columns of annotations that a table need not have."""
 UNKNOWN = -1
 """The number of a label or gold that is not there."""
 NAMES_SHOWN = 20
@@ -38,6 +40,8 @@ class Annotations:
     | item, annotator, label | (annotations,) int32 | sorted by item; label indexes the item's own options |
     | weight | (annotations,) float64 or None | how much the annotation counts; None: 1 for all |
     | gold | (items,) int32 or None | the true label where it is known, -1 elsewhere |
+    | created_at | (annotations,) float64 or None | when it was given, seconds since 1970; NaN where not known |
+    | lead_time | (annotations,) float64 or None | how long it took, in seconds; NaN where not known |
     | source_rows | (annotations,) int32 or None | its row in the source, where `keep_rows` was given |
     | columns | | the column of each role of an item that the source had, such as `{"text": "review"}` |
     """
@@ -52,12 +56,14 @@ class Annotations:
     ledger: Ledger = field(default_factory=Ledger)
     source_rows: Ints | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    created_at: Floats | None = None
+    lead_time: Floats | None = None
 
     def __post_init__(self) -> None:
-        columns = (self.annotator, self.label, self.weight, self.source_rows)
+        columns = (self.annotator, self.label, self.weight, self.source_rows, self.created_at, self.lead_time)
         lengths = {len(column) for column in columns if column is not None}
         if lengths - {len(self.item)} or (self.gold is not None and len(self.gold) != len(self.items)):
-            raise ValueError("Annotations: item, annotator, label, weight and source_rows must be equally long.")
+            raise ValueError("Annotations: item, annotator, label, weight, times and source_rows must be equally long.")
 
     # ---------------------------------------------------------------- building
 
@@ -182,7 +188,7 @@ class Annotations:
 
     def keep_annotations(self, keep: npt.NDArray[np.bool_ | np.integer[Any]]) -> Annotations:
         """Keep these annotations, a mask (annotations,) or indices; every item and annotator stays listed."""
-        columns = {name: getattr(self, name) for name in ("item", "annotator", "label", "weight", "source_rows")}
+        columns = {name: getattr(self, name) for name in ("item", "annotator", "label", *OPTIONAL)}
         columns = {name: None if column is None else column[keep] for name, column in columns.items()}
         return replace(self, **columns)
 
@@ -270,9 +276,10 @@ class Annotations:
         return replace(self, gold=None)
 
     def fingerprint(self, gold: bool = False) -> str:
-        """A hash of items, annotators and annotations; of gold only where it is asked for."""
+        """A hash of items, annotators and annotations, with times where there are any; of gold only where asked for."""
         digest = hashlib.blake2b(self.items.fingerprint().encode(), digest_size=16)
         arrays = {"item": self.item, "annotator": self.annotator, "label": self.label, "weight": self.weight}
+        arrays |= {"created_at": self.created_at, "lead_time": self.lead_time}
         if gold:
             arrays["gold"] = self.gold
         for name, array in arrays.items():

@@ -10,7 +10,9 @@ from realm.errors import RealmError
 
 ITEM_ROLES = ("item", "task", "gold", "options", "context")
 """Roles that describe an item, besides its text."""
-ANNOTATION_ROLES = ("annotator", "label", "weight")
+TIME_ROLES = ("created_at", "lead_time")
+"""When an annotation was given, and how long that took."""
+ANNOTATION_ROLES = ("annotator", "label", "weight", *TIME_ROLES)
 ROLES = ("text", *ITEM_ROLES, *ANNOTATION_ROLES)
 """All roles of columns. A column with the name of a role has that role, unless another column is named for it."""
 NAMES_SHOWN = 40
@@ -57,6 +59,8 @@ class ReadRequest:
     annotator: str | None = None
     label: str | None = None
     weight: str | None = None
+    created_at: str | None = None
+    lead_time: str | None = None
     task: str | None = None
     gold: str | None = None
     options: str | None = None

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from realm.data.categorical import Categorical, Codes
-from realm.data.columns import Mask, Rows, name_rows, take_column
+from realm.data.columns import Mask, Rows, as_array, name_rows, take_column
 from realm.data.ledger import ROWS_KEPT, Ledger
 from realm.data.options import read_options, written_with_point
+from realm.data.roles import TIME_ROLES
+from realm.data.times import Floats, read_durations, read_times
 from realm.errors import RealmError
 
 NO_LABEL = "no label"
@@ -27,6 +30,7 @@ class SourceRows:
     | field | shape | meaning |
     |---|---|---|
     | columns | (rows,) each | the column of each role that is read, all but the options |
+    | times | (rows,) each | `created_at` and `lead_time` in seconds, where there are such columns |
     | options | (rows,) lists or None | the options that the row lists for its item; null where it lists none |
     | numbers | (rows,) | the number of the row in its source, for messages |
     | positions | (rows,) | where the row is in the table that was given |
@@ -37,6 +41,7 @@ class SourceRows:
 
     columns: dict[str, Categorical]
     options: pa.LargeListArray | None
+    times: dict[str, Floats]
     numbers: Rows
     positions: Rows
     annotated: Mask
@@ -53,14 +58,15 @@ class SourceRows:
         columns = {
             role: Categorical.of(take_column(table, name, source), name, source)
             for role, name in names.items()
-            if role != "options"
+            if role != "options" and role not in TIME_ROLES
         }
+        times = _times(table, names, source, ledger)
         options = read_options(table, names["options"], numbers, source) if "options" in names else None
         if options is not None and options.null_count == len(options):
             options = None
         annotated = np.full(len(table), wants_annotations)
         positions = np.arange(len(table), dtype=np.int64)
-        return cls(columns, options, numbers, positions, annotated, wants_annotations, names, source, ledger)
+        return cls(columns, options, times, numbers, positions, annotated, wants_annotations, names, source, ledger)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -99,6 +105,7 @@ class SourceRows:
         mask = ~rows
         self.columns = {role: column.filter(mask) for role, column in self.columns.items()}
         self.options = None if self.options is None else self.options.filter(pa.array(mask))
+        self.times = {role: seconds[mask] for role, seconds in self.times.items()}
         self.numbers, self.positions = self.numbers[mask], self.positions[mask]
         self.annotated = self.annotated[mask]
 
@@ -118,3 +125,28 @@ class SourceRows:
                 self.record(POINT_ZERO.replace("label", role), changed)
                 # Gold is spelled as the labels are, where they are versions rather than numbers.
                 spellings.update(self.columns[role].values.to_pylist())
+
+
+def _times(table: Any, names: dict[str, str], source: str, ledger: Ledger) -> dict[str, Floats]:
+    """The times and durations in seconds, where there are any; those that cannot be read are counted in a warning."""
+    times = {}
+    for role, read in (("created_at", read_times), ("lead_time", read_durations)):
+        if role not in names:
+            continue
+        column = as_array(take_column(table, names[role], source))
+        seconds = read(column)
+        present = np.asarray(column.is_valid()) & ~blank_cells(column)
+        if lost := int((present & np.isnan(seconds)).sum()):
+            ledger.warn(
+                f"column '{names[role]}': {lost:,} of {int(present.sum()):,} times cannot be read and are left out."
+            )
+        if np.isfinite(seconds).any():
+            times[role] = seconds
+    return times
+
+
+def blank_cells(column: pa.Array) -> Mask:
+    """Which cells are an empty text."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return np.zeros(len(column), dtype=bool)
+    return np.asarray(pc.equal(pc.utf8_trim_whitespace(column), "").fill_null(True))

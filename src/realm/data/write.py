@@ -19,6 +19,7 @@ from realm.data.columns import list_lengths
 from realm.data.items import Items
 from realm.data.label_sets import sorted_labels
 from realm.data.options import LABEL_FORMS, LabelForm, read_labels
+from realm.data.times import written
 from realm.errors import RealmError
 from realm.files import replacing
 
@@ -89,6 +90,10 @@ def to_arrow(annotations: Annotations, label_form: LabelForm = "auto") -> pa.Tab
     if annotations.weight is not None:
         weight = np.concatenate([annotations.weight, np.full(len(unlabelled), np.nan)])[order]
         columns["weight"] = pa.array(weight, mask=annotator == UNKNOWN)
+    for name, seconds in (("created_at", annotations.created_at), ("lead_time", annotations.lead_time)):
+        if seconds is not None:
+            values = np.concatenate([seconds, np.full(len(unlabelled), np.nan)])[order]
+            columns[name] = written(values) if name == "created_at" else pa.array(values, mask=np.isnan(values))
     if gold is not None:
         columns["gold"] = _labels(items, item, gold, label_form)
     return pa.table(columns)

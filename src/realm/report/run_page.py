@@ -12,6 +12,7 @@ from realm.report import annotator_charts, annotator_table, chart_data, charts, 
 from realm.report.escaping import clipped
 from realm.report.evaluation import evaluation
 from realm.report.html import NAME, Figure, fill, write_page
+from realm.report.over_time import time_section
 from realm.report.pseudonyms import names_in_texts, pseudonymised
 from realm.report.run_data import RunData, read_run
 from realm.report.since import since
@@ -26,7 +27,7 @@ JUDGES = {"gold": "right by gold", "annotators": "confirmed by annotators", "lab
 """The vertical axis of the calibration chart, by who judges."""
 SECTIONS = {
     "summary": "In short", "since": "Since the last run", "annotators-section": "Annotators",
-    "tasks": "By task", "labels": "Labels",
+    "time": "Over time", "tasks": "By task", "labels": "Labels",
     "disagreements": "Disagreements", "relabel": "Relabel", "test": "Test", "training": "Training", "limits": "Limits",
     "making": "How it was made",
 }  # fmt: skip
@@ -58,6 +59,7 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
     calibration = chart_data.calibration(data)
     rows, left_out = annotator_table.rows(data)
     test, changed = evaluation(data.metrics.get("test")), since(data)
+    times = time_section(data)
     context = {
         "name": data.name,
         "findings": data.findings,
@@ -90,12 +92,13 @@ def render(data: RunData, *, pseudonymise: bool = False) -> str:
         "curves": _curves(data),
         "test": test,
         "since": changed,
+        "time": times,
         "limits": wording.limits(data),
         "making": wording.making(data),
         "warnings": warnings,
         "settings": [(key, str(value)) for key, value in sorted(data.settings.items())],
     }
-    absent = {id for id, shown in (("since", changed), ("tasks", heat), ("test", test)) if not shown}
+    absent = {id for id, shown in (("since", changed), ("time", times), ("tasks", heat), ("test", test)) if not shown}
     sections = [(id, name) for id, name in SECTIONS.items() if id not in absent]
     return fill("run.html", f"{data.name} · annotator report", sections, context)
 

@@ -30,9 +30,12 @@ COLUMNS = {
     "annotators": pa.large_list(pa.int32()),
     "labels": pa.large_list(pa.int32()),
     "weights": pa.large_list(pa.float64()),
+    "created_at": pa.large_list(pa.float64()),
+    "lead_time": pa.large_list(pa.float64()),
     "gold": pa.int32(),
 }
 """The columns of the file and their types."""
+TIMES = ("created_at", "lead_time")
 REQUIRED = ("item", "task", "text", "annotators", "labels")
 MOST_TIMES, SURELY_FINE = 200, 64_000_000
 """A file may unpack to this many times its size, as compressed tables that people give may; and to so many bytes in
@@ -40,7 +43,7 @@ any case."""
 
 
 def write_annotations(annotations: Annotations, path: Path) -> None:
-    """Write the table. Columns: item, task, text, [context,] [options,] annotators, labels, [weights,] [gold]."""
+    """Write the table. Columns: item, task, text, annotators, labels, and what it has of the others of `COLUMNS`."""
     items, weight, gold = annotations.items, annotations.weight, annotations.gold
     columns = {
         "item": items.ids,
@@ -51,6 +54,11 @@ def write_annotations(annotations: Annotations, path: Path) -> None:
         "annotators": _lists(annotations.annotator, annotations.offsets),
         "labels": _lists(annotations.label, annotations.offsets),
         "weights": None if weight is None else _lists(weight, annotations.offsets),
+        **{
+            name: _lists(times, annotations.offsets)
+            for name in TIMES
+            if (times := getattr(annotations, name)) is not None
+        },
         "gold": None if gold is None else pa.array(gold),
     }
     with replacing(path) as partial, partial.open("wb") as file:
@@ -107,7 +115,7 @@ def _annotations(
     path: Path, columns: dict[str, pa.Array], tasks: Sequence[Task], annotators: Sequence[str]
 ) -> Annotations:
     counts = list_lengths(columns["labels"])
-    for name in ("annotators", "weights"):
+    for name in ("annotators", "weights", *TIMES):
         if name in columns and not np.array_equal(list_lengths(columns[name]), counts):
             raise _damaged(path, f"an item has another number of {name} than of labels")
     weight, gold = columns.get("weights"), columns.get("gold")
@@ -126,6 +134,7 @@ def _annotations(
         label=columns["labels"].flatten().to_numpy(zero_copy_only=False),
         weight=None if weight is None else weight.flatten().to_numpy(zero_copy_only=False),
         gold=None if gold is None else gold.to_numpy(zero_copy_only=False),
+        **{name: columns[name].flatten().to_numpy(zero_copy_only=False) for name in TIMES if name in columns},
     )
 
 
@@ -145,6 +154,9 @@ def _check_numbers(path: Path, annotations: Annotations) -> None:
         raise _damaged(path, "the column labels has a number beyond the options of its item")
     if annotations.gold is not None and not _within(annotations.gold, UNKNOWN, counts):
         raise _damaged(path, "the column gold has a number beyond the options of its item")
+    for name in TIMES:
+        if (times := getattr(annotations, name)) is not None and np.isinf(times).any():
+            raise _damaged(path, f"the column {name} has a time that is not finite")
     weight = annotations.weight
     if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
         raise _damaged(path, "the column weights has a weight that is not a finite number above 0")

@@ -18,7 +18,7 @@
     report.html, checkpoints/   not in the manifest
 
 The CSV files are written for people and never read back. Nothing here depends on gold unless the run was told to use
-it, and nothing holds a time of day.
+it, and nothing holds the time of the run; annotations keep the times that the table gave them.
 """
 
 from __future__ import annotations

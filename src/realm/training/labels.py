@@ -79,6 +79,8 @@ def _nameless(table: Annotations, item: np.ndarray, label: np.ndarray, weight: n
         label=label.astype(np.int32),
         weight=weight,
         source_rows=None,
+        created_at=None,
+        lead_time=None,
         gold=None,
     )
 

@@ -27,7 +27,8 @@ REJECTED = "rejected assignment"
 class Platform:
     """What a platform calls its columns, and the statuses of assignments that have no answer to read.
 
-    Column prefixes end where the name of the requester's own field begins. `gold` is the prefix of control answers.
+    Column prefixes end where the name of the requester's own field begins. `gold` is the prefix of control answers,
+    `times` the columns of when an assignment was handed in and how long it took.
     """
 
     inputs: str
@@ -37,9 +38,16 @@ class Platform:
     usual_answers: tuple[str, ...] = ()
     unfinished: Mapping[str, str] | None = None
     gold: str | None = None
+    times: Mapping[str, str] | None = None
 
 
-MTURK = Platform("Input.", "Answer.", "WorkerId", "AssignmentStatus")
+MTURK = Platform(
+    "Input.",
+    "Answer.",
+    "WorkerId",
+    "AssignmentStatus",
+    times={"created_at": "SubmitTime", "lead_time": "WorkTimeInSeconds"},
+)
 TOLOKA = Platform(
     "INPUT:",
     "OUTPUT:",
@@ -48,6 +56,7 @@ TOLOKA = Platform(
     usual_answers=("result", "label"),
     unfinished={"SKIPPED": "skipped assignment", "EXPIRED": "expired assignment", "ACTIVE": "unfinished assignment"},
     gold="GOLDEN:",
+    times={"created_at": "ASSIGNMENT:submitted"},
 )
 
 
@@ -73,6 +82,7 @@ def read(platform: Platform, file: SourceFile, request: ReadRequest) -> LongTabl
     if request.wants_annotations:
         label = pick(request, "label", answers, source, prefix=platform.answers, usual=platform.usual_answers)
         names |= {"annotator": request.annotator or platform.annotator, "label": label}
+        names |= {role: name for role, name in (platform.times or {}).items() if name in table.column_names}
         statuses = {**(platform.unfinished or {}), **({"REJECTED": REJECTED} if request.rejected == "drop" else {})}
         if platform.status in table.column_names:
             status = pc.utf8_upper(as_text(table.column(platform.status), platform.status, source))

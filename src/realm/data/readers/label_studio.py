@@ -73,7 +73,7 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
                 builder.drop(GROUND_TRUTH)
             else:
                 annotator = _annotator(annotation.get("completed_by"))
-                builder.annotation(annotator, _answers(annotation, control, row, source))
+                builder.annotation(annotator, _answers(annotation, control, row, source), **_times(annotation))
     return builder.finish()
 
 
@@ -104,6 +104,12 @@ def _in_order(task: dict[str, Any], row: int, source: str) -> list[dict[str, Any
 
 def _time(record: dict[str, Any]) -> Any:
     return record.get("updated_at") or record.get("created_at")
+
+
+def _times(record: dict[str, Any]) -> dict[str, Any]:
+    """When the annotation was first submitted, and the seconds that it took; what is no plain value is left out."""
+    values = {name: record.get(name) for name in ("created_at", "lead_time")}
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
 
 
 def _controls(histories: list[list[dict[str, Any]]], source: str) -> list[str]:
@@ -171,7 +177,8 @@ def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
         if record.get("was_cancelled") in (True, "true", "True"):
             builder.drop(CANCELLED)
         else:
-            builder.annotation(_annotator(annotator), _choices(_decoded(record, label, row, source)))
+            choices = _choices(_decoded(record, label, row, source))
+            builder.annotation(_annotator(annotator), choices, **_times(record))
     return builder.finish()
 
 

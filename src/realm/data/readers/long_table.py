@@ -13,7 +13,7 @@ from realm.data.columns import Mask, Rows, name_rows
 from realm.data.ledger import Ledger
 from realm.data.options import LabelForm
 from realm.data.readers.files import column_of
-from realm.data.roles import ITEM_ROLES, Multi, ReadRequest
+from realm.data.roles import ITEM_ROLES, TIME_ROLES, Multi, ReadRequest
 from realm.errors import RealmError
 
 NO_ANNOTATIONS = "record without annotations"
@@ -69,8 +69,8 @@ class LongTableBuilder:
         self._row = 0
         self._item: dict[str, Any] = {}
         self._has_annotations = True
-        # Of each row of the table: its row in the source, its item, the annotator and the label.
-        self._entries: list[tuple[int, dict[str, Any], Any, Any]] = []
+        # Of each row of the table: its row in the source, its item, the annotator, the label and the times.
+        self._entries: list[tuple[int, dict[str, Any], Any, Any, dict[str, Any]]] = []
         self._multiple: list[int] = []
 
     def item(self, row: int, fields: Mapping[str, Any], *, item: Any, text: Any, **values: Any) -> None:
@@ -82,8 +82,11 @@ class LongTableBuilder:
         if not self.request.wants_annotations:
             self._append(None, None)
 
-    def annotation(self, annotator: Any, answers: Any) -> None:
-        """One annotation of the current record; `answers` is a value or a list of values."""
+    def annotation(self, annotator: Any, answers: Any, **times: Any) -> None:
+        """One annotation of the current record; `answers` is a value or a list of values.
+
+        `times` are its `created_at` and `lead_time`, as far as the export has them.
+        """
         if not self.request.wants_annotations:
             return
         self._has_annotations = True
@@ -96,7 +99,7 @@ class LongTableBuilder:
             self._multiple.append(self._row)
             if self.request.multi == "drop":
                 return
-        self._append(annotator, values[0])
+        self._append(annotator, values[0], times)
 
     def drop(self, reason: str) -> None:
         """Leave out an annotation, or the whole of the current record, for this reason."""
@@ -104,8 +107,8 @@ class LongTableBuilder:
         if self.request.wants_annotations:
             self.ledger.add(reason, [self._row])
 
-    def _append(self, annotator: Any, label: Any) -> None:
-        self._entries.append((self._row, self._item, annotator, label))
+    def _append(self, annotator: Any, label: Any, times: dict[str, Any] | None = None) -> None:
+        self._entries.append((self._row, self._item, annotator, label, times or {}))
 
     def _end_record(self) -> None:
         if self._entries and self._entries[-1][1] is self._item:
@@ -119,13 +122,14 @@ class LongTableBuilder:
         """The long table. A column in which every cell is empty is left out."""
         self._end_record()
         resolve_multiple(self._multiple, self.request.multi, self.ledger, self.source)
-        columns = {name: [item.get(name) for _, item, _, _ in self._entries] for name in ("text", *ITEM_ROLES)}
+        columns = {name: [item.get(name) for _, item, *_ in self._entries] for name in ("text", *ITEM_ROLES)}
         required = {"text"}
         is_empty = not self._entries
         if self.request.wants_annotations:
             required |= {"annotator", "label"}
-            columns["annotator"] = [annotator for _, _, annotator, _ in self._entries]
-            columns["label"] = [label for *_, label in self._entries]
+            columns["annotator"] = [annotator for _, _, annotator, _, _ in self._entries]
+            columns["label"] = [label for _, _, _, label, _ in self._entries]
+            columns |= {role: [times.get(role) for *_, times in self._entries] for role in TIME_ROLES}
             is_empty = all(label is None for label in columns["label"])
         if is_empty:
             reasons = f" ({self.ledger.reasons()})" if self.ledger.counts else ""

@@ -81,18 +81,24 @@ def _annotate(
             builder.drop(REJECTED)
         else:
             options = list_in(record, "accept", row, source)
-            builder.annotation(annotator, [questions.name(row, option) for option in options])
+            builder.annotation(annotator, [questions.name(row, option) for option in options], **_time(record))
     elif record.get("label") is not None:
         label = str(value_in(record, "label", row, source))
         if answer == "accept":
-            builder.annotation(annotator, label)
+            builder.annotation(annotator, label, **_time(record))
         elif len(questions.binary) > 2:
             builder.drop(NOT_THIS)
         else:
             other = next((other for other in questions.binary if other != label), f"not {label}")
-            builder.annotation(annotator, other)
+            builder.annotation(annotator, other, **_time(record))
     else:
         builder.drop(NEITHER)
+
+
+def _time(record: dict[str, Any]) -> dict[str, Any]:
+    """Prodigy's own time of the answer, in seconds since 1970."""
+    time = record.get("_timestamp")
+    return {"created_at": time} if isinstance(time, int | float) else {}
 
 
 class _Questions:

@@ -1,0 +1,164 @@
+"""Annotators over time: changes found with known power and few false alarms; pace and streaks by closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+
+from realm.crowd.drift import (
+    LEAST_SEGMENT,
+    accuracy_interval,
+    change_point,
+    drift_in_words,
+    false_discoveries,
+    labels_per_hour,
+    longest_streak,
+    over_time,
+    segment_ratios,
+)
+from realm.crowd.notes import annotator_notes
+from realm.data import Annotations, Items, Task
+
+DAY = 86_400.0
+START = 1_772_000_000.0
+
+
+def crowd(
+    n_annotators: int, labels_each: int, *, slack: int = 0, per_item: int = 5, seed: int = 0, after: float = 0.55
+) -> Annotations:
+    """Annotators of accuracy .9; the first `slack` of them fall to `after` halfway. Two options, a label a minute."""
+    rng = np.random.default_rng(seed)
+    n_items = n_annotators * labels_each // per_item
+    truth = rng.integers(2, size=n_items)
+    slots = np.concatenate([rng.permutation(n_items) for _ in range(per_item)])
+    annotator = np.repeat(np.arange(n_annotators), labels_each)[: len(slots)]
+    position = np.tile(np.arange(labels_each), n_annotators)[: len(slots)]
+    _, first = np.unique(slots * n_annotators + annotator, return_index=True)  # nobody labels an item twice
+    slots, annotator, position = slots[first], annotator[first], position[first]
+    accuracy = np.where((annotator < slack) & (position >= labels_each // 2), after, 0.9)
+    label = np.where(rng.random(len(slots)) < accuracy, truth[slots], 1 - truth[slots])
+    order = np.argsort(slots, kind="stable")
+    names = tuple(f"a{i}" for i in range(n_annotators))
+    ids = [f"i{i}" for i in range(n_items)]
+    items = Items.from_texts(ids, [Task("t", ("no", "yes"))])
+    return Annotations(
+        items,
+        names,
+        slots[order].astype(np.int32),
+        annotator[order].astype(np.int32),
+        label[order].astype(np.int32),
+        created_at=START + 60.0 * position[order],
+    )
+
+
+def flagged(table: Annotations) -> list[int]:
+    return [each.annotator for each in over_time(table) if each.drift is not None and each.drift.flagged]
+
+
+def test_who_slackened_halfway_is_found_and_nobody_else() -> None:
+    table = crowd(40, 120, slack=3, seed=1)
+    rows = {each.annotator: each for each in over_time(table)}
+    found = [who for who, each in rows.items() if each.drift.flagged]
+    assert {0, 1, 2} <= set(found) and len(found) <= 4
+    drift = rows[0].drift
+    assert drift.before[0] == pytest.approx(0.9, abs=0.1) and drift.after[0] == pytest.approx(0.55, abs=0.15)
+    assert drift.before[1] > drift.after[2], "the intervals lie apart"
+    assert abs(drift.time - (START + 60 * 60)) < 60 * 20, "halfway, within twenty labels"
+    assert "accuracy fell from" in drift_in_words(drift) and "2026-" in drift_in_words(drift)
+    assert "accuracy fell from" in annotator_notes(table)[0, 0]
+
+
+def test_two_hundred_steady_annotators_are_hardly_ever_flagged() -> None:
+    """At a false discovery rate of 5% a table without drift has a false alarm once in twenty; here ten are asked."""
+    alarms = [len(flagged(crowd(200, 40, seed=seed))) for seed in range(3)]
+    assert sum(alarms) <= 0.05 * 200 * len(alarms) / 10, alarms
+
+
+def test_p_values_of_steady_annotators_are_uniform() -> None:
+    rng = np.random.default_rng(3)
+    p_values = np.array([change_point((rng.random(40) < 0.8).astype(float), rng)[1] for _ in range(200)])
+    for level in (0.05, 0.2, 0.5):
+        n = int((p_values <= level).sum())
+        assert n <= binom.ppf(0.999, 200, level), (level, n)
+    assert (p_values <= 0.5).sum() >= binom.ppf(0.001, 200, 0.4)  # and not only large ones
+
+
+def test_the_ratio_is_the_bernoulli_one() -> None:
+    rng = np.random.default_rng(0)
+    right = (rng.random((2, 30)) < 0.7).astype(float)
+
+    def best(values: np.ndarray) -> float:
+        p = values.mean()
+        return float(sum(np.log(p if value else 1 - p) for value in values)) if 0 < p < 1 else 0.0
+
+    ratios = segment_ratios(right)
+    for row in range(2):
+        for column, cut in enumerate(range(LEAST_SEGMENT, 30 - LEAST_SEGMENT + 1)):
+            whole = best(right[row, :cut]) + best(right[row, cut:]) - best(right[row])
+            assert ratios[row, column] == pytest.approx(whole, abs=1e-6)
+
+
+def test_benjamini_and_hochberg_by_hand() -> None:
+    p_values = np.array([0.01, 0.9, 0.03, np.nan, 0.02])
+    assert false_discoveries(p_values, 0.05).tolist() == [True, False, True, False, True]
+    assert not false_discoveries(np.array([0.2, 0.3]), 0.05).any() and not false_discoveries(np.zeros(0), 0.05).any()
+
+
+def test_the_interval_of_certain_labels_is_the_beta_distribution() -> None:
+    right = np.array([1.0] * 16 + [0.0] * 4)
+    share, low, high = accuracy_interval(right, np.full(20, 2))
+    assert share == pytest.approx(17 / 22, abs=0.005)
+    assert [low, high] == pytest.approx(beta.ppf([0.025, 0.975], 17, 5), abs=0.01)
+    unsure = accuracy_interval(np.full(20, 0.5), np.full(20, 2))
+    assert unsure[2] - unsure[1] > 0.9, "labels that nobody can judge say nothing"
+
+
+def test_pace_leaves_pauses_out() -> None:
+    times = np.array([0.0, 60.0, 120.0, 10_000.0, 10_060.0])
+    assert labels_per_hour(times) == pytest.approx(60.0)
+    assert np.isnan(labels_per_hour(np.array([0.0, 9_000.0]))) and np.isnan(labels_per_hour(np.array([5.0])))
+
+
+def test_the_longest_streak_and_its_bound() -> None:
+    labels = np.array([0, 1, 1, 1, 0, 1, 0, 0])
+    length, label, bound = longest_streak(labels)
+    assert (length, label) == (3, 1) and bound == min(2 * (1 + 5 * 0.5) * 0.5**3, 1.0)
+    rng = np.random.default_rng(0)
+    mixed = np.array([0] * 70 + [1] * 30)
+    exceeding = np.mean([longest_streak(rng.permutation(mixed))[0] >= 22 for _ in range(2000)])
+    _, _, bound = longest_streak(np.concatenate([np.zeros(22, int), np.tile([1, 0], 30), np.zeros(18, int)]))
+    assert exceeding <= max(bound, 0.05)
+    assert longest_streak(np.zeros(50, int)) == (50, 0, 1.0), "one answer always: no order says anything"
+
+
+def test_a_streak_is_told_of_and_a_mixed_order_is_not() -> None:
+    table = crowd(6, 100, seed=2)
+    times = table.created_at.copy()
+    mine = np.flatnonzero(table.annotator == 0)
+    ordered = mine[np.argsort(table.label[mine], kind="stable")]
+    times[ordered] = START + 60.0 * np.arange(len(ordered))
+    told = annotator_notes(replace(table, created_at=times))
+    assert "times in a row" in told[0, 0] and "times in a row" not in told[1, 0]
+
+
+def test_without_times_nothing_is_said_and_few_labels_are_not_judged() -> None:
+    table = crowd(6, 100)
+    assert over_time(replace(table, created_at=None)) == []
+    few = [each for each in over_time(crowd(10, 10, per_item=5)) if each.drift is not None]
+    assert few == []
+    some = table.created_at.copy()
+    some[table.annotator == 2] = np.nan
+    assert 2 not in {each.annotator for each in over_time(replace(table, created_at=some))}
+
+
+@pytest.mark.slow
+def test_power_by_how_far_accuracy_falls() -> None:
+    """Of annotators who fall from .9 halfway through 120 labels, five to an item: how many are found."""
+    found = {}
+    for after in (0.55, 0.7):
+        table = crowd(100, 120, slack=20, seed=5, after=after)
+        found[after] = len({who for who in flagged(table) if who < 20})
+    assert found[0.55] >= 18 and found[0.7] >= 8, found
