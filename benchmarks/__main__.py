@@ -24,6 +24,7 @@ GROUPS = {
     ),
     "quality": (
         "coverage",
+        "drift",
         "honesty",
         "shared_error",
         "cleaned_labels",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
     from realm.crowd.aggregation import DawidSkene, Glad, Mace, MajorityVote, OneCoin, WeightedMajority, aggregate
+    from realm.crowd.drift import over_time
     from realm.crowd.estimate import estimate
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
@@ -55,6 +56,7 @@ _MODULES = {
         "Glad",
         "Mace",
     ),
+    "realm.crowd.drift": ("over_time",),
     "realm.crowd.estimate": ("estimate",),
     "realm.comparison.compare": ("compare",),
     "realm.comparison.simulation": ("simulate",),
@@ -90,6 +92,7 @@ __all__ = [
     "aggregate",
     "compare",
     "estimate",
+    "over_time",
     "simulate",
 ]
 
