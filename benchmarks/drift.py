@@ -4,7 +4,7 @@
     python -m benchmarks.drift --quick    # one table each, no targets
 
 Two options, five labels to an item, accuracy .9 at first; one annotator in ten slackens halfway to the accuracy shown.
-`steady` tables have nobody who does. Targets: of those who fall to .55 within 120 labels nine in ten are named, and of
+`steady` tables have nobody who does. Targets: of those who fall to .55 within 120 labels eight in ten are named, and of
 200 steady annotators 5% at most.
 """
 
