@@ -70,7 +70,7 @@ SCHEMAS: dict[str, Any] = {
     "config": {"warnings?": [str], "versions?": {str: str}},
 }
 """What each column with JSON must hold."""
-TRIAL_METRICS = {LIKELIHOOD: Number(), **_NUMBERS}
+TRIAL_METRICS: dict[Any, Any] = {LIKELIHOOD: Number(), **_NUMBERS}
 
 
 class Results:

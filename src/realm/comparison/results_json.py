@@ -54,7 +54,7 @@ _METHOD = {
     "figures?": {str: {"mean": _SIZE, "std": _SIZE}},
     "labels?": [_TASK],
 }
-_TRAINING = {
+_TRAINING: dict[Any, Any] = {
     "method": str,
     "seed": Whole(),
     **{f"{name}?": FIGURE if name in NO_SHARES else (SHARE, None) for name in METRICS},

@@ -228,7 +228,8 @@ def _with_gold(annotations: Annotations) -> Annotations:
         raise RealmError("simulating annotators needs gold labels, and the table has none. Name the column: `gold`.")
     has_gold = annotations.gold != UNKNOWN
     nothing = np.zeros(0, dtype=np.int32)
-    items = replace(annotations, item=nothing, annotator=nothing, label=nothing, **dict.fromkeys(OPTIONAL))
+    absent: dict[str, Any] = dict.fromkeys(OPTIONAL)
+    items = replace(annotations, item=nothing, annotator=nothing, label=nothing, **absent)
     ledger = annotations.ledger.copy()
     ledger.add("no gold label to simulate from", np.flatnonzero(~has_gold) + 1)
     return replace(items.take_items(np.flatnonzero(has_gold)), ledger=ledger)
