@@ -21,7 +21,17 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks._evidence import CONFIGURATION, NO_NOISE, OTHERS, Evidence, claims, is_significant, promises, real_specs
+from benchmarks._evidence import (
+    AGGREGATED,
+    CONFIGURATION,
+    NO_NOISE,
+    OTHERS,
+    Evidence,
+    claims,
+    is_significant,
+    promises,
+    real_specs,
+)  # fmt: skip
 from benchmarks._forest import ForestRow, forest
 from realm.comparison.results import Results
 from realm.comparison.significance import Contrast
@@ -33,7 +43,7 @@ from realm.lab.spec_results import SCALAR
 from realm.lab.tables.table import display
 
 ROOT = Path(__file__).parents[1]
-PAGE, RECORDED = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
+PAGE, RECORDED, README = ROOT / "docs" / "results.md", ROOT / "docs" / "results", ROOT / "README.md"
 RESULTS = Path("runs/lab/results.sqlite")
 POOL_TITLES = {
     "contrast:20": "20 best and 20 worst of those with 100 labels",
@@ -42,6 +52,11 @@ POOL_TITLES = {
     "per-item:3": "three judges drawn for each item",
     "0.8,0.8,0.8,0.8,0.8": "five equals",
 }
+SHORT = (
+    ("sentpolarity", "contrast:20:10", "sparse"), ("sentpolarity", "contrast:20:10", "shared"),
+    ("civilcomments", "all", "shared"), ("civilcomments", "per-item:3", "shared"), ("cebab", "all", "shared"),
+)  # fmt: skip
+"""The rows of the README: a crowd with bad annotators, a panel of judges, and a crowd of equals."""
 REGIMES = {"sparse": "one label per item", "shared": "all labels"}
 
 
@@ -66,8 +81,9 @@ def main(words: Sequence[str] | None = None) -> int:
     evidence = Evidence(RecordedResults.open(RECORDED))
     for name, picture in pictures(evidence).items():
         write_text(RECORDED / name, picture)
-    write_text(PAGE, with_blocks(PAGE.read_text(encoding="utf-8"), blocks(evidence)))
-    print(f"{PAGE} rewritten", file=sys.stderr)
+    for page, content in pages(evidence).items():
+        write_text(page, with_blocks(page.read_text(encoding="utf-8"), content))
+        print(f"{page} rewritten", file=sys.stderr)
     found = promises(evidence)
     print(*found, sep="\n")
     return int(any(promise.holds is False for promise in found))
@@ -82,12 +98,17 @@ def with_blocks(page: str, content: dict[str, str]) -> str:
         pattern = re.compile(rf"(<!-- begin: {name} -->\n).*?(\n<!-- end: {name} -->)", re.DOTALL)
         page, count = pattern.subn(lambda match, text=text: f"{match[1]}\n{text.strip()}\n{match[2]}", page)  # type: ignore[misc]
         if count != 1:
-            raise SystemExit(f"{PAGE}: `<!-- begin: {name} -->` must stand there once, with its end.")
+            raise SystemExit(f"`<!-- begin: {name} -->` must stand on the page once, with its end.")
     return page
 
 
+def pages(evidence: Evidence) -> dict[Path, dict[str, str]]:
+    """The pages that hold figures, and of each every generated part by its name."""
+    return {PAGE: blocks(evidence), README: {"evidence": short_answer(evidence)}}
+
+
 def blocks(evidence: Evidence) -> dict[str, str]:
-    """Every generated part of the page by its name."""
+    """Every generated part of the page of results."""
     return {
         "answer": answer(evidence),
         "counts": counts(evidence),
@@ -129,6 +150,26 @@ def answer(evidence: Evidence) -> str:
                 "gold": "" if gold is None else f"{gold:.1f}",
                 "over `noisy`": _lead(against_noisy),
                 "over the best other": _lead(evidence.contrast(part, other)),
+            }
+        )
+    return markdown(pd.DataFrame(rows))
+
+
+def short_answer(evidence: Evidence) -> str:
+    """The same for the README: the default, doing without it, and the best of aggregating first."""
+    rows = []
+    for values, part in evidence.configurations(evidence.of("real-real")):
+        if (values["benchmark"], values["pool"], values["regime"]) not in SHORT:
+            continue
+        other = evidence.best_other(part, AGGREGATED)
+        gold = _oracle(evidence, values)
+        rows.append(
+            {
+                "real annotators": name_of(values),
+                "`realm`": f"**{evidence.accuracies(part, 'realm').mean():.1f}%**",
+                "plain fine-tuning": f"{evidence.accuracies(part, 'noisy').mean():.1f}%",
+                "best aggregation": "-" if other is None else f"{evidence.accuracies(part, other).mean():.1f}%",
+                "with the truth": "" if gold is None else f"{gold:.1f}%",
             }
         )
     return markdown(pd.DataFrame(rows))

@@ -40,8 +40,9 @@ def evidence() -> Evidence:
 
 
 def test_every_figure_on_the_page_is_drawn_from_the_record(evidence: Evidence) -> None:
-    page = reproduce.PAGE.read_text(encoding="utf-8")
-    assert page == reproduce.with_blocks(page, reproduce.blocks(evidence)), "run `make redraw`"
+    for path, content in reproduce.pages(evidence).items():
+        page = path.read_text(encoding="utf-8")
+        assert page == reproduce.with_blocks(page, content), "run `make redraw`"
     for name, picture in reproduce.pictures(evidence).items():
         assert (reproduce.RECORDED / name).read_text(encoding="utf-8") == picture, "run `make redraw`"
 
