@@ -28,7 +28,7 @@ GROUPS = {
         "honesty",
         "shared_error",
         "cleaned_labels",
-        "judges_gold",
+        "judges",
         "demo_seeds",
         "expertise_update",
         "answers",

@@ -130,7 +130,9 @@ def _remarks(panel: Panel, prices: dict[str, float] | None) -> list[str]:
     remarks = []
     names = panel.annotations.annotators
     if copies := [names[index] for index in panel.copies.nonzero()[0]]:
-        remarks.append(f"{', '.join(copies)}: copies of another judge, who adds what they would. They are left out.")
+        remarks.append(
+            f"the same verdicts as another judge, mistakes included: {', '.join(copies)}. The panel does without."
+        )
     if unknown := [name for name in prices or () if name not in names]:
         shown = ", ".join(unknown[:NAMED]) + ", ..." * (len(unknown) > NAMED)
         remarks.append(f"--costs: {len(unknown):,} of its annotators are not in the table: {shown}.")
