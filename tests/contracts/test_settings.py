@@ -120,7 +120,7 @@ def test_every_objective_and_learned_channel_can_be_named() -> None:
 
 
 WRITING = (
-    *("compare", "import_", "simulate", "aggregate", "judges", "relabel", "predict", "report", "export"),
+    *("compare", "import_", "simulate", "aggregate", "judges", "relabel", "predict", "pull", "report", "export"),
     "output_files",
 )
 """Modules of commands that write a file, and of the rule for it."""

@@ -51,7 +51,7 @@ def project(url: str, waits: list[float]) -> Project:
 def finished_run(folder: Path, sharpness: float) -> Run:
     """A finished run on the project's annotations, its model being of some use."""
     with serving(reviews()) as address:
-        annotations = pull(Project.open(Server(address, REFRESH_TOKEN), 3)).annotations
+        annotations = pull(Project.open(Server(address, REFRESH_TOKEN), 3))
     folder.mkdir()
     ids = np.array([int(number) for number in annotations.item_ids.to_pylist()])
     shares = 0.5 + sharpness * np.where(ids % 20 == 0, 1, -1)

@@ -107,7 +107,7 @@ def main() -> None:
             before = view(boss, number, ["id", "total_annotations", "total_predictions", "text"], [])
             take(page, server, number, before, "label-studio-before.png")
             project = Project.open(Server(server.url, key), number)
-            annotations = pull(project).annotations
+            annotations = pull(project)
             shares = np.where([REVIEWS[text] for text in annotations.texts.to_pylist()], 0.25, 0.75)
             run_folder = Path(folder) / "monday"
             run_folder.mkdir()

@@ -14,8 +14,9 @@ from realm.data import Annotations
 from realm.data.build import CONTRADICTED
 from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
 from realm.data.readers.long_table import NO_ANNOTATIONS
+from realm.data.write import to_arrow, write_table
 from realm.errors import RealmError
-from realm.label_studio import Project, Server, pull, write_pulled
+from realm.label_studio import Project, Server, pull
 from realm.label_studio.pull import DRAFT, NOBODY, UPDATED
 from tests.label_studio.fake_server import LEGACY_TOKEN, REFRESH_TOKEN, FakeLabelStudio, annotation, serving
 
@@ -35,8 +36,8 @@ def expected(fake: FakeLabelStudio) -> set[tuple[str, str, str]]:
 
 def test_every_annotation_comes_with_who_gave_it_and_when(fake, project, tmp_path) -> None:
     pulled = pull(project)
-    assert triples(pulled.annotations) == expected(fake) and pulled.annotations.n_annotations == 80
-    write_pulled(pulled, tmp_path / "labels.parquet")
+    assert triples(pulled) == expected(fake) and pulled.n_annotations == 80
+    write_table(pulled, tmp_path / "labels.parquet")
     table = pq.read_table(tmp_path / "labels.parquet").to_pandas()
     assert table.columns.tolist() == ["item", "task", "text", "annotator", "label", "created_at", "lead_time"]
     given = {
@@ -58,7 +59,7 @@ def test_a_pulled_project_is_what_its_export_is(fake, project, tmp_path) -> None
         for given in [[each for each in task["annotations"] if each["completed_by"] is not None]]
     ]
     (tmp_path / "export.json").write_text(json.dumps(tasks))
-    exported, pulled = Annotations.read(tmp_path / "export.json"), pull(project).annotations
+    exported, pulled = Annotations.read(tmp_path / "export.json"), pull(project)
     assert triples(pulled) == triples(exported)
     ours = {reason: n for reason, n in pulled.ledger.counts.items() if reason not in (UPDATED, DRAFT, NOBODY)}
     assert ours == exported.ledger.counts and set(ours) == {CANCELLED, GROUND_TRUTH, NO_ANNOTATIONS, CONTRADICTED}
@@ -85,13 +86,13 @@ def odd(fake: FakeLabelStudio) -> None:
 def test_what_does_not_count_is_counted(fake, project) -> None:
     odd(fake)
     pulled = pull(project)
-    counts = pulled.annotations.ledger.counts
+    counts = pulled.ledger.counts
     assert counts == {
         CANCELLED: 1, GROUND_TRUTH: 1, NO_ANNOTATIONS: 1, DRAFT: 2, NOBODY: 1, UPDATED: 1, CONTRADICTED: 1
     }  # fmt: skip
-    frame = pulled.table.to_pandas()
+    frame = to_arrow(pulled).to_pandas()
     [row] = frame[frame["item"] == "1004"].to_dict("records")
-    assert (row["label"], row["created_at"], row["lead_time"]) == ("positive", "2026-11-03T10:00:00.5Z", 9.5)
+    assert (row["label"], row["created_at"], row["lead_time"]) == ("positive", "2026-11-03T10:00:00.500000Z", 9.5)
     gold = frame[frame["item"] == "1002"]
     assert gold["gold"].tolist() == ["positive"] and gold["annotator"].tolist() == ["ann@example.org"]
 
@@ -102,13 +103,13 @@ def test_imported_annotations_are_marked_as_ground_truth_and_may_be_read_as_anno
             each["ground_truth"] = True
     with pytest.raises(RealmError, match=r'marked as ground truth.*Give `ground_truth="annotations"`'):
         pull(project)
-    assert triples(pull(project, ground_truth="annotations").annotations) == expected(fake)
+    assert triples(pull(project, ground_truth="annotations")) == expected(fake)
     fake.tasks[10]["annotations"][0]["ground_truth"] = False
-    assert pull(project).annotations.n_annotations == 1
+    assert pull(project).n_annotations == 1
 
 
 def test_a_project_without_anything_odd_has_an_empty_ledger(project) -> None:
-    assert pull(project).annotations.ledger.counts == {}
+    assert pull(project).ledger.counts == {}
 
 
 def test_predictions_are_left_out_unless_asked_for_and_ours_always(fake, project) -> None:
@@ -116,8 +117,8 @@ def test_predictions_are_left_out_unless_asked_for_and_ours_always(fake, project
         for version in ("judge-1", "realm:sentiment:monday@12345678"):
             own = annotation(number, 0, "positive", completed_by=None, model_version=version, score=0.5)
             task["predictions"].append(own)
-    assert triples(pull(project).annotations) == expected(fake)
-    with_predictions = triples(pull(project, predictions=True).annotations)
+    assert triples(pull(project)) == expected(fake)
+    with_predictions = triples(pull(project, predictions=True))
     assert with_predictions - expected(fake) == {(str(number), "judge-1", "positive") for number in fake.tasks}
 
 
@@ -125,14 +126,14 @@ def test_labels_that_nobody_has_given_are_known(fake, project) -> None:
     for task in fake.tasks.values():
         for each in task["annotations"]:
             each["result"][0]["value"]["choices"] = ["positive"]
-    assert pull(project).annotations.tasks[0].labels == ("negative", "positive")
+    assert pull(project).tasks[0].labels == ("negative", "positive")
     fake.tasks[10]["annotations"][0]["result"][0]["value"]["choices"] = ["old name"]
-    assert pull(project).annotations.tasks[0].labels == ("old name", "positive")
+    assert pull(project).tasks[0].labels == ("old name", "positive")
 
 
 def test_annotators_whose_address_is_not_shown_go_by_their_number(fake, project) -> None:
     del fake.users[2]
-    assert {name for _, name, _ in triples(pull(project).annotations)} == {"ann@example.org", "2", "cy@example.org"}
+    assert {name for _, name, _ in triples(pull(project))} == {"ann@example.org", "2", "cy@example.org"}
 
 
 # -------------------------------------------------------------------- pages, cuts and refusals
@@ -141,7 +142,7 @@ def test_annotators_whose_address_is_not_shown_go_by_their_number(fake, project)
 @pytest.mark.parametrize("most_page", [1, 7, 40, 1000])
 def test_pages_of_any_length_leave_no_gap(fake, project, most_page) -> None:
     fake.most_page = most_page
-    assert triples(pull(project).annotations) == expected(fake)
+    assert triples(pull(project)) == expected(fake)
 
 
 def test_tasks_that_come_and_go_meanwhile_shift_nothing(fake, project) -> None:
@@ -156,7 +157,7 @@ def test_tasks_that_come_and_go_meanwhile_shift_nothing(fake, project) -> None:
 
     before = expected(fake)
     fake.on_request = change
-    found = triples(pull(project).annotations)
+    found = triples(pull(project))
     assert len(fake.tasks) == 38 and found == before | {("5000", "ann@example.org", "negative")}
 
 
@@ -171,7 +172,7 @@ def test_a_fault_anywhere_loses_and_doubles_nothing(fake, url, waits, fault: Any
         fake.faults = {place: fault}
         fake.counts.clear()
         project = Project.open(Server(url, REFRESH_TOKEN, wait=waits.append), 3)
-        assert triples(pull(project).annotations) == expected(fake)
+        assert triples(pull(project)) == expected(fake)
         assert not fake.faults, place
     assert waits == [3.0 if fault == (429, {"Retry-After": "3"}) else 0.5] * 9
 
@@ -223,12 +224,12 @@ def test_a_server_that_is_started_again_is_waited_for(fake) -> None:
 
 def test_access_tokens_are_renewed_when_they_expire(fake, project) -> None:
     fake.most_page, fake.expire_after = 5, 3
-    assert triples(pull(project).annotations) == expected(fake)
+    assert triples(pull(project)) == expected(fake)
     assert sum(path == "/api/token/refresh/" for _, path in fake.requests) >= 3
 
 
 def test_legacy_tokens_work_where_they_are_allowed(fake, url) -> None:
-    assert triples(pull(Project.open(Server(url, LEGACY_TOKEN), 3)).annotations) == expected(fake)
+    assert triples(pull(Project.open(Server(url, LEGACY_TOKEN), 3))) == expected(fake)
     assert all("refresh" not in path for _, path in fake.requests)
     fake.accepts_legacy = False
     with pytest.raises(RealmError, match=r"refuses the key .*personal access token"):
@@ -335,7 +336,7 @@ def test_a_wrong_or_missing_control_tag_is_named_with_those_there_are(fake, proj
         pull(two)
     with pytest.raises(RealmError, match="`control=boxes`: a tag of the kind RectangleLabels, which gives no label"):
         pull(two, control="boxes")
-    assert triples(pull(two, control="sentiment").annotations) == expected(fake)
+    assert triples(pull(two, control="sentiment")) == expected(fake)
     fake.settings["parsed_label_config"] = {"boxes": boxes}
     with pytest.raises(RealmError, match="no tag gives a label"):
         pull(Project.open(Server(url, REFRESH_TOKEN), 3))
@@ -360,8 +361,8 @@ def test_several_choices_are_refused_unless_told(fake, project) -> None:
     fake.tasks[10]["annotations"][0]["result"][0]["value"]["choices"] = ["negative", "positive"]
     with pytest.raises(RealmError, match=r'several answers.*`multi="first"`'):
         pull(project)
-    assert pull(project, multi="first").annotations.n_annotations == 80
-    assert pull(project, multi="drop").annotations.n_annotations == 79
+    assert pull(project, multi="first").n_annotations == 80
+    assert pull(project, multi="drop").n_annotations == 79
 
 
 # -------------------------------------------------------------------- the command

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from realm.data.readers.label_studio import CANCELLED
+from realm.data.write import to_arrow
 from realm.errors import RealmError
 from realm.label_studio import Project, Server, pull, push
 from realm.label_studio.pull import UPDATED
@@ -126,7 +127,7 @@ def runs(round: Round, tmp_path_factory: pytest.TempPathFactory, realm_cli) -> d
 
 
 def triples(table: Any) -> dict[tuple[str, str], str]:
-    frame = table.to_pandas()
+    frame = to_arrow(table).to_pandas()
     pairs = list(zip(frame["item"], frame["annotator"], strict=True))
     assert len(set(pairs)) == len(pairs), "nothing is there twice"
     return dict(zip(pairs, frame["label"], strict=True))
@@ -151,11 +152,11 @@ def test_everything_is_pulled_once_though_the_server_is_killed(round: Round) -> 
 
     pulled = pull(round.open(), progress=progress)
     restarts[0].join()
-    assert triples(pulled.table) == round.given and len(round.given) == 2 * ITEMS
-    frame = pulled.table.to_pandas()
+    assert triples(pulled) == round.given and len(round.given) == 2 * ITEMS
+    frame = to_arrow(pulled).to_pandas()
     assert frame["lead_time"].eq(4.5).all()
     assert pd.to_datetime(frame["created_at"]).notna().all()
-    assert pulled.annotations.ledger.counts == {}
+    assert pulled.ledger.counts == {}
 
 
 def exactly_once(round: Round, run: Run, version: str) -> None:
@@ -198,7 +199,7 @@ def test_everything_is_pushed_once_though_the_server_is_killed(round: Round, run
     assert len(restarts) >= 2 and posts[1].endswith("import/predictions")
     exactly_once(round, run, plan.model_version)
     after = pull(round.open())
-    assert after.table.equals(before.table) and after.annotations.ledger.counts == before.annotations.ledger.counts
+    assert to_arrow(after).equals(to_arrow(before)) and after.ledger.counts == before.ledger.counts
 
 
 def test_a_second_push_changes_nothing_and_a_new_run_takes_its_place(
@@ -245,11 +246,11 @@ def test_new_labels_come_with_the_next_pull(round: Round, runs) -> None:
     skipper = next(email for email in PEOPLE if (third, email) not in round.given)
     round.people[skipper].api("POST", f"/api/tasks/{third}/annotations/", {"result": [], "was_cancelled": True})
     pulled = pull(round.open())
-    assert triples(pulled.table) == round.given and len(round.given) == 2 * ITEMS + 1
-    assert pulled.annotations.ledger.counts == {CANCELLED: 1, UPDATED: 1}
-    frame = pulled.table.to_pandas()
+    assert triples(pulled) == round.given and len(round.given) == 2 * ITEMS + 1
+    assert pulled.ledger.counts == {CANCELLED: 1, UPDATED: 1}
+    frame = to_arrow(pulled).to_pandas()
     assert frame.loc[(frame["item"] == item) & (frame["annotator"] == ask), "lead_time"].tolist() == [7.25]
-    judged = pull(round.open(), predictions=True).annotations
+    judged = pull(round.open(), predictions=True)
     assert set(judged.annotators) == {*PEOPLE, "judge-1"}, "the run's own predictions are not read"
 
 
@@ -273,7 +274,7 @@ def test_legacy_tokens_work_where_the_organisation_allows_them(round: Round) -> 
     allowed = {"api_tokens_enabled": True, "legacy_api_tokens_enabled": True, "api_token_ttl_days": 30}
     round.boss.api("POST", "/api/jwt/settings", allowed)
     project = Project.open(Server(round.server.url, token), round.number)
-    assert triples(pull(project).table) == round.given
+    assert triples(pull(project)) == round.given
 
 
 def test_nothing_of_the_key_is_in_the_runs(round: Round, runs) -> None:

@@ -44,12 +44,13 @@ def label_studio(
 
     The key is read from LABEL_STUDIO_API_KEY, or asked for.
     """
-    from realm.label_studio import pull, write_pulled
+    from realm.data.write import write_table
+    from realm.label_studio import pull
 
     check_outputs(output, overwrite=overwrite)
     place = open_project(url, project)
     with progress_bar() as progress:
-        pulled = pull(
+        annotations = pull(
             place,
             control=control,
             text=text,
@@ -58,8 +59,7 @@ def label_studio(
             predictions=predictions,
             progress=progress,
         )
-    write_pulled(pulled, output)
-    annotations = pulled.annotations
+    write_table(annotations, output)
     for reason, count in annotations.ledger.counts.items():
         note(f"{count:,} x {reason}")
     for warning in annotations.ledger.warnings:

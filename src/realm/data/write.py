@@ -31,18 +31,14 @@ def write_table(annotations: Annotations, path: str | Path) -> None:
 
     Spreadsheets would run a cell that begins with =, +, - or @: this file is for reading back, not for opening there.
     """
-    write_arrow(to_arrow(annotations), path)
-
-
-def write_arrow(table: pa.Table, path: str | Path) -> None:
-    """Write a table such as `to_arrow` gives, maybe with further columns, as a .csv or .parquet file."""
     path = Path(path)
     writers: dict[str, Callable[[pa.Table, Path], None]] = {".csv": _write_csv, ".parquet": _write_parquet}
     if path.suffix.lower() not in writers:
         raise RealmError(f"{path}: the name of the file must end in {' or '.join(writers)}.")
+    table, write = to_arrow(annotations), writers[path.suffix.lower()]
     try:
         with replacing(path) as partial:
-            writers[path.suffix.lower()](table, partial)
+            write(table, partial)
     except OSError as error:
         raise RealmError(f"{path}: cannot be written ({error.strerror or error}).") from None
 

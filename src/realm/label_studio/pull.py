@@ -6,12 +6,10 @@ read as its export would be.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
-
-import pyarrow as pa
 
 from realm.data import Annotations
 from realm.data.build import build
@@ -19,7 +17,6 @@ from realm.data.label_sets import sorted_labels
 from realm.data.readers import label_studio
 from realm.data.readers.files import SourceFile
 from realm.data.roles import ANNOTATIONS, Multi, check_word
-from realm.data.write import to_arrow, write_arrow
 from realm.errors import RealmError
 from realm.label_studio.project import Project
 from realm.progress import Progress, ignore_progress
@@ -33,18 +30,6 @@ AT_ONCE = timedelta(seconds=1)
 """Label Studio notes the time of a change within this of the time of creation though nothing was changed."""
 
 
-@dataclass(frozen=True)
-class Pulled:
-    """What was pulled: the annotations with the ledger, and the table that is written.
-
-    The labels are those of the control tag, whether somebody has given them or not. `table` has the canonical columns,
-    then `created_at` (ISO time) and `lead_time` (seconds) of each annotation.
-    """
-
-    annotations: Annotations
-    table: pa.Table
-
-
 def pull(
     project: Project,
     *,
@@ -54,8 +39,10 @@ def pull(
     ground_truth: Literal["gold", "annotations"] = "gold",
     predictions: bool = False,
     progress: Progress = ignore_progress,
-) -> Pulled:
-    """Pull all annotations of a project.
+) -> Annotations:
+    """All annotations of a project, with the ledger of what was left out or changed.
+
+    The labels are those of the control tag, whether somebody has given them or not.
 
     Args:
         project: where they are.
@@ -97,15 +84,9 @@ def pull(
         long.ledger.add(reason, [row for row, task in enumerate(tasks, 1) for _ in range(count(task))])
     given = set(map(str, filter(None, long.table.column("label").to_pylist())))
     labels = sorted_labels(chosen.labels) if given <= set(chosen.labels) else None
-    annotations = build(
+    return build(
         long.table, request.without_columns(), labels=labels, source=project.source, rows=long.rows, ledger=long.ledger
     )
-    return Pulled(annotations, _with_times(annotations, tasks, chosen.name, project.source))
-
-
-def write_pulled(pulled: Pulled, path: Path) -> None:
-    """Write the pulled table as .parquet or .csv, whole or not at all."""
-    write_arrow(pulled.table, path)
 
 
 def _as_exported(task: dict[str, Any], project: Project, predictions: bool) -> dict[str, Any]:
@@ -137,13 +118,3 @@ def _updated(annotation: dict[str, Any]) -> bool:
         return updated - created > AT_ONCE
     except (ValueError, TypeError):
         return False
-
-
-def _with_times(annotations: Annotations, tasks: list[dict[str, Any]], control: str, source: str) -> pa.Table:
-    """The canonical table with the time of every annotation that stands in it."""
-    table = to_arrow(annotations)
-    times = label_studio.annotation_times(tasks, control, source)
-    pairs = zip(table.column("item").to_pylist(), table.column("annotator").to_pylist(), strict=True)
-    found = [times.get(pair, (None, None)) for pair in pairs]
-    table = table.append_column("created_at", pa.array([created for created, _ in found], pa.large_string()))
-    return table.append_column("lead_time", pa.array([seconds for _, seconds in found], pa.float64()))

@@ -77,24 +77,6 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
     return builder.finish()
 
 
-def annotation_times(
-    tasks: list[dict[str, Any]], control: str, source: str
-) -> dict[tuple[str, str], tuple[str | None, float | None]]:
-    """When each annotation that counts was given, as it is written, and how many seconds it took.
-
-    By the id of the item and the name of the annotator, as in the table that `read` gives of these tasks.
-    """
-    times: dict[tuple[str, str], tuple[str | None, float | None]] = {}
-    for row, task in enumerate(tasks, 1):
-        for annotation in _in_order(task, row, source):
-            if not _cancelled(annotation) and not _is_truth(annotation) and _answers(annotation, control, row, source):
-                key = str(task.get("id")), str(_annotator(annotation.get("completed_by")))
-                created, seconds = annotation.get("created_at"), annotation.get("lead_time")
-                lead_time = float(seconds) if isinstance(seconds, int | float) else None
-                times[key] = created if isinstance(created, str) else None, lead_time
-    return times
-
-
 def _in_order(task: dict[str, Any], row: int, source: str) -> list[dict[str, Any]]:
     """A task's annotations, oldest first, so that the last of one annotator's annotations is their latest."""
     annotations = objects_in(task, "annotations" if "annotations" in task else "completions", row, source)
