@@ -37,7 +37,7 @@ from realm.comparison.results import Results
 from realm.comparison.significance import Contrast
 from realm.files import write_text
 from realm.lab import load_spec
-from realm.lab.recorded import RecordedResults, record
+from realm.lab.recorded import CELLS, RecordedResults, record
 from realm.lab.spec import expand
 from realm.lab.spec_results import SCALAR
 from realm.lab.tables.table import display
@@ -76,8 +76,10 @@ def main(words: Sequence[str] | None = None) -> int:
                 command = [sys.executable, "-m", "realm", "lab", "run", name, "--data", str(options.data)]
                 subprocess.run([*command, "--results", str(options.results), "--jobs", str(options.jobs)], check=True)
         cells = [cell for name in real_specs() for cell in expand(load_spec(name))]
-        n = record(Results.open(options.results), list(dict.fromkeys(cells)), RECORDED)
-        print(f"{n} of {len(set(cells))} cells recorded in {RECORDED}", file=sys.stderr)
+        files = record(Results.open(options.results), list(dict.fromkeys(cells)))
+        for name, text in files.items():
+            write_text(RECORDED / name, text)
+        print(f"{len(files[CELLS].splitlines())} of {len(set(cells))} cells recorded in {RECORDED}", file=sys.stderr)
     evidence = Evidence(RecordedResults.open(RECORDED))
     for name, picture in pictures(evidence).items():
         write_text(RECORDED / name, picture)

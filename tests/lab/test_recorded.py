@@ -9,8 +9,9 @@ import pytest
 
 from realm import RealmError
 from realm.comparison import cells as comparison_cells
+from realm.comparison.cells import Cell
 from realm.comparison.results import Results
-from realm.lab.recorded import RecordedResults, record
+from realm.lab.recorded import CELLS, RecordedResults, record
 from realm.lab.spec import Spec, expand, load_spec
 from realm.lab.tables import make_tables
 from tests.lab.small_benchmark import SMALL
@@ -27,9 +28,18 @@ def results(spec: Spec, tmp_path: Path) -> Results:
     return fill(tmp_path / "r.sqlite", spec, lambda cell: None if cell.seed == 2 else 0.6 + 0.01 * len(cell.method))
 
 
+def write_record(results: Results, cells: list[Cell], folder: Path) -> int:
+    """Write the record to a folder; how many cells it has."""
+    folder.mkdir()
+    files = record(results, cells)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return len(files[CELLS].splitlines())
+
+
 def test_tables_are_the_same_from_both(spec: Spec, results: Results, tmp_path: Path) -> None:
     cells = expand(spec)
-    assert record(results, cells, tmp_path / "recorded") == 14
+    assert write_record(results, cells, tmp_path / "recorded") == 14
     recorded = RecordedResults.open(tmp_path / "recorded")
     assert recorded.missing(cells) == results.missing(cells) and len(recorded.missing(cells)) == 7
     for form in ("md", "latex", "csv"):
@@ -43,7 +53,7 @@ def test_a_changed_default_is_another_cell_and_a_new_setting_is_not(
     spec: Spec, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = expand(spec)
-    record(results, cells, tmp_path / "recorded")
+    write_record(results, cells, tmp_path / "recorded")
     resolved = comparison_cells._resolved
 
     def with_setting(name: str, value: object) -> None:
@@ -63,6 +73,10 @@ def test_what_is_no_record_is_said(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="no recorded results"):
         RecordedResults.open(tmp_path)
     (tmp_path / "settings.json").write_text("{}")
-    (tmp_path / "cells.csv").write_text("id,accuracy\n1,2\n")
-    with pytest.raises(RealmError, match=r"cells.csv: no column key, effective, correct"):
+    (tmp_path / "cells.jsonl").write_text('{"id": "1", "accuracy": 2}\n')
+    with pytest.raises(RealmError, match=r"cells.jsonl, line 1: not a cell with id, key, effective"):
+        RecordedResults.open(tmp_path)
+    (tmp_path / "cells.jsonl").write_text("")
+    (tmp_path / "settings.json").write_text("[]")
+    with pytest.raises(RealmError, match=r"settings.json: not an object"):
         RecordedResults.open(tmp_path)

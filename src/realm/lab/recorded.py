@@ -1,7 +1,7 @@
 """Results as a folder of text files that a repository can hold, so that tables are redrawn without training.
 
-`cells.csv` has a row per cell: what it is, its metrics, and which test items it answered right. `settings.json` has the
-settings that decided the results, defaults resolved: a cell is found again only as long as every one of them has the
+`cells.jsonl` has a line per cell: what it is, its metrics, and which test items it answered right. `settings.json` has
+the settings that decided the results, defaults resolved: a cell is found again only as long as every one of them has the
 value it had then. A setting that did not exist then is not compared.
 """
 
@@ -21,20 +21,18 @@ import pandas as pd
 from realm import RealmError
 from realm.comparison.cells import Cell, effective_settings
 from realm.comparison.results import EXPERTISE_COLUMNS, Results
-from realm.files import write_text
 
-CELLS, SETTINGS = "cells.csv", "settings.json"
+CELLS, SETTINGS = "cells.jsonl", "settings.json"
 PER_SEED = ("seed", "data_seed")
 """Settings that differ by seed, which a row has anyway."""
 PLAIN = ("id", "key", "settings", "effective", "correct", "n_test")
-"""Columns of `cells.csv` that are no figures of a cell."""
+"""Fields of a line that are no figures of a cell."""
 
 
 class RecordedResults:
     """What `record` wrote, read where `Results` is: by `load_spec_results` and the tables."""
 
-    def __init__(self, cells: pd.DataFrame, settings: Mapping[str, Mapping[str, Any]]) -> None:
-        rows = [{str(name): value for name, value in row.items()} for row in cells.to_dict("records")]
+    def __init__(self, rows: Sequence[dict[str, Any]], settings: Mapping[str, Mapping[str, Any]]) -> None:
         self._rows = {str(row["key"]): row for row in rows}
         self._settings = settings
         self._correct = {str(row["id"]): row for row in self._rows.values()}
@@ -43,13 +41,18 @@ class RecordedResults:
     def open(cls, folder: str | Path) -> RecordedResults:
         folder = Path(folder)
         try:
-            cells = pd.read_csv(folder / CELLS, dtype={"id": str, "key": str, "correct": str, "settings": str})
+            lines = (folder / CELLS).read_text(encoding="utf-8").splitlines()
+            rows = [json.loads(line) for line in lines]
             settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RealmError(f"{folder}: no recorded results can be read there: {error}.") from None
-        if missing := [name for name in ("id", "key", "effective", "correct", "accuracy") if name not in cells.columns]:
-            raise RealmError(f"{folder / CELLS}: no column {', '.join(missing)}.")
-        return cls(cells, settings)
+        needed = ("id", "key", "effective", "correct", "n_test", "accuracy")
+        for number, row in enumerate(rows, start=1):
+            if not isinstance(row, dict) or any(name not in row for name in needed):
+                raise RealmError(f"{folder / CELLS}, line {number}: not a cell with {', '.join(needed)}.")
+        if not isinstance(settings, dict):
+            raise RealmError(f"{folder / SETTINGS}: not an object of settings.")
+        return cls(rows, settings)
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         return [cell for cell in cells if self._row(cell) is None]
@@ -85,8 +88,8 @@ class RecordedResults:
         return row
 
 
-def record(results: Results, cells: Sequence[Cell], folder: Path) -> int:
-    """Write the finished ones of these cells to a folder; returns how many there are."""
+def record(results: Results, cells: Sequence[Cell]) -> dict[str, str]:
+    """The files that record the finished ones of these cells, by name."""
     finished = results.frame(cells)
     by_id = {cell.id: cell for cell in cells}
     rows: list[dict[str, Any]] = []
@@ -103,7 +106,7 @@ def record(results: Results, cells: Sequence[Cell], folder: Path) -> int:
             {
                 "id": cell.id,
                 **fields,
-                "settings": json.dumps(dict(cell.settings), sort_keys=True),
+                "settings": dict(cell.settings),
                 **metrics,
                 "n_test": len(gold),
                 "seconds": round(float(row["seconds"]), 1),
@@ -113,10 +116,10 @@ def record(results: Results, cells: Sequence[Cell], folder: Path) -> int:
                 "key": key_of(cell),
             }
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CELLS, pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
-    write_text(folder / SETTINGS, json.dumps(settings, indent=1, sort_keys=True) + "\n")
-    return len(rows)
+    return {
+        CELLS: "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows),
+        SETTINGS: json.dumps(settings, indent=1, sort_keys=True) + "\n",
+    }
 
 
 def key_of(cell: Cell) -> str:
