@@ -211,9 +211,9 @@ def test_the_exit_code_says_whether_every_promise_holds(
     monkeypatch.setattr(reproduce, "RECORDED", tmp_path)
     monkeypatch.setattr(reproduce, "PAGE", page)
     monkeypatch.setattr(reproduce, "blocks", lambda evidence: {"one": "redrawn"})
-    monkeypatch.setattr(reproduce, "picture", lambda evidence: "<svg/>")
+    monkeypatch.setattr(reproduce, "pictures", lambda evidence: {"one.svg": "<svg/>"})
     assert reproduce.main(["--redraw"]) == code
     printed = capsys.readouterr().out
     assert printed.count("**holds**") == 5 - code and printed.count("**FAILS**") == code
     assert ("civilcomments own all shared 780" in printed and " to noisy" in printed) == bool(code)
-    assert "redrawn" in page.read_text()
+    assert "redrawn" in page.read_text() and (tmp_path / "one.svg").read_text() == "<svg/>"
