@@ -209,8 +209,7 @@ def test_the_exit_code_says_whether_every_promise_holds(
     page = tmp_path / "page.md"
     page.write_text("<!-- begin: one -->\n\n<!-- end: one -->\n")
     monkeypatch.setattr(reproduce, "RECORDED", tmp_path)
-    monkeypatch.setattr(reproduce, "PAGE", page)
-    monkeypatch.setattr(reproduce, "blocks", lambda evidence: {"one": "redrawn"})
+    monkeypatch.setattr(reproduce, "pages", lambda evidence: {page: {"one": "redrawn"}})
     monkeypatch.setattr(reproduce, "pictures", lambda evidence: {"one.svg": "<svg/>"})
     assert reproduce.main(["--redraw"]) == code
     printed = capsys.readouterr().out
