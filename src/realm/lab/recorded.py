@@ -1,7 +1,7 @@
 """Results as a folder of text files that a repository can hold, so that tables are redrawn without training.
 
 `cells.jsonl` has a line per cell: what it is, its metrics, and which test items it answered right. `settings.json` has
-the settings that decided the results, defaults resolved: a cell is found again only as long as every one of them has the
+the settings that decided the results, defaults resolved: a cell is found again only as long as each of them has the
 value it had then. A setting that did not exist then is not compared.
 """
 
