@@ -52,7 +52,11 @@ def hub() -> Iterator[FakeHub]:
 def is_private(hub: FakeHub) -> bool:
     """Whether the only repository that was made is, in the words of whichever version of the client."""
     (created,) = hub.created
-    return created["visibility"] == "private" if "visibility" in created else created["private"]
+    return is_private_of(created)
+
+
+def is_private_of(created: dict[str, object]) -> bool:
+    return created["visibility"] == "private" if "visibility" in created else created["private"] is True
 
 
 # -------------------------------------------------------------------- what goes there
@@ -97,7 +101,8 @@ def test_annotators_are_named_where_the_caller_says_so(run: Run, hub: FakeHub) -
 def test_the_token_is_in_no_file_of_the_run_and_no_message(run: Run, hub: FakeHub) -> None:
     run.push_to_hub(ID)
     hub.failing = {"/commit/": 500}
-    with pytest.raises(PushError) as failure:
+    remedy = r"is whole; push it again: Run.open\('.*'\).push_to_hub\('me/colours'\)"
+    with pytest.raises(PushError, match=remedy) as failure:
         run.push_to_hub(ID)
     assert TOKEN not in str(failure.value)
     for content in hub.commits[0].values():
@@ -271,11 +276,19 @@ def test_a_failed_push_leaves_a_whole_run_and_says_how_to_push_it(
     code, error = train(realm_cli, model, tmp_path)
     assert code == 2 and "Traceback" not in error
     assert f"The run in {tmp_path / 'run'} is whole" in error
-    assert f"Run.open('{tmp_path / 'run'}').push_to_hub('me/colours')" in error
+    assert f"realm push hub {tmp_path / 'run'} --id me/colours" in error
     assert (tmp_path / "run" / "report.html").is_file(), "what comes after the push is done all the same"
+    words = ("push", "hub", tmp_path / "run", "--id", ID)
+    code, _, error = realm_cli(*words)
+    assert code == 2 and "is whole: give the same command again." in error
     hub.failing = {}
-    Run.open(tmp_path / "run").push_to_hub(ID)
-    assert len(hub.commits) == 1
+    code, _, error = realm_cli(*words)
+    assert code == 0 and "The model is on the Hugging Face hub: " in error and len(hub.commits) == 1
+    assert is_private_of(hub.created[-1]) and not any(name in str(hub.commits) for name in NAMES)
+    code, _, error = realm_cli(*words, "--public", "--name-annotators")
+    assert code == 0 and not is_private_of(hub.created[-1]) and all(name in str(hub.commits[-1]) for name in NAMES)
+    code, _, error = realm_cli(*words[:-1], "somebody/x")
+    assert code == 2 and "error: --id somebody/x: the token is of me" in error
 
 
 def test_the_commands_offline_flag_refuses_before_the_folder_is_made(hub, model: str, tmp_path, realm_cli) -> None:

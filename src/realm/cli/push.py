@@ -1,4 +1,5 @@
-"""`realm push`: a run's labels and what to label again, written into the live project that the labels came from."""
+"""`realm push`: a run's labels and what to label again, written into the live project that the labels came from; its
+model, to the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from realm.cli.flags import AsJson, RunFolder
 from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_project
 from realm.cli.relabel import Costs, MostEach, read_costs
 from realm.cli.terminal import note, progress_bar, show_table
+from realm.errors import RealmError
 
 if TYPE_CHECKING:
     from realm.label_studio import Plan
@@ -18,12 +20,12 @@ if TYPE_CHECKING:
 EXAMPLES = 5
 """Predictions and tasks that a dry run shows."""
 
-app = typer.Typer(help="Write a run's labels into the live project that they came from.", no_args_is_help=True)
+app = typer.Typer(help="Put labels of a run into a live project, or its model on the hub.", no_args_is_help=True)
 
 
 @app.callback()
 def push() -> None:
-    """Write a run's labels into the live project that they came from."""
+    """Put labels of a run into a live project, or its model on the hub."""
 
 
 @app.command("label-studio")
@@ -72,6 +74,31 @@ def label_studio(
         f"already; {len(plan.remove):,} wrong ones and {earlier:,} of earlier runs {done} removed; "
         f"{plan.queue:,} tasks are queued, {len(plan.data):,} {done} changed for it."
     )
+
+
+@app.command("hub")
+def hub(
+    folder: RunFolder,
+    repo_id: Annotated[str, typer.Option("--id", help="The repository: owner/name.")],
+    public: Annotated[bool, typer.Option("--public", help="If it is made for this, make it a public one.")] = False,
+    name_annotators: Annotated[
+        bool, typer.Option("--name-annotators", help="List the annotators on the model card, with their accuracy.")
+    ] = False,
+) -> None:
+    """The model with its card, to the Hugging Face hub; no annotator is named unless asked for.
+
+    The token is read from HF_TOKEN, or from where `hf auth login` put it.
+    """
+    from realm.runs import Run
+    from realm.runs.hub import PushError
+
+    try:
+        address = Run.open(folder, verify_model=False).push_to_hub(
+            repo_id, private=not public, name_annotators=name_annotators
+        )
+    except PushError as error:
+        raise RealmError(f"{error.what}: give the same command again.") from None
+    note(f"The model is on the Hugging Face hub: {address}")
 
 
 def _figures(plan: Plan) -> dict[str, object]:

@@ -119,7 +119,8 @@ def train(
         if training.hub_model_id is not None and unpushed is None:
             note(f"The model is on the Hugging Face hub: {training.hub_model_id}")
     if unpushed is not None:
-        raise unpushed
+        again = f"realm push hub {output} --id {training.hub_model_id}"
+        raise RealmError(f"{unpushed.what}; push it again: `{again}`.")
 
 
 def _open_earlier(path: Path, output: Path) -> Run:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from realm.errors import RealmError
@@ -28,7 +29,11 @@ _WHERE = "Set HF_TOKEN, or log in once with `hf auth login`"
 
 
 class PushError(RealmError):
-    """The upload failed; the run is whole."""
+    """The upload failed, and the run is whole: `what` says so, without the remedy in Python."""
+
+    def __init__(self, folder: Path, repo_id: str, reason: str) -> None:
+        self.what = f"{repo_id}: the push to the Hugging Face hub failed ({reason}). The run in {folder} is whole"
+        super().__init__(f"{self.what}; push it again: Run.open({str(folder)!r}).push_to_hub({repo_id!r}).")
 
 
 def check_access(repo_id: str, argument: str) -> None:
@@ -102,10 +107,7 @@ def push(run: Run, repo_id: str, *, private: bool, name_annotators: bool = False
                 commit_message="A model trained with REALM",
             )
     except Exception as error:  # whatever it is, the training is not lost, and the user must be told so
-        raise PushError(
-            f"{repo_id}: the push to the Hugging Face hub failed ({_reason(error)}). The run in {run.folder} is whole; "
-            f"push it again: Run.open({str(run.folder)!r}).push_to_hub({repo_id!r})."
-        ) from error
+        raise PushError(run.folder, repo_id, _reason(error)) from error
     return str(repository)
 
 
