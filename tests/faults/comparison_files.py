@@ -55,7 +55,7 @@ def make_subject(folder: Path) -> Subject:
     write_questions(folder / "data", train=12, test=12)
     grid = {"method": ["noisy", "realm"], "steps": 2}
     model = save_tiny(folder / "t5", "seq2seq", layers=1, width=16)
-    spec = str(write_spec(folder / "tiny.yaml", model, grid, curve=1))
+    spec = str(write_spec(folder / "tiny.yaml", model, grid, curve=1, table="noise-types"))
     subject = Subject(folder / "compared", words, folder / "lab.sqlite", spec)
     lab = ["lab", "run", spec, "--data", str(folder / "data"), "--results", str(subject.grid)]
     for line in ([*words, str(subject.compared)], lab):

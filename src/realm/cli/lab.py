@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.flags import AsJson
+from realm.cli.flags import AsJson, Overwrite
 from realm.cli.terminal import console, interactive, note, show_table
 from realm.errors import RealmError
 
@@ -128,7 +128,7 @@ def plot(
     spec: SpecName,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the SVG files.")],
     results: ResultsFile = RESULTS,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace plots that are there.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Draw learning curves, the way of expertise and how well it is recovered, as SVG files."""
     from realm.cli.output_files import check_outputs

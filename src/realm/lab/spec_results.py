@@ -138,14 +138,16 @@ def _value(cell: Cell, name: str) -> Any:
 
 def _rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """A row per cell. `realm` in the paper's setting is a method of its own where the default stands beside it."""
-    in_papers_setting = [
-        cell.method == "realm" and all(cell.settings.get(name) == value for name, value in PAPER.items())
-        for cell in cells
-    ]
-    beside = any(cell.method == "realm" and not paper for cell, paper in zip(cells, in_papers_setting, strict=True))
+
+    def configuration(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(value for name, value in row.items() if name not in ("id", "seed"))
+
+    rows = [_row(cell) for cell in cells]
+    is_papers = [all(cell.settings.get(name) == value for name, value in PAPER.items()) for cell in cells]
+    defaults = {configuration(row) for row, papers in zip(rows, is_papers, strict=True) if not papers}
     return [
-        {**_row(cell), "method": PAPER_ARM} if paper and beside and not cell.shared_tasks else _row(cell)
-        for cell, paper in zip(cells, in_papers_setting, strict=True)
+        {**row, "method": PAPER_ARM} if papers and row["method"] == "realm" and configuration(row) in defaults else row
+        for row, papers in zip(rows, is_papers, strict=True)
     ]
 
 
