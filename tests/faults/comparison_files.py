@@ -25,7 +25,7 @@ from tests.faults.machine_mutations import mutate_file
 from tests.faults.mutations import mutate_bytes, mutate_document
 from tests.faults.outcomes import Tally, limit_memory, run_command, show, working_in
 
-NO_NUMBER = re.compile(r"(?<![\w-])(nan|inf|NaN|Infinity)(?![\w-])")
+NO_NUMBER = re.compile(r"(?<!\w)(nan|inf|NaN|Infinity)(?![\w-])")
 """What a figure that is none looks like on a page, in a picture or in JSON."""
 VALUES: tuple[Any, ...] = (None, "", "x", -1, 2**40, 1.5, b"", b"\x00\x01", "{}", "[]", "null", '{"a": 1, "a": 2}')
 """What may stand in any column of a database."""

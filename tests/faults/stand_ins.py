@@ -43,7 +43,7 @@ def install(words: list[str]) -> list[str]:
             second_items=12,
             second_steps=2,
             batch=8,
-            train_layers=None,
+            train_layers=0,
         )
     if HOME in words:
         from realm.models import store
