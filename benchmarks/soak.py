@@ -10,7 +10,8 @@ compares every byte with what the command wrote when it was left alone. The faul
 | kill -9 | at a random change of a file, or at a random time; the command that goes on may be killed again |
 | Ctrl-C, kill | the same, with SIGINT or SIGTERM: one line, exit code 130 or 143, nothing half-written |
 | disk refuses | from a random change on: full, read-only, no permission; one line, exit code 2 |
-| damaged checkpoint | of an interrupted training: a file of the newest is cut short, emptied, changed or gone |
+| damaged checkpoint | of an interrupted training: a file of the newest is cut short, emptied, changed or gone. If that \
+is the only one, going on is refused, and `--overwrite` begins again |
 | odd input | a table with bytes changed at random: read, or refused with a line and exit code 2 |
 
 A wrong result is: other bytes than those of the command left alone, another exit code, a trace, files left behind, or
@@ -107,7 +108,7 @@ class Soak:
         try:
             met = self.meet(fault, whole, folder)
             if met and fault != "odd input":
-                self.go_on(whole, folder)
+                self.go_on(whole, folder, self.again(fault, whole, folder))
         except (Wrong, AssertionError) as error:
             met = True
             self.wrong.append(f"{name}, {fault}: {error}")
@@ -145,10 +146,9 @@ class Soak:
 
     def damage(self, folder: Path) -> None:
         """Damage a file of the newest checkpoint, where there is one."""
-        checkpoints = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-        if not checkpoints:
+        if not (checkpoints := _checkpoints(folder)):
             return
-        path = self.chance.choice(sorted(checkpoints[-1].iterdir()))
+        path = self.chance.choice(sorted(path for path in checkpoints[-1].iterdir() if path.stat().st_size))
         content = path.read_bytes()
         how = self.chance.choice(["cut", "empty", "flipped", "gone"])
         if how == "gone":
@@ -169,9 +169,18 @@ class Soak:
         self.expect(self.run([*words, "--output", str(folder / whole.command.output)], folder), 0, 2)
         return True
 
-    def go_on(self, whole: Whole, folder: Path) -> None:
-        """Give the same command again: it must end, and have written what it writes when left alone."""
+    def again(self, fault: str, whole: Whole, folder: Path) -> list[str]:
+        """The command that goes on: the same one, or a new beginning where the only checkpoint is damaged."""
         line = whole.command.line(folder, *whole.command.again)
+        if fault != "damaged checkpoint" or len(_checkpoints(folder / whole.command.output / "checkpoints")) != 1:
+            return line
+        self.expect(self.run(line, folder), 2)
+        if "no checkpoint is whole; start again with --overwrite" not in self.said():
+            raise Wrong(f"the only checkpoint is damaged, and this is said: {self.said()}")
+        return whole.command.line(folder, "--overwrite")
+
+    def go_on(self, whole: Whole, folder: Path, line: list[str]) -> None:
+        """Give the command again: it must end, and have written what it writes when left alone."""
         while self.chance.random() < RESUMES_AGAIN:
             self.kill(whole, folder, line)
         code = self.run(line, folder)
@@ -198,6 +207,11 @@ class Soak:
         sums = [sum(count for (_, each), count in self.met.items() if each == fault) for fault in faults]
         lines.append(f"| all | {' | '.join(map(str, sums))} |")
         return "\n".join(lines)
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest last."""
+    return sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
 
 
 def main() -> int:
