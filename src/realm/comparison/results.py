@@ -59,7 +59,7 @@ of omega, and expertise and accuracy re-estimated on the joint likelihood."""
 
 FIGURE = (Number(-1e6, 1e6), None)
 """Any figure of a training: the largest, a log loss, is far below a million."""
-_NUMBERS = {str: FIGURE}
+_NUMBERS: dict[Any, Any] = {str: FIGURE}
 _METRICS = {f"{name}?": FIGURE if name in NO_SHARES else (SHARE, None) for name in METRICS}
 SCHEMAS: dict[str, Any] = {
     "selected_settings": {str: SETTING},
