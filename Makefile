@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all test-lowest test-label-studio lint bench studies reproduce redraw clean
+.PHONY: setup demo test test-all test-lowest test-label-studio docs lint bench studies reproduce redraw clean
 
 setup: $(READY)
 
@@ -58,9 +58,22 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(LOWEST_PIP) --no-build-isolation -e ".[ray,test]"
 	touch $@
 
+# The documentation site, into site/: an environment of its own (200 MB, no torch), a strict build, and a check of every
+# link and that no page fetches anything. Open site/index.html: pages and search work without a server.
+DOCS := .venv-docs
+
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	$(DOCS)/bin/python docs/building/check_site.py site
+
+$(DOCS)/.ready: requirements-docs.txt
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: -r requirements-docs.txt
+	touch $@
+
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs/building docs/pictures
+	$(BIN)/ruff format --check src tests benchmarks docs/building docs/pictures
 	$(BIN)/mypy
 
 bench: setup
@@ -78,4 +91,4 @@ redraw: setup
 	$(BIN)/python -m benchmarks.reproduce --redraw
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(LABEL_STUDIO) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) $(LABEL_STUDIO) $(DOCS) site .pytest_cache .mypy_cache .ruff_cache

@@ -31,7 +31,7 @@ from realm.models import store
 from tests.tiny import COLOURS, save_tiny, sentences
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 SHOWN = {"text", "csv", "json", "yaml"}
 STAND_INS = {"google/flan-t5-base": "seq2seq", "smollm2-135m": "causal", "minilm-l6": "encoder"}
 BLOCK = re.compile(r"^(?:<!-- (?P<mark>.*?) -->\n+)?```(?P<language>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)

@@ -1,4 +1,4 @@
-"""The table of settings in docs/training.md, made of the fields by `python -m tests.contracts.test_settings`."""
+"""The tables of docs/reference/settings.md, made of the fields by `python -m tests.contracts.test_settings`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 from tests.contracts.modules import PACKAGE, ROOT
 
 PATH = re.compile(r"`((?:realm|tests|examples|benchmarks|docs)/[\w./-]+)`")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def missing_paths(text: str) -> list[str]:

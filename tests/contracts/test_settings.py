@@ -23,7 +23,7 @@ from realm.training.settings import NO_FLAG, PAPER, Settings, check_values, flag
 from tests.contracts.settings_table import settings_table
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs" / "training.md"
+DOCS = ROOT / "docs" / "reference" / "settings.md"
 GENERATED = re.compile(r"(<!-- settings: [^\n]* -->\n)(.*)(<!-- end of settings -->)", re.DOTALL)
 
 

@@ -17,7 +17,7 @@ from realm.data import Annotations
 
 
 class CoinChannel(WeightChannel):
-    """P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k], a the accuracy of the annotator in the task.
+    """`P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k]`, a the annotator's accuracy in the task.
 
     a = sigmoid(accuracy_logits[annotator, task]). Dawid and Skene's matrix with one number, and the signed coin of
     ILEED (Beliaev et al. 2022). With a >= 1/K it is `UniformChannel` with beta = (a K - 1) / (K - 1); below, beta is
@@ -33,7 +33,7 @@ class CoinChannel(WeightChannel):
     | options | | K, the most options of any item |
     | chance | (tasks,) | 1/K of a task's items, on average, which turns accuracy into expertise; None for 1/`options` |
 
-    Example:
+    Examples:
         >>> channel = CoinChannel(annotators=1, start=0.0, options=2)  # a = 0.5 + 0.5 / 2
         >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
         >>> zero = torch.tensor([0])

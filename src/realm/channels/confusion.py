@@ -20,7 +20,9 @@ SHRINKAGE = 4.0
 
 
 class ConfusionChannel(HabitChannel):
-    """P(label = y | truth = k) = C[k, y], each row a softmax of log(beta [y = k] + (1 - beta) xi(y)) + deviation[k, y].
+    """`P(label = y | truth = k) = C[k, y]`, each row a softmax of the habit mixture and deviations from it.
+
+    Row k is the softmax over y of `log(beta [y = k] + (1 - beta) xi(y)) + deviation[k, y]`.
 
     Dawid and Skene's matrix, one per annotator and task. A normal prior draws the deviations to 0, where the row is
     `HabitChannel`'s: free matrices collapse when there are many options. With deviations held at 0 it is

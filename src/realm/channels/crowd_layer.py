@@ -26,7 +26,7 @@ class CrowdLayerChannel(Channel):
     | annotators, tasks, shared_tasks | as for `Channel` |
     | options | K, the most options of any item |
 
-    Example:
+    Examples:
         >>> channel = CrowdLayerChannel(annotators=1, options=2)
         >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
         >>> zero = torch.tensor([0])

@@ -21,7 +21,7 @@ NEVER = 1e-6
 
 
 class HabitChannel(UniformChannel):
-    """P(label = y | truth = k) = beta [y = k] + (1 - beta) xi(y), xi the annotator's habit in the task.
+    """`P(label = y | truth = k) = beta [y = k] + (1 - beta) xi(y)`, xi the annotator's habit in the task.
 
     MACE's spammer (Hovy et al. 2013) inside the paper's mixture. xi is a distribution over the task's labels, or over
     positions where items list their own options, renormalised over the options that an item has; it starts at the

@@ -15,7 +15,7 @@ from realm.crowd.mixture_weights import PRIOR
 
 
 class UniformChannel(WeightChannel):
-    """P(label = y | truth = k) = beta [y = k] + (1 - beta) / K_Q, with beta = sigmoid(omega[annotator, task]).
+    """`P(label = y | truth = k) = beta [y = k] + (1 - beta) / K_Q`, with `beta = sigmoid(omega[annotator, task])`.
 
     Equations 1 and 5 of the paper. In log space, finite for |omega| up to 1e4 and P down to 0. omega = +inf is
     `IdentityChannel`. Use `HabitChannel` instead where annotators favour a label whatever the item says.
@@ -26,7 +26,7 @@ class UniformChannel(WeightChannel):
     | start | where omega starts; the paper does not say, 0 (beta = 0.5) is our assumption |
     | shared_tasks | one omega per annotator for all tasks |
 
-    Example:
+    Examples:
         >>> channel = UniformChannel(annotators=1, start=0.0)
         >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
         >>> zero = torch.tensor([0])

@@ -25,7 +25,7 @@ def krippendorff_alpha(item: npt.NDArray[np.integer], label: npt.NDArray[np.inte
     | item | (annotations,) | the item of each annotation |
     | label | (annotations,) | its label, the same number for the same label everywhere |
 
-    Example:
+    Examples:
         >>> krippendorff_alpha(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]))
         1.0
     """

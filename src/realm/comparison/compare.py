@@ -147,10 +147,11 @@ def compare(
         output: folder of `results.sqlite`, which holds every finished training: the same call continues where it was
             stopped. By default nothing is kept.
         overwrite: remove the results that the folder holds.
-        engine, jobs: `processes` trains so many cells at once on this machine, `ray` on a Ray cluster.
+        engine: `processes` trains on this machine, `ray` on a Ray cluster.
+        jobs: how many trainings run at once.
         progress: called with a message and how many of the trainings are done.
 
-    Example:
+    Examples:
         >>> compare(annotations, test, methods=["realm", "noisy"], seeds=2).table  # doctest: +SKIP
     """
     cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})

@@ -178,7 +178,7 @@ def rank_correlation(truth: npt.ArrayLike, estimates: npt.ArrayLike) -> tuple[fl
     Both of shape (annotators,). None where there are fewer than three (two are always in perfect or reverse order), or
     either is constant.
 
-    Example:
+    Examples:
         >>> rank_correlation([0.9, 0.1, 0.1], [0.8, 0.3, 0.2])[1].__round__(3)
         0.866
     """

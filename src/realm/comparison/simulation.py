@@ -60,7 +60,7 @@ def read_pool(pool: str) -> tuple[float, ...]:
     `D1`, `D2`, `D3` are the paper's; `graded:N` is N accuracies from 0.9 down to 0.1 in equal steps; `one-reliable:N`
     one of 0.9 among N - 1 of 0.1; `0.9,0.5,0.1` stands for itself.
 
-    Example:
+    Examples:
         >>> read_pool("D3")
         (0.9, 0.5, 0.1)
     """
@@ -277,7 +277,7 @@ def ranked_pairs(table: Annotations) -> npt.NDArray[np.bool_]:
 def implied_expertise(accuracy: npt.ArrayLike, options: npt.ArrayLike) -> Floats:
     """The mixture's beta for an accuracy among K options, (a - 1/K) / (1 - 1/K); negative below chance.
 
-    Example:
+    Examples:
         >>> implied_expertise([0.9, 0.5, 0.25], 4).round(3).tolist()
         [0.867, 0.333, 0.0]
     """

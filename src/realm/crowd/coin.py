@@ -160,7 +160,7 @@ class Coin:
 def expertise_evidence(annotations: Annotations, expertise: npt.ArrayLike) -> LabelEvidence:
     """The evidence of every annotation at an expertise beta (annotators, tasks), each on [-1/(K-1), 1].
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> table = Annotations.from_pandas(pd.DataFrame(
         ...     {"text": ["a", "a"], "annotator": ["x", "y"], "label": ["no", "yes"]}))
@@ -178,7 +178,7 @@ def chance_of(annotations: Annotations, posterior: Floats) -> Floats:
     the task's most frequent label (by its sum over all items of the task; a position, where items have options of
     their own), and of 1/K. Shape (pairs,), NaN where none.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> table = Annotations.from_pandas(pd.DataFrame(
         ...     {"text": list("abcd"), "annotator": ["x", "x", "y", "y"], "label": ["no", "yes", "no", "no"]}))

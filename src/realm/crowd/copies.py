@@ -85,7 +85,7 @@ def witness_weights(annotations: Annotations, copies: list[CopyPair] | None = No
 
     `copies` is what `find_copies` gave, where it is at hand.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> rows = [(text, name, label) for text, label in ("ax", "by") for name in ("ann", "bob", "cyd")]
         >>> table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))

@@ -116,7 +116,7 @@ None: habits fitted by EM |
 
     1.0 where no item has two annotations.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> rng = np.random.default_rng(0)
         >>> truth, ease = rng.integers(2, size=500), rng.beta(2, 1, size=500)  # some items mislead everybody

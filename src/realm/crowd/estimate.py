@@ -67,7 +67,7 @@ class Estimate:
     | accuracy, low, high | (annotators, tasks) | P(label = truth), and its equal-tailed 95% interval |
     | chance | (annotators, tasks) | accuracy on the same items of always giving the most frequent label: `chance_of` |
     | annotations | (annotators, tasks) | how many annotations each gave |
-    | posterior | (items, Kmax) | P(true label = k | everything) |
+    | posterior | (items, Kmax) | P(true label = k) given everything |
     | relative_tasks | (tasks,) | mostly one label per item and no gold: values hang on the model's calibration |
     | class_offsets | (tasks, Kmax) | what was added to the model's log P of each label (`realm.crowd.class_balance`) |
     | habits | (annotators, tasks, Kmax) | xi: what each answers when not answering from the item; NaN without any |
@@ -136,7 +136,7 @@ def estimate(
     | argument | shape | meaning |
     |---|---|---|
     | annotations | | who labelled what; a weight multiplies the evidence of its annotation |
-    | log_probs | (items, Kmax) | log P(k|Q) of the model, in-sample or out of fold; ignored beyond an item's options |
+    | log_probs | (items, Kmax) | log P(k given Q) of the model, in-sample or out of fold; ignored beyond an item's options |
     | prior | table | an earlier expertise table: its estimates take the place of the pool for the annotators it names |
     | start | (annotators, tasks) | betas to start from; NaN where unknown |
     | experts | names | annotators taken to be experts, pinned at beta 0.999 |
@@ -152,7 +152,7 @@ def estimate(
     them is judged by the gold alone, and so are all annotators of a task whose gold items together contradict it:
     annotators who copy from each other agree, too.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> table = Annotations.from_pandas(pd.DataFrame(
         ...     {"text": ["a", "a", "b", "b"], "annotator": ["x", "y"] * 2, "label": ["no", "no", "yes", "yes"]}))

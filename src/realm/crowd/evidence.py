@@ -138,7 +138,7 @@ def posterior(annotations: Annotations, log_probs: npt.ArrayLike, evidence: Evid
 
     Returns (items, Kmax), rows summing to 1 and zero beyond an item's own options.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> from realm.crowd.coin import expertise_evidence
         >>> table = Annotations.from_pandas(pd.DataFrame(

@@ -435,7 +435,7 @@ class HabitLines:
 def habit_evidence(annotations: Annotations, expertise: npt.ArrayLike, habits: npt.ArrayLike) -> LabelEvidence:
     """The evidence of every annotation at an expertise beta (annotators, tasks) and habits (annotators, tasks, Kmax).
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> table = Annotations.from_pandas(pd.DataFrame(
         ...     {"text": ["a", "a"], "annotator": ["x", "y"], "label": ["no", "yes"]}))

@@ -52,7 +52,7 @@ def solve(
     Newton steps on the derivative, which falls throughout (the problem is concave); a step that leaves the interval in
     which the root is known to lie is replaced by its middle, so that it always converges.
 
-    Example:
+    Examples:
         >>> solve([0.9, 0.9, 0.9, 0.1], 0.5, [0, 0, 0, 0], 1, prior=(1.0, 1.0)).round(3).tolist()
         [0.625]
     """

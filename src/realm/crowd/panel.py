@@ -72,7 +72,7 @@ class Panel:
         experts: annotators taken to be experts, such as people among models.
         gold: (items,) true labels that are used, -1 elsewhere; then nothing is measured.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> truth = [0, 1] * 50
         >>> slips = {"ann": 7, "bob": 5, "cy": 2}  # each is wrong on every 7th, 5th, 2nd item

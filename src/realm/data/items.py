@@ -51,7 +51,7 @@ class Items:
     | item_tasks | (items,) int32 | index into `tasks` |
     | tasks | | `Task` objects |
 
-    Example:
+    Examples:
         >>> items = Items.from_texts(["what a film", "what a bore"], [Task("reviews", ("neg", "pos"))])
         >>> len(items), items.options_of(0)
         (2, ['neg', 'pos'])

@@ -26,7 +26,7 @@ _NEEDS_QUOTES = re.compile(r'[,"]|^\s|\s$|^$')
 def split_list(text: str) -> list[str]:
     """Comma separated names, without the spaces around them; one in double quotes may have commas and spaces.
 
-    Example:
+    Examples:
         >>> split_list('neg, "so, so", pos')
         ['neg', 'so, so', 'pos']
     """
@@ -41,7 +41,7 @@ def split_list(text: str) -> list[str]:
 def join_list(names: Iterable[str]) -> str:
     """The names in the form that `split_list` reads back.
 
-    Example:
+    Examples:
         >>> join_list(["neg", "so, so"])
         'neg,"so, so"'
     """

@@ -16,7 +16,7 @@ class Ledger:
     Row numbers are those of the source: the first record is row 1 (a header is not a record). `format` is the format
     that the source was read as, where it was a file.
 
-    Example:
+    Examples:
         >>> ledger = Ledger()
         >>> ledger.add("cancelled", [3, 9])
         >>> ledger.counts["cancelled"], ledger.rows["cancelled"]

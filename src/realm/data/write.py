@@ -171,7 +171,7 @@ def label_studio_tasks(
         to_name: name of the tag that shows it.
         model_version: what Label Studio calls the source of the predictions.
 
-    Example:
+    Examples:
         >>> label_studio_tasks([("7", "A joy.", "Positive", 0.97)], control="sentiment")[0]["predictions"][0]["score"]
         0.97
     """

@@ -24,7 +24,7 @@ ATTEMPTS = 50
 class Grammar:
     """Frames, the sentences of each matter (`trouble` and `fine`), asides that say nothing of it, and lists of words.
 
-    Example:
+    Examples:
         >>> grammar = Grammar.load()
         >>> grammar.labels
         ('delivery', 'payment', 'password', 'damage')

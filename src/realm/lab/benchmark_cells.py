@@ -160,7 +160,7 @@ def _some(table: Annotations, items: int | None) -> Annotations:
 def simulated_pool(pool: str, benchmarks: int, tasks: int) -> Floats:
     """Accuracies (annotators, tasks). Over several benchmarks D1, D2 and D3 are the paper's annotator x task matrices.
 
-    Example:
+    Examples:
         >>> simulated_pool("D1", benchmarks=3, tasks=3).tolist()
         [[0.9, 0.1, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]]
     """

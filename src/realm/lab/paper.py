@@ -36,7 +36,7 @@ SAME_POOL = {"D3": "graded:3", "D1": "one-reliable:3"}
 def paper_figures(table: str | None = None) -> pd.DataFrame:
     """The figures of one table, or all of them: a row per figure, with the columns above.
 
-    Example:
+    Examples:
         >>> figures = paper_figures("tab:results_multi")
         >>> oracles = figures[figures["method"] == "oracle"]
         >>> oracles["mean"].tolist()

@@ -20,7 +20,7 @@ PREFIX = "predicted_"
 def answer_names(own: Iterable[Any]) -> dict[str, str]:
     """What the columns of an answer are called beside a table's own: `predicted_label` where it has a `label`.
 
-    Example:
+    Examples:
         >>> answer_names(["text", "label"])
         {'label': 'predicted_label', 'confidence': 'confidence', 'probabilities': 'probabilities'}
     """

@@ -63,7 +63,7 @@ class Run:
     Reading a run imports no torch; `predict`, `evaluate` and `scorer` do. Only parquet, safetensors, JSON and YAML
     (safely) are read, never the CSV files, so editing those changes nothing here.
 
-    Example:
+    Examples:
         >>> run = Run.open("runs/sentiment")  # doctest: +SKIP
         >>> run.predict(["what a film", "what a bore"])[["label", "confidence"]]  # doctest: +SKIP
         >>> run.expertise.sort_values("low", ascending=False).head()  # doctest: +SKIP

@@ -48,7 +48,7 @@ class PromptStyle:
 def render(style: PromptStyle, text: str, context: str | None, options: Sequence[str], tokenizer: Any = None) -> str:
     """The prompt of one item as text, ending where the answer begins.
 
-    Example:
+    Examples:
         >>> print(render(PromptStyle(), "Is water wet?", None, ["yes", "no"]))
         Is water wet?
         a) yes

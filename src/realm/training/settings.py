@@ -1,8 +1,8 @@
 """The settings of a training run: each is one dataclass field, with its help, its bounds and its flag beside it.
 
 `RealmConfig` inherits these fields. The flags of the command line, the keys of a configuration file, the checks of
-values, the tables of docs/training.md and the settings that a run records are derived from them. This module imports
-no torch, so that help is quick.
+values, the tables of docs/reference/settings.md and the settings that a run records are derived from them. This module
+imports no torch, so that help is quick.
 """
 
 from __future__ import annotations

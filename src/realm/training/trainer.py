@@ -84,7 +84,7 @@ class RealmTrainer(SavingTrainer):
     | warnings | what the user should know |
     | notes | what training found: the model's opinion, the channel, how far its answers were softened |
 
-    Example:
+    Examples:
         >>> annotations = Annotations.read("labels.csv")  # doctest: +SKIP
         >>> trainer = RealmTrainer("minilm-l6", annotations, RealmConfig("runs/sentiment"))  # doctest: +SKIP
         >>> trainer.train()  # doctest: +SKIP

@@ -97,7 +97,7 @@ def aggregate(
 
     A table in which no item has a second annotation (or gold in its place) is refused.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> from realm.data import Annotations
         >>> table = Annotations.from_pandas(pd.DataFrame(

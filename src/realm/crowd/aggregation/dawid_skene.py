@@ -30,7 +30,7 @@ class DawidSkene(EMAggregator):
     `confusion_` (annotators, options, options) is P(label l given truth k) at [a, k, l]; a row sums to 1. The other
     attributes are those of every `EMAggregator`.
 
-    Example:
+    Examples:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
         >>> model = DawidSkene().fit(items, annotators, labels=[0, 0, 1, 1, 1, 0, 1, 1, 1])
         >>> model.labels_.tolist()

@@ -44,7 +44,7 @@ class Glad(EMAggregator):
 
     The other attributes are those of every `EMAggregator`.
 
-    Example:
+    Examples:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
         >>> model = Glad().fit(items, annotators, labels=[0, 0, 1, 1, 1, 0, 1, 1, 1])
         >>> model.labels_.tolist(), bool(model.ability_[2] < model.ability_[0])

@@ -14,7 +14,7 @@ from realm.crowd.habit import POOL_STEPS, Habit
 
 @dataclass(eq=False)
 class Mace(EMAggregator):
-    """EM for P(annotator a gives label l | truth k) = beta[a] [l = k] + (1 - beta[a]) xi[a, l].
+    """EM for `P(annotator a gives label l | truth k) = beta[a] [l = k] + (1 - beta[a]) xi[a, l]`.
 
     D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013). Learning whom to trust with MACE. Proceedings of
     NAACL-HLT 2013, 1120-1130.
@@ -33,7 +33,7 @@ the iteration on after which the pool's prior is held |
 
     The other attributes are those of every `EMAggregator`.
 
-    Example:
+    Examples:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
         >>> model = Mace().fit(items, annotators, labels=[0, 0, 1, 1, 1, 0, 1, 1, 1])
         >>> model.labels_.tolist(), bool(model.expertise_[2] < model.expertise_[0])

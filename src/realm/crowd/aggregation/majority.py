@@ -23,7 +23,7 @@ class MajorityVote(Aggregator):
     agrees with the majority, their own vote counted. Abstentions are no votes. The other attributes are those of every
     `Aggregator`.
 
-    Example:
+    Examples:
         >>> vote = MajorityVote().fit(items=[0, 0, 0, 1], annotators=[0, 1, 2, 0], labels=[1, 1, 0, 0])
         >>> vote.labels_.tolist(), vote.posterior_[0].round(2).tolist()
         ([1, 0], [0.33, 0.67])
@@ -58,7 +58,7 @@ class WeightedMajority(Aggregator):
 
     The other attributes are those of every `Aggregator`.
 
-    Example:
+    Examples:
         >>> model = WeightedMajority().fit(items=[0, 0, 0, 1], annotators=[0, 1, 2, 0], labels=[1, 1, 0, 0])
         >>> model.labels_.tolist()
         [1, 0]

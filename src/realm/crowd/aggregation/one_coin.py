@@ -19,7 +19,7 @@ class OneCoin(EMAggregator):
     Starts from the shares of the labels. The annotator model is `realm.crowd.coin.Coin`; K is the number of the item's
     own options. `accuracy_` is a; the other attributes are those of every `EMAggregator`.
 
-    Example:
+    Examples:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
         >>> model = OneCoin().fit(items, annotators, labels=[0, 0, 1, 1, 1, 0, 1, 1, 1])
         >>> model.labels_.tolist(), model.accuracy_.round(2).tolist()
