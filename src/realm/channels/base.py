@@ -87,22 +87,47 @@ class Channel(nn.Module, ABC):
     |---|---|
     | annotators, tasks | the size of what is learned per annotator; 0 for a channel that learns nothing of them |
     | shared_tasks | one value per annotator for all tasks |
+    | groups | (annotators,) numbers from 0: whose pool each annotator is drawn to; None for one pool of all |
     """
 
     needs_hidden = False
     options: int | None = None
     """The most options of an item that the channel was made for; None for any number."""
 
-    def __init__(self, annotators: int = 0, tasks: int = 1, shared_tasks: bool = False) -> None:
+    pools: Tensor
+    """The pool that each annotator is drawn to in each task, an index from 0. (annotators, columns)"""
+
+    def __init__(
+        self,
+        annotators: int = 0,
+        tasks: int = 1,
+        shared_tasks: bool = False,
+        *,
+        groups: npt.ArrayLike | None = None,
+    ) -> None:
         super().__init__()
         self.tasks, self.shared_tasks = tasks, shared_tasks
         self.touched = torch.zeros(annotators, 1 if shared_tasks else tasks, dtype=torch.bool)
         self.pinned = torch.zeros(annotators, dtype=torch.bool)
+        group = np.zeros(annotators, dtype=np.int64) if groups is None else np.asarray(groups, dtype=np.int64)
+        columns = self.touched.shape[1]
+        self.n_groups = int(group.max(initial=0)) + 1
+        pools = group.reshape(annotators, 1) * columns + np.arange(columns)
+        self.register_buffer("pools", torch.from_numpy(pools), persistent=False)
 
     @classmethod
     def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
         """The channel for a table: as many annotators and tasks as it has."""
         return cls(annotations.n_annotators, len(annotations.tasks), **settings)
+
+    @property
+    def n_pools(self) -> int:
+        """Pools of annotators: as many as there are groups, for each column of parameters."""
+        return self.n_groups * self.touched.shape[1]
+
+    def members(self, pool: int) -> Tensor:
+        """The annotators of a pool who are not pinned, with their column: a mask (annotators, columns)."""
+        return (self.pools.cpu() == pool) & ~self.pinned[:, None]
 
     # ---------------------------------------------------------------- the formula
 

@@ -28,7 +28,7 @@ class CoinChannel(WeightChannel):
 
     | argument | shape | meaning |
     |---|---|---|
-    | annotators, tasks, shared_tasks | | as for `Channel` |
+    | annotators, tasks, shared_tasks, groups | | as for `Channel` |
     | start | | where every annotator starts: at expertise sigmoid(start), which lies above chance |
     | options | | K, the most options of any item |
     | chance | (tasks,) | 1/K of a task's items, on average, which turns accuracy into expertise; None for 1/`options` |
@@ -52,14 +52,15 @@ class CoinChannel(WeightChannel):
         *,
         options: int,
         chance: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
     ) -> None:
-        super().__init__(annotators, tasks, shared_tasks)
+        super().__init__(annotators, tasks, shared_tasks, groups=groups)
         self.options = options
         shares = np.full(tasks, 1 / options) if chance is None else np.asarray(chance, dtype=np.float64)
         shares = shares.mean(keepdims=True) if shared_tasks else shares
         self.register_buffer("chance", torch.tensor(shares), persistent=False)
         self.accuracy_logits = nn.Parameter(torch.zeros(self.touched.shape))
-        pool = np.stack(_on_accuracy(PRIOR, shares), axis=1)
+        pool = np.tile(np.stack(_on_accuracy(PRIOR, shares), axis=1), (self.n_groups, 1))
         self.register_buffer("pool_prior", torch.tensor(pool, dtype=torch.float64))
         self.start_from(torch.full((annotators, tasks), float(start), dtype=torch.float64).sigmoid())
 
@@ -70,7 +71,7 @@ class CoinChannel(WeightChannel):
         shares = np.bincount(annotations.item_tasks, 1 / annotations.option_counts, minlength=tasks)
         options = int(annotations.option_counts.max(initial=2))
         chance = np.where(counts > 0, shares / np.maximum(counts, 1), 1 / options)
-        return cls(annotations.n_annotators, tasks, **{"options": options, "chance": chance, **settings})
+        return super().from_annotations(annotations, **{"options": options, "chance": chance, **settings})
 
     def needs_anchor(self, annotations: Annotations) -> bool:
         return bool((annotations.option_counts[annotations.item] == 2).any())

@@ -30,7 +30,7 @@ class ConfusionChannel(HabitChannel):
 
     | argument | shape | meaning |
     |---|---|---|
-    | annotators, tasks, start, shared_tasks, options, shares, counts, learn_habits | | as for `HabitChannel` |
+    | annotators, tasks, start, shared_tasks, options, shares, counts, learn_habits, groups | | as for `HabitChannel` |
     | shrinkage | | precision of the prior on the deviations; in the closed-form update, as many annotations |
     | pooled | | whether `fit_pool` fits how many, by how far all rows are from their mixtures |
     | learn_deviations | | False holds them at 0 |
@@ -48,7 +48,7 @@ class ConfusionChannel(HabitChannel):
     ) -> None:
         super().__init__(*size, **habit_settings)
         self.shrinkage, self.pooled, self.learn_deviations = shrinkage, pooled, learn_deviations
-        strength = torch.full((self.touched.shape[1],), float(shrinkage), dtype=torch.float64)
+        strength = torch.full((self.n_pools,), float(shrinkage), dtype=torch.float64)
         self.register_buffer("row_strength", strength)
         shape = (*self.habit_logits.shape, self.habit_logits.shape[2])
         self.deviations = nn.Parameter(torch.zeros(shape), learn_deviations)
@@ -86,21 +86,22 @@ class ConfusionChannel(HabitChannel):
         if counts is None:
             return
         mixture = self._log_mixtures().double()
-        totals = self.row_strength[:, None, None] * mixture.exp() + counts
+        totals = self.row_strength[self.pools][..., None, None] * mixture.exp() + counts
         deviations = (totals / totals.sum(dim=3, keepdim=True)).log() - mixture
         moved = (~self.pinned).view(-1, 1, 1, 1)
         self.deviations.copy_(torch.where(moved, deviations.to(self.deviations.dtype), self.deviations))
 
     @torch.no_grad()
     def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
-        """Beside the priors on expertise and habits: how far rows of a task are from their mixtures."""
+        """Beside the priors on expertise and habits: how far the rows of a pool are from their mixtures."""
         if self.pooled and self.learn_deviations:
-            counts = self._label_counts(scores, observed)[~self.pinned].numpy()
-            mixture = self._log_mixtures().double().exp()[~self.pinned].numpy()
-            for column in range(counts.shape[1]):
-                rows, means = (each[:, column].reshape(-1, each.shape[3]) for each in (counts, mixture))
+            counts = self._label_counts(scores, observed)
+            mixture = self._log_mixtures().double().exp()
+            for pool in range(self.n_pools):
+                members = self.members(pool)
+                rows, means = (each[members].reshape(-1, each.shape[3]).numpy() for each in (counts, mixture))
                 met = rows.sum(axis=1) > 0
-                self.row_strength[column] = dirichlet_strength(rows[met], means[met])
+                self.row_strength[pool] = dirichlet_strength(rows[met], means[met])
         if self.pooled:
             super().fit_pool(scores, observed)
 
@@ -138,7 +139,7 @@ class ConfusionChannel(HabitChannel):
         somebody who is below chance.
         """
         diagonal = self._log_matrices().detach().exp().diagonal(dim1=2, dim2=3)
-        present = (self.pool > 0).to(diagonal.dtype)
+        present = (self.pool[: self.touched.shape[1]] > 0).to(diagonal.dtype)  # of all groups alike
         options = present.sum(dim=1)
         accuracy = (diagonal * present).sum(dim=2) / options
         expertise = (options * accuracy - 1) / (options - 1).clamp(min=1)

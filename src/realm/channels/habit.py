@@ -30,9 +30,9 @@ class HabitChannel(UniformChannel):
 
     | argument | shape | meaning |
     |---|---|---|
-    | annotators, tasks, start, shared_tasks | | as for `UniformChannel` |
+    | annotators, tasks, start, shared_tasks, groups | | as for `UniformChannel` |
     | options | | K, the most options of any item |
-    | shares | (tasks, options) | the pool's label shares; None for even ones |
+    | shares | (groups * tasks, options) | the label shares of each pool; None for even ones |
     | counts | (annotators, tasks) | annotations of each, over which the prior is spread; None for no prior |
     | learn_habits | | False holds every habit at `shares` |
     """
@@ -52,29 +52,35 @@ class HabitChannel(UniformChannel):
         shares: npt.ArrayLike | None = None,
         counts: npt.ArrayLike | None = None,
         learn_habits: bool = True,
+        groups: npt.ArrayLike | None = None,
     ) -> None:
-        super().__init__(annotators, tasks, start, shared_tasks)
+        super().__init__(annotators, tasks, start, shared_tasks, groups=groups)
         self.learn_habits, self.options = learn_habits, options
-        columns = self.touched.shape[1]
-        pool = np.full((tasks, options), 1 / options) if shares is None else np.asarray(shares, dtype=np.float64)
+        even = np.full((self.n_groups * tasks, options), 1 / options)
+        pool = even if shares is None else np.asarray(shares, dtype=np.float64)
+        if pool.shape != even.shape:
+            raise ValueError(f"`shares` must have shape {even.shape}, groups x tasks and options, not {pool.shape}.")
         own = None if counts is None else np.asarray(counts, dtype=np.float64).reshape(annotators, tasks)
         if shared_tasks:
-            pool = pool.mean(axis=0, keepdims=True)
+            pool = pool.reshape(self.n_groups, tasks, options).mean(axis=1)
             own = None if own is None else own.sum(axis=1, keepdims=True)
         self.register_buffer("pool", torch.tensor(pool, dtype=torch.float32), persistent=False)
         self.register_buffer("counts", None if own is None else torch.tensor(own).float(), persistent=False)
-        self.register_buffer("habit_strength", torch.full((columns,), POOL_ANNOTATIONS, dtype=torch.float64))
+        self.register_buffer("habit_strength", torch.full((self.n_pools,), POOL_ANNOTATIONS, dtype=torch.float64))
         # Even habits have logits of exactly 0, so that the channel is then `UniformChannel` to the last bit.
-        logits = torch.zeros(columns, options) if shares is None else self.pool.clamp(min=NEVER).log()
-        self.habit_logits = nn.Parameter(logits.expand(annotators, columns, options).clone(), learn_habits)
+        logits = torch.zeros(self.n_pools, options) if shares is None else self.pool.clamp(min=NEVER).log()
+        self.habit_logits = nn.Parameter(logits[self.pools].clone(), learn_habits)
 
     @classmethod
     def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
         tasks, options = len(annotations.tasks), int(annotations.option_counts.max(initial=2))
         task = annotations.item_tasks[annotations.item].astype(np.int64)
-        labels = np.bincount(task * options + annotations.label, minlength=tasks * options).reshape(tasks, options)
+        groups = len(annotations.group_names)
+        pool = annotations.annotator_groups[annotations.annotator] * tasks + task
+        labels = np.bincount(pool * options + annotations.label, minlength=groups * tasks * options)
+        labels = labels.reshape(groups * tasks, options)
         # One label of each kind is added, so that a label nobody gave yet is not impossible for a guesser.
-        present = np.arange(options) < _widest(annotations)[:, None]
+        present = np.tile(np.arange(options) < _widest(annotations)[:, None], (groups, 1))
         shares = np.where(present, labels + 1.0, 0.0)
         pair = annotations.annotator.astype(np.int64) * tasks + task
         defaults = {
@@ -82,7 +88,7 @@ class HabitChannel(UniformChannel):
             "shares": shares / shares.sum(axis=1, keepdims=True),
             "counts": np.bincount(pair, minlength=annotations.n_annotators * tasks),
         }
-        return cls(annotations.n_annotators, tasks, **{**defaults, **settings})
+        return super().from_annotations(annotations, **{**defaults, **settings})
 
     def log_habits(self, scores: ItemScores, observed: Observed) -> Tensor:
         """log xi over the options of each annotation's item, -inf beyond them. (annotations, K)"""
@@ -102,7 +108,7 @@ class HabitChannel(UniformChannel):
         if self.counts is None or not self.habit_logits.requires_grad:
             return None
         pair = (observed.annotator, self.column(observed.task))
-        fit = (self.pool[pair[1]] * self.habit_logits[pair].log_softmax(dim=1)).sum(dim=1)
+        fit = (self.pool[self.pools[pair]] * self.habit_logits[pair].log_softmax(dim=1)).sum(dim=1)
         return POOL_ANNOTATIONS * fit / self.counts[pair].clamp(min=1)
 
     @torch.no_grad()
@@ -113,19 +119,20 @@ class HabitChannel(UniformChannel):
         super().update(scores, observed, prior)
         if not self.learn_habits:
             return
-        totals = self.habit_strength[:, None] * self.pool.double() + self._habit_counts(scores, observed)
+        drawn = (self.habit_strength[:, None] * self.pool.double())[self.pools]
+        totals = drawn + self._habit_counts(scores, observed)
         moved = (~self.pinned).view(-1, 1, 1)
         logits = totals.clamp(min=NEVER).log().to(self.habit_logits.dtype)
         self.habit_logits.copy_(torch.where(moved, logits, self.habit_logits))
 
     @torch.no_grad()
     def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
-        """Beside the prior on expertise: how much the habits of a task differ from the pool's label shares."""
+        """Beside the prior on expertise: how much the habits of a pool differ from its label shares."""
         super().fit_pool(scores, observed)
         if self.learn_habits:
-            counts = self._habit_counts(scores, observed)[~self.pinned]
-            for column, shares in enumerate(self.pool.double().numpy()):
-                self.habit_strength[column] = dirichlet_strength(counts[:, column].numpy(), shares)
+            counts = self._habit_counts(scores, observed)
+            for pool, shares in enumerate(self.pool.double().numpy()):
+                self.habit_strength[pool] = dirichlet_strength(counts[self.members(pool)].numpy(), shares)
 
     def _habit_counts(self, scores: ItemScores, observed: Observed) -> Tensor:
         """How many labels of each option were given by habit, in expectation. (annotators, columns, K)"""

@@ -25,6 +25,7 @@ class UniformChannel(WeightChannel):
     | annotators, tasks | size of omega |
     | start | where omega starts; the paper does not say, 0 (beta = 0.5) is our assumption |
     | shared_tasks | one omega per annotator for all tasks |
+    | groups | as for `Channel` |
 
     Examples:
         >>> channel = UniformChannel(annotators=1, start=0.0)
@@ -34,11 +35,18 @@ class UniformChannel(WeightChannel):
         tensor([[0.7500, 0.2500]], grad_fn=<ExpBackward0>)
     """
 
-    def __init__(self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False) -> None:
-        super().__init__(annotators, tasks, shared_tasks)
+    def __init__(
+        self,
+        annotators: int,
+        tasks: int = 1,
+        start: float = 0.0,
+        shared_tasks: bool = False,
+        *,
+        groups: npt.ArrayLike | None = None,
+    ) -> None:
+        super().__init__(annotators, tasks, shared_tasks, groups=groups)
         self.omega = nn.Parameter(torch.full(self.touched.shape, float(start)))
-        columns = self.touched.shape[1]
-        self.register_buffer("pool_prior", torch.tensor(PRIOR, dtype=torch.float64).expand(columns, 2).clone())
+        self.register_buffer("pool_prior", torch.tensor(PRIOR, dtype=torch.float64).expand(self.n_pools, 2).clone())
 
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
         omega = self.omega[observed.annotator, self.column(observed.task)]

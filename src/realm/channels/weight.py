@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from realm.channels.base import Channel, ItemScores, Observed
 from realm.crowd.mixture_weights import solve
 from realm.crowd.pooling import mixture_pool
+from realm.data import Annotations
 
 SURE = 1e-6
 """The closed-form update keeps weights this far from 0 and 1, so that their log-odds stay within +-14."""
@@ -22,7 +23,7 @@ class WeightChannel(Channel):
     """P(label) = w P(label if answered one way) + (1 - w) P(label if the other), w = sigmoid(weight_logits).
 
     For the item's P given, this is concave in w, and solved for; the Beta prior on w is the pool's (`pool_prior`,
-    (columns, 2)) unless another is given.
+    (pools, 2)) unless another is given.
 
     | member | what it is for |
     |---|---|
@@ -31,6 +32,11 @@ class WeightChannel(Channel):
     """
 
     pool_prior: Tensor
+
+    @classmethod
+    def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
+        groups = {} if annotations.groups is None else {"groups": annotations.annotator_groups}
+        return cls(annotations.n_annotators, len(annotations.tasks), **{**groups, **settings})
 
     @property
     @abstractmethod
@@ -50,8 +56,8 @@ class WeightChannel(Channel):
         """
         annotators, columns = self.weight_logits.shape
         if prior is None:
-            a, b = self.pool_prior.numpy().T
-            prior = np.tile(a, annotators), np.tile(b, annotators)
+            a, b = self.pool_prior.numpy()[self.pools.reshape(-1).numpy()].T
+            prior = a, b
         one, other, pair, weight = self._arrays(scores, observed)
         start = self.weight_logits.detach().double().sigmoid().reshape(-1).numpy()
         weights = solve(one, other, pair, annotators * columns, weight=weight, prior=prior, start=start)
@@ -61,12 +67,12 @@ class WeightChannel(Channel):
 
     @torch.no_grad()
     def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
-        """The Beta prior on w that best explains all annotators of a task."""
-        annotators, columns = self.weight_logits.shape
+        """The Beta prior on w that best explains all annotators of each pool."""
+        columns = self.weight_logits.shape[1]
         one, other, pair, weight = self._arrays(scores, observed)
         free = ~self.pinned.numpy()[pair // columns]
-        task = np.tile(np.arange(columns), annotators)
-        pool = mixture_pool(one[free], other[free], pair[free], task, columns, weight[free])
+        pools = self.pools.reshape(-1).numpy()
+        pool = mixture_pool(one[free], other[free], pair[free], pools, self.n_pools, weight[free])
         self.pool_prior.copy_(torch.from_numpy(np.stack(pool, axis=1)))
 
     def _arrays(self, scores: ItemScores, observed: Observed) -> tuple[Any, Any, Any, Any]:

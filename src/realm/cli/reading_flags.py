@@ -19,6 +19,7 @@ OF_ANNOTATIONS = (
     "annotator",
     "label",
     "weight",
+    "group",
     "created_at",
     "lead_time",
     "labels",
@@ -44,6 +45,9 @@ class ReadingFlags:
     created_at: str | None = _flag("Column with the time of the annotation.")
     lead_time: str | None = _flag("Column with the seconds that the annotation took.")
     weight: str | None = _flag("Column with how much the annotation counts; without it, 1 for all.")
+    group: str | None = _flag(
+        "Column with the group of the annotator, such as people and models: each is drawn to its own."
+    )
     task: str | None = _flag("Column with the task, where there are several.")
     gold: str | None = _flag("Column with the true label, where it is known.")
     item: str | None = _flag("Column with the item's id; without it, task and text identify an item.")

@@ -66,7 +66,7 @@ def train(
         training.take_over(earlier_run)
         known = earlier_run.annotations
         annotations = reading.read(file, trained=earlier_run.trained_columns)
-        annotations = aligned(annotations, known.tasks, known.annotators, str(earlier_run.folder))
+        annotations = aligned(annotations, known.tasks, known.annotators, str(earlier_run.folder), known.groups)
     if gold_items is not None:
         if not training.use_gold:
             raise RealmError("--gold-items is read only under --use-gold; add it.")
@@ -165,6 +165,7 @@ def _show(run: Run) -> None:
     """The expertise table of the run, as it was written."""
     table = run.expertise.sort_values("accuracy", ascending=False)
     columns = ["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "verdict", "scale"]
+    columns[2:2] = [name for name in ("group",) if name in table.columns]
     columns += [name for name in ("habit", "notes") if (table[name] != "").any()]
     show_frame(f"How far each annotator can be trusted ({run.probabilities})", table[columns].head(ROWS))
     if len(table) > ROWS:

@@ -153,6 +153,7 @@ def simulate(
         annotator=annotator.astype(np.int32),
         label=np.where(is_right, truth, errors).astype(np.int32),
         source_rows=None,
+        groups=None,
     )
     if noise == "systematic":
         _warn_of_true_errors(simulated, matrix, options)

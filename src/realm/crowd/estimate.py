@@ -149,8 +149,9 @@ def estimate(
     without the item at hand, until nothing changes. Intervals are widened by what the labels leave open of the habit.
     Where there is gold,
     or a pinned expert, EM runs on those items alone. An annotator whose gold items contradict what agreement says of
-    them is judged by the gold alone, and so are all annotators of a task whose gold items together contradict it:
-    annotators who copy from each other agree, too.
+    them is judged by the gold alone, and so are all annotators of a task whose gold items together contradict
+    it: annotators who copy from each other agree, too. The pool is all annotators of a task, or where the table has
+    `groups` each group of them.
 
     Examples:
         >>> import pandas as pd
@@ -296,7 +297,7 @@ class _SkillPosteriors:
         self.joint, self.habit, self.earlier, self._pinned = joint, habit, earlier, pinned
         self.beta, self.xi = parameters[:, 0], parameters[:, 1:]
         self.free = np.flatnonzero((np.bincount(habit.pair, minlength=habit.n_pairs) > 0) & ~pinned)
-        self.task = self.free % len(joint.annotations.tasks)
+        self.task, self.pool = habit.task[self.free], habit.pool[self.free]
         row_of_pair = np.full(habit.n_pairs, UNKNOWN)
         row_of_pair[self.free] = np.arange(len(self.free))
         rows = row_of_pair[habit.pair]
@@ -436,9 +437,9 @@ class _SkillPosteriors:
     def _contradicted(self, statistic: Floats) -> Bools:
         """Whose gold items contradict agreement, from twice a log-likelihood ratio for each. Shapes (free pairs,).
 
-        All annotators of a task are, where their statistics together are beyond chance and so large (2 each, as in AIC)
-        that fewer labels of known truth say more than many that agreement judges: annotators who copy from each other
-        agree with each other, and each alone may have too few gold items to show it.
+        All annotators of a task are, of whatever group, where their statistics together are beyond chance and so large
+        (2 each, as in AIC) that fewer labels of known truth say more than many that agreement judges: annotators who
+        copy from each other agree with each other, and each alone may have too few gold items to show it.
         """
         contradicted: Bools = statistic > chi2.isf(CONTRADICTION, 1)
         on_gold = np.bincount(self.row[self.anchored], minlength=len(self.free)) > 0
@@ -459,11 +460,11 @@ class _SkillPosteriors:
         return logs
 
     def _posterior_mass(self, grid: Grid, likelihood: SkillLikelihood) -> Floats:
-        """The posterior of each free pair under its task's pool, or under its earlier estimate. (free pairs, size)"""
+        """The posterior of each free pair under its pool, or under its earlier estimate. (free pairs, size)"""
         logs = self._log_likelihood(grid, likelihood)
         mass, lowest = np.empty_like(logs), self.habit.lowest
-        for task in np.unique(self.task):
-            rows = np.flatnonzero(self.task == task)
+        for pool in np.unique(self.pool):
+            rows = np.flatnonzero(self.pool == pool)
             low = float(lowest[self.free[rows[0]]])
             mass[rows] = intervals.pooled(grid, logs[rows], chance=-low / (1 - low))
         rows = np.flatnonzero(self.earlier.present[self.free])

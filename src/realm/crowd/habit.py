@@ -12,8 +12,9 @@ numpy (`realm.channels.habit` has it in torch).
 
 Annotators with few labels are drawn to the pool: a Dirichlet prior on xi around the habit of all annotators of the
 task (around its label shares, where annotators have few labels), and a Beta prior on the skill of `realm.crowd.coin`
-(beta from 0 at -1/(K-1) to 1), both as strong as the annotators of the task are alike (`Habit.pooled`). Without it
-thousands of annotators with a few labels each fall below a majority vote.
+(beta from 0 at -1/(K-1) to 1), both as strong as the annotators of the task are alike (`Habit.pooled`). Where
+annotators have groups (people and models), each group of a task is a pool of its own. Without pooling thousands of
+annotators with a few labels each fall below a majority vote.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Habit:
     |---|---|---|
     | pair, label | (annotations,) | the pair that gave each annotation, and its label |
     | options | (annotations,) | K of its item |
-    | task | (pairs,) | the task of each pair, by which they are pooled |
+    | task | (pairs,) | the task of each pair |
+    | pool | (pairs,) or None | the pool of each pair, whose pairs are all of one task; None: its task |
     | widest | (tasks,) | the most options of any item of the task |
     | weight | (annotations,) or None | how much each annotation counts; None: 1 |
     """
@@ -97,9 +99,11 @@ class Habit:
         task: Indices,
         widest: npt.NDArray[np.integer],
         *,
+        pool: Indices | None = None,
         weight: Floats | None = None,
     ) -> None:
         self.pair, self.task, self.weight, self.n_pairs = pair, task, weight, len(task)
+        self.pool = task if pool is None else pool
         self.widest: Indices = np.maximum(np.asarray(widest, np.int64), 2)
         self.width = int(self.widest.max(initial=2))
         # A row for every pair, every number of options that occurs (usually one), and every label.
@@ -121,7 +125,10 @@ class Habit:
             np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
         options = annotations.option_counts[annotations.item]
         task = np.tile(np.arange(tasks), annotations.n_annotators)
-        return cls(pairs_of(annotations), annotations.label, options, task, widest, weight=weights_of(annotations))
+        pool = np.repeat(annotations.annotator_groups * tasks, tasks) + task
+        return cls(
+            pairs_of(annotations), annotations.label, options, task, widest, pool=pool, weight=weights_of(annotations)
+        )
 
     # ---------------------------------------------------------------- the formula
 
@@ -159,7 +166,7 @@ class Habit:
     def even(self, beta: npt.ArrayLike = START) -> Floats:
         """Parameters with this beta (one, or (pairs,)) and the pool's habit. Shape (pairs, 1 + Kmax)."""
         beta = np.broadcast_to(np.asarray(beta, np.float64), (self.n_pairs,))
-        return np.column_stack([beta, self.shares[self.task]])
+        return np.column_stack([beta, self.shares[self.pool]])
 
     # ---------------------------------------------------------------- the M-step
 
@@ -266,10 +273,13 @@ class Habit:
 
     @cached_property
     def shares(self) -> Floats:
-        """The label shares of each task, one label of each kind added. Shape (tasks, Kmax)."""
-        counts = np.zeros((len(self.widest), self.width))
-        np.add.at(counts, self.task, self.totals.sum(axis=1))
-        counts += np.arange(self.width) < self.widest[:, None]
+        """The label shares of each pool, one label of each kind added. Shape (pools, Kmax)."""
+        pools = int(self.pool.max(initial=-1)) + 1
+        task = np.zeros(pools, dtype=np.int64)
+        task[self.pool] = self.task
+        counts = np.zeros((pools, self.width))
+        np.add.at(counts, self.pool, self.totals.sum(axis=1))
+        counts += np.arange(self.width) < self.widest[task][:, None]
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
     @cached_property
@@ -285,7 +295,7 @@ class Habit:
         return other
 
     def pooled(self, parameters: Floats, posterior: Floats, position: Indices) -> Habit:
-        """The same habits under the prior of each task that best explains all its annotators.
+        """The same habits under the prior of each pool that best explains all its annotators.
 
         Skills: the Beta distribution (of those in `realm.crowd.intervals`) with the highest marginal likelihood, given
         the posterior of the items. Habits: the Dirichlet distribution around the habit of all together whose strength
@@ -294,19 +304,19 @@ class Habit:
         right, wrong = self.label_counts(posterior, position)
         prior = replace(self.prior, right=self.prior.right.copy(), wrong=self.prior.wrong.copy())
         habit = self.prior.habit.copy()
-        for task in range(len(self.widest)):
-            rows = np.flatnonzero((self.task == task) & (self.weights > 0))
+        for pool in np.unique(self.pool):
+            everybody = self.pool == pool
+            rows = np.flatnonzero(everybody & (self.weights > 0))
             if not len(rows):
                 continue
             sample = rows[np.linspace(0, len(rows) - 1, min(len(rows), POOL_PAIRS)).astype(np.int64)]
             part = self._part(sample)
             counts = right[sample], wrong[sample]
-            everybody = self.task == task
             a, b = part._skill_pool(parameters[sample, 1:], *counts)
             drawn = everybody if self.prior.own is None else everybody & ~self.prior.own
             prior.right[drawn], prior.wrong[drawn] = a, b
             by_habit = part.habit_counts(parameters[sample, 0], parameters[sample, 1:], *counts)
-            centre = by_habit.sum(axis=0) + CENTRE_WEIGHT * len(sample) * self.shares[task]
+            centre = by_habit.sum(axis=0) + CENTRE_WEIGHT * len(sample) * self.shares[pool]
             centre /= centre.sum()
             habit[everybody] = STRENGTHS[dirichlet_fits(by_habit, centre).argmax()] * centre
         return self.with_prior(replace(prior, habit=habit))
@@ -386,12 +396,13 @@ class Habit:
 
     def _first_prior(self) -> HabitPrior:
         right, wrong = (np.full(self.n_pairs, count) for count in FIRST_SKILL_COUNTS)
-        return HabitPrior(right, wrong, FIRST_HABIT_WEIGHT * self.shares[self.task])
+        return HabitPrior(right, wrong, FIRST_HABIT_WEIGHT * self.shares[self.pool])
 
     def _part(self, rows: Indices) -> Habit:
         """Some of the pairs, for what needs no annotations."""
         part = self.with_prior(self.prior.of(rows))
-        part.task, part.inside, part.lowest = self.task[rows], self.inside[rows], self.lowest[rows]
+        part.task, part.pool = self.task[rows], self.pool[rows]
+        part.inside, part.lowest = self.inside[rows], self.lowest[rows]
         return part
 
 

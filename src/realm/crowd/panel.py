@@ -135,9 +135,9 @@ class Panel:
     def table(self) -> pd.DataFrame:
         """A row for each judge and task, the most accurate first.
 
-        Columns: annotator, task, accuracy, low, high (its interval), adds (expected accuracy of the panel less that of
-        the panel without them, all tasks together; 0 for a copy), adds_measured (the same on gold, where there is any),
-        cost, annotations, verdict, habit, notes.
+        Columns: annotator, task, group (where there are any), accuracy, low, high (its interval), adds (expected
+        accuracy of the panel less that of the panel without them, all tasks together; 0 for a copy), adds_measured (the
+        same on gold, where there is any), cost, annotations, verdict, habit, notes.
         """
         table = expertise_table(self.annotations, self.estimate)
         whole, rests = self.whole, self.without_each()
@@ -152,7 +152,8 @@ class Panel:
         row = table["annotator"].map(by_name).to_numpy()
         added = {name: np.array(values)[row] for name, values in figures.items()}
         ends = table[["annotations", "verdict", "habit", "notes"]]
-        return table[["annotator", "task", "accuracy", "low", "high"]].assign(**added).join(ends)
+        first = [name for name in ("annotator", "task", "group", "accuracy", "low", "high") if name in table.columns]
+        return table[first].assign(**added).join(ends)
 
     def cheapest(self, within: float = WITHIN) -> SubPanel:
         """The cheapest part whose labels are expected to be at most `within` less accurate than those of the whole.

@@ -127,10 +127,10 @@ def expertise_table(
 ) -> pd.DataFrame:
     """One row per annotator and task with annotations, the most accurate first within a task.
 
-    Columns: annotator, task, expertise (re-estimated), what the channel learned (`trained`: name to (annotators,
-    tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement (share of the labels that are the
-    posterior's), verdict, habit (`habits_in_words`), notes (`annotator_notes`), labels_per_hour and lead_time (in
-    seconds, where annotations have times), scale (`absolute`, or `relative` with
+    Columns: annotator, task, group (where annotators have groups), expertise (re-estimated), what the channel learned
+    (`trained`: name to (annotators, tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement
+    (share of the labels that are the posterior's), verdict, habit (`habits_in_words`), notes (`annotator_notes`),
+    labels_per_hour and lead_time (in seconds, where annotations have times), scale (`absolute`, or `relative` with
     mostly one label per item), and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was when
     it judged them).
     """
@@ -144,6 +144,7 @@ def expertise_table(
     columns = {
         "annotator": np.array(annotations.annotators, dtype=object)[annotator],
         "task": task_names(annotations)[task],
+        **({} if annotations.groups is None else {"group": np.array(annotations.groups, dtype=object)[annotator]}),
         "expertise": estimate.expertise[pair],
         **{name: values[pair] for name, values in learned.items()},
         "accuracy": estimate.accuracy[pair],

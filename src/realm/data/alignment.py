@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.data.annotations import UNKNOWN, Annotations
+from realm.data.groups import merged_groups
 from realm.data.items import Ints, Items, Task
 from realm.errors import RealmError
 
@@ -23,14 +24,22 @@ SEPARATOR = "\x1f"
 """Between the task and the id of an item: a character that no name has."""
 
 
-def aligned(annotations: Annotations, tasks: Sequence[Task], annotators: Sequence[str], source: str) -> Annotations:
+def aligned(
+    annotations: Annotations,
+    tasks: Sequence[Task],
+    annotators: Sequence[str],
+    source: str,
+    groups: Sequence[str] | None = None,
+) -> Annotations:
     """The table with these tasks, labels and annotators first, in this order, and its own new ones after them.
 
     Annotators and tasks that the table lacks are listed all the same. A label that it lacks is an error, in which
     `source` is what the earlier table is called: a model has learned it, and what it should mean now is not known.
+    `groups` are those of the earlier annotators, which hold for those whom the table does not have.
     """
     merged = merged_tasks(tasks, annotations.tasks, source)
     names = (*annotators, *(name for name in annotations.annotators if name not in set(annotators)))
+    own = annotations.annotators, annotations.groups
     row_of_annotator = {name: row for row, name in enumerate(names)}
     new_annotator = np.array([row_of_annotator[name] for name in annotations.annotators], dtype=np.int32)
     row_of_task = {task.name: row for row, task in enumerate(merged)}
@@ -47,10 +56,15 @@ def aligned(annotations: Annotations, tasks: Sequence[Task], annotators: Sequenc
         annotations,
         items=replace(annotations.items, tasks=merged, item_tasks=new_task[annotations.item_tasks]),
         annotators=names,
+        groups=merged_groups(names, _by_name(annotators, groups), _by_name(*own), source),
         annotator=new_annotator[annotations.annotator] if len(new_annotator) else annotations.annotator,
         label=renumbered(annotations.label, annotations.item),
         gold=None if gold is None else renumbered(gold, np.arange(annotations.n_items)),
     )
+
+
+def _by_name(annotators: Sequence[str], groups: Sequence[str] | None) -> dict[str, str] | None:
+    return None if groups is None else dict(zip(annotators, groups, strict=True))
 
 
 def merged_tasks(earlier: Sequence[Task], later: Sequence[Task], source: str) -> tuple[Task, ...]:

@@ -42,6 +42,7 @@ class Annotations:
     | gold | (items,) int32 or None | the true label where it is known, -1 elsewhere |
     | created_at | (annotations,) float64 or None | when it was given, seconds since 1970; NaN where not known |
     | lead_time | (annotations,) float64 or None | how long it took, in seconds; NaN where not known |
+    | groups | (annotators,) names or None | whose pool each annotator is drawn to; None: all are in one |
     | source_rows | (annotations,) int32 or None | its row in the source, where `keep_rows` was given |
     | columns | | the column of each role of an item that the source had, such as `{"text": "review"}` |
     """
@@ -58,12 +59,15 @@ class Annotations:
     columns: Mapping[str, str] = field(default_factory=dict)
     created_at: Floats | None = None
     lead_time: Floats | None = None
+    groups: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         columns = (self.annotator, self.label, self.weight, self.source_rows, self.created_at, self.lead_time)
         lengths = {len(column) for column in columns if column is not None}
         if lengths - {len(self.item)} or (self.gold is not None and len(self.gold) != len(self.items)):
             raise ValueError("Annotations: item, annotator, label, weight, times and source_rows must be equally long.")
+        if self.groups is not None and len(self.groups) != len(self.annotators):
+            raise ValueError("Annotations: groups must have one entry for each annotator.")
 
     # ---------------------------------------------------------------- building
 
@@ -133,6 +137,19 @@ class Annotations:
     def annotations_per_annotator(self) -> npt.NDArray[np.int64]:
         return np.bincount(self.annotator, minlength=self.n_annotators)
 
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups in order of appearance; without any, one that holds everybody."""
+        return ("",) if self.groups is None else tuple(dict.fromkeys(self.groups))
+
+    @cached_property
+    def annotator_groups(self) -> npt.NDArray[np.int64]:
+        """The group of each annotator, an index into `group_names`. Shape (annotators,)."""
+        if self.groups is None:
+            return np.zeros(self.n_annotators, dtype=np.int64)
+        index = {name: row for row, name in enumerate(self.group_names)}
+        return np.array([index[name] for name in self.groups], dtype=np.int64)
+
     def __len__(self) -> int:
         return self.n_annotations
 
@@ -199,7 +216,8 @@ class Annotations:
         renumber = np.full(table.n_annotators, UNKNOWN, dtype=np.int32)
         renumber[present] = np.arange(len(present))
         names = tuple(table.annotators[i] for i in present)
-        return replace(table, annotators=names, annotator=renumber[table.annotator])
+        groups = None if table.groups is None else tuple(table.groups[i] for i in present)
+        return replace(table, annotators=names, annotator=renumber[table.annotator], groups=groups)
 
     def sparse(self, seed: int = 0) -> Annotations:
         """Keep one annotation of each item, drawn uniformly at random."""
@@ -286,6 +304,8 @@ class Annotations:
             if array is not None:
                 digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
         digest.update(repr(self.annotators).encode("utf-8", "surrogatepass"))
+        if self.groups is not None:
+            digest.update(repr(self.groups).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def to_pandas(self) -> pd.DataFrame:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from realm.data.annotations import UNKNOWN, Annotations, Floats
 from realm.data.categorical import Codes, combine, encode, renumber
 from realm.data.columns import Rows, number
+from realm.data.groups import read_groups
 from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
@@ -69,8 +70,8 @@ def build(
         ledger: what a reader has dropped already; the table's ledger continues it.
         rows: the number of each row in its source, (rows,), where a reader has dropped some.
         keep_rows: keep these numbers, as the table's `source_rows`.
-        **columns: the column of each role: item, text, annotator, label, weight, created_at, lead_time, task, gold,
-            options, context; by default those of these names.
+        **columns: the column of each role: item, text, annotator, label, weight, group, created_at, lead_time, task,
+            gold, options, context; by default those of these names (`annotator_group` for the group).
     """
     check_word("missing", missing, ("error", "drop"))
     check_word("label_form", label_form, ("auto", *LABEL_FORMS))
@@ -168,6 +169,7 @@ def _annotations(
         ledger=rows.ledger,
         source_rows=rows.numbers[annotated[last]].astype(np.int32) if keep_rows else None,
         columns=_columns_of_items(rows, items),
+        groups=read_groups(rows, annotated, annotator, names),
         **{role: seconds[annotated[last]] for role, seconds in rows.times.items()},
     )
 

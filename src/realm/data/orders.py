@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.data.annotations import NAMES_SHOWN, Annotations
+from realm.data.groups import joined_groups
 from realm.data.ledger import ROWS_KEPT
 from realm.errors import RealmError
 
@@ -71,5 +72,6 @@ def join_orders(annotations: Annotations, suffix: str) -> tuple[Annotations, Ord
             for mask in (np.ones(len(plain), dtype=bool), torn, first)
         )
     )
-    table = replace(annotations, annotators=tuple(joined), annotator=annotator, ledger=ledger)
+    groups = joined_groups(own, annotations.groups, f'`order_suffix="{suffix}"`')
+    table = replace(annotations, annotators=tuple(joined), annotator=annotator, ledger=ledger, groups=groups)
     return table.keep_annotations(keep), habits

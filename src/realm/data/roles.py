@@ -12,9 +12,13 @@ ITEM_ROLES = ("item", "task", "gold", "options", "context")
 """Roles that describe an item, besides its text."""
 TIME_ROLES = ("created_at", "lead_time")
 """When an annotation was given, and how long that took."""
-ANNOTATION_ROLES = ("annotator", "label", "weight", *TIME_ROLES)
+ANNOTATION_ROLES = ("annotator", "label", "weight", "group", *TIME_ROLES)
 ROLES = ("text", *ITEM_ROLES, *ANNOTATION_ROLES)
 """All roles of columns. A column with the name of a role has that role, unless another column is named for it."""
+OWN_NAMES = {"group": "annotator_group"}
+"""Roles whose column has another name where none is named for it: tables have a `group` of many kinds."""
+ANNOTATION_COLUMNS = tuple(OWN_NAMES.get(role, role) for role in ANNOTATION_ROLES)
+"""What the columns of these roles are called where none is named for them."""
 NAMES_SHOWN = 40
 """Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
 MANY_COLUMNS = 3
@@ -59,6 +63,7 @@ class ReadRequest:
     annotator: str | None = None
     label: str | None = None
     weight: str | None = None
+    group: str | None = None
     created_at: str | None = None
     lead_time: str | None = None
     task: str | None = None
@@ -92,7 +97,7 @@ class ReadRequest:
     def usual(self, role: str) -> str | None:
         """The column that has a role unless another is named for it: the run's, or the one with the role's own name."""
         if self.trained is None or role not in REMEMBERED:
-            return role
+            return OWN_NAMES.get(role, role)
         # an id of its own helps to tell items apart whatever the run was trained on
         return self.trained.columns.get(role, role if role == "item" else None)
 

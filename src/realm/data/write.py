@@ -19,6 +19,7 @@ from realm.data.columns import list_lengths
 from realm.data.items import Items
 from realm.data.label_sets import sorted_labels
 from realm.data.options import LABEL_FORMS, LabelForm, read_labels
+from realm.data.roles import OWN_NAMES
 from realm.data.times import written
 from realm.errors import RealmError
 from realm.files import replacing
@@ -79,6 +80,8 @@ def to_arrow(annotations: Annotations, label_form: LabelForm = "auto") -> pa.Tab
     if items.options is not None:
         columns["options"] = items.options.take(rows)
     columns["annotator"] = _named(list(annotations.annotators), annotator)
+    if annotations.groups is not None:
+        columns[OWN_NAMES["group"]] = _named(list(annotations.groups), annotator)
     gold = None if annotations.gold is None else annotations.gold[item].astype(np.int64)
     if label_form == "auto":
         label_form = _readable_form(items, item, label, gold)

@@ -1,11 +1,14 @@
 """The annotations of a run as a parquet file: one row per item with its annotations, read back exactly as written.
 
-Tasks and annotators are numbers; their names are in `scorer.json` and `annotators.json`.
+Tasks and annotators are numbers; their names are in `scorer.json` and `annotators.json`. Groups of annotators, where
+there are any, are in the file's metadata.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,8 @@ COLUMNS = {
 }
 """The columns of the file and their types."""
 TIMES = ("created_at", "lead_time")
+GROUPS = b"realm groups"
+"""The key of the groups in the metadata of the file: a JSON list with one for each annotator."""
 REQUIRED = ("item", "task", "text", "annotators", "labels")
 MOST_TIMES, SURELY_FINE = 200, 64_000_000
 """A file may unpack to this many times its size, as compressed tables that people give may; and to so many bytes in
@@ -63,6 +68,8 @@ def write_annotations(annotations: Annotations, path: Path) -> None:
     }
     with replacing(path) as partial, partial.open("wb") as file:
         table = pa.table({name: column for name, column in columns.items() if column is not None})
+        if annotations.groups is not None:
+            table = table.replace_schema_metadata({GROUPS: json.dumps(annotations.groups)})
         pq.write_table(table, file, compression="zstd")
 
 
@@ -77,6 +84,7 @@ def read_annotations(path: Path, tasks: Sequence[Task], annotators: Sequence[str
     if missing := [name for name in REQUIRED if name not in columns]:
         raise _damaged(path, f"lacks the column {missing[0]}")
     annotations = _annotations(path, columns, tasks, annotators)
+    annotations = replace(annotations, groups=_groups(path, table.schema.metadata or {}, len(annotators)))
     _check_numbers(path, annotations)
     return annotations
 
@@ -136,6 +144,19 @@ def _annotations(
         gold=None if gold is None else gold.to_numpy(zero_copy_only=False),
         **{name: columns[name].flatten().to_numpy(zero_copy_only=False) for name in TIMES if name in columns},
     )
+
+
+def _groups(path: Path, metadata: dict[bytes, bytes], n_annotators: int) -> tuple[str, ...] | None:
+    """The group of each annotator; None where the run had no groups."""
+    if GROUPS not in metadata:
+        return None
+    try:
+        groups = json.loads(metadata[GROUPS])
+    except ValueError:
+        groups = None
+    if not isinstance(groups, list) or len(groups) != n_annotators or not all(isinstance(name, str) for name in groups):
+        raise _damaged(path, f"the groups are not one name for each of the {n_annotators:,} annotators of {ANNOTATORS}")
+    return tuple(groups)
 
 
 def _check_numbers(path: Path, annotations: Annotations) -> None:

@@ -78,7 +78,7 @@ class GoingOn:
         """Compare the table with the run's. A table without anything new, or without a label of the run, is refused."""
         _check_style(run, config)
         earlier = run.annotations
-        table = aligned(annotations, earlier.tasks, earlier.annotators, str(run.folder))
+        table = aligned(annotations, earlier.tasks, earlier.annotators, str(run.folder), earlier.groups)
         since = difference(earlier, table, gold=config.use_gold)
         if not since.changed.any():
             raise RealmError(

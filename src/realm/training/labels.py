@@ -81,6 +81,7 @@ def _nameless(table: Annotations, item: np.ndarray, label: np.ndarray, weight: n
         source_rows=None,
         created_at=None,
         lead_time=None,
+        groups=None,
         gold=None,
     )
 

@@ -44,7 +44,7 @@ class Aggregate:
     | labels | (items,) int32 | index into the item's own options; -1 for an item with no annotation |
     | confidence | (items,) | P(label is true) (`majority`: share of the annotations); NaN where not known |
     | posterior | (items, Kmax) | how probable each option is; zero beyond an item's own, and where its label is -1 |
-    | annotators | DataFrame | annotator, task, accuracy (by this method's estimate), annotations |
+    | annotators | DataFrame | annotator, task, accuracy (by this method's estimate), annotations; group, where any |
     | warnings | list | what to know before relying on it |
     | fitted | | what was learned of annotators, to start from another time; None where the method has none |
     """
@@ -87,7 +87,7 @@ def aggregate(
 
     | argument | meaning |
     |---|---|
-    | annotations | the table; weights multiply what an annotation counts |
+    | annotations | the table; weights multiply what an annotation counts, and `mace` pools each of its groups |
     | method | one of `METHODS`: majority, weighted-majority, dawid-skene, one-coin, glad, mace |
     | seed | breaks ties |
     | use_gold | hold items with gold to it, and judge the annotators by it too; without it gold is not looked at |
@@ -145,6 +145,8 @@ def aggregate(
         who = [annotations.annotators[row] for row in present]
         start = _start(start_from, task, who, annotations.option_counts[items], warnings) if overlaps else None
         model = METHODS[method](seed=seed) if overlaps else MajorityVote(seed)
+        if isinstance(model, Mace) and annotations.groups is not None:
+            model.groups = annotations.annotator_groups[present]
         model.fit(
             np.searchsorted(items, annotations.item[of_task]),
             annotator,
@@ -176,7 +178,8 @@ def aggregate(
         voted = annotations.label[of_task] != (UNKNOWN if abstain_labels[index] is None else abstain_labels[index])
         low, high = _interval(accuracy, np.bincount(annotator, voted if task_weight is None else voted * task_weight))
         columns = {"annotator": names[present], "task": task.name, "accuracy": accuracy, "low": low, "high": high}
-        rows.append(pd.DataFrame({**columns, "annotations": np.bincount(annotator)}))
+        group = {} if annotations.groups is None else {"group": np.array(annotations.groups, dtype=object)[present]}
+        rows.append(pd.DataFrame({**columns, "annotations": np.bincount(annotator), **group}))
     learned = FittedAnnotators(method, tuple(fitted)) if fitted else None
     return Aggregate(labels, confidence, posterior, pd.concat(rows, ignore_index=True), warnings, learned)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from realm.crowd.aggregation.arrays import AnnotationArrays
 from realm.crowd.aggregation.base import EMAggregator, EMResult
-from realm.crowd.evidence import AnnotatorModel, Floats
+from realm.crowd.evidence import AnnotatorModel, Floats, Indices
 from realm.crowd.habit import POOL_STEPS, Habit
+from realm.errors import RealmError
 
 
 @dataclass(eq=False)
@@ -21,8 +23,9 @@ class Mace(EMAggregator):
 
     The annotator model is `realm.crowd.habit.Habit`: beta is signed, and both beta and xi are drawn to the pool of
     annotators, whose prior is fitted in the first iterations by marginal likelihood (`pooling=False`: a weak prior,
-    the same for every table). Starts from the shares of the labels. Use `DawidSkene` instead where annotators mistake
-    particular labels for each other and have labelled enough to show it.
+    the same for every table). `groups` (annotators,), numbers from 0, splits the pool: each group has a prior of its
+    own, so that people are not drawn to models. Starts from the shares of the labels. Use `DawidSkene` instead where
+    annotators mistake particular labels for each other and have labelled enough to show it.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -42,6 +45,7 @@ the iteration on after which the pool's prior is held |
 
     takes_abstain = True
     pooling: bool = True
+    groups: npt.ArrayLike | None = None
 
     expertise_: Floats = field(init=False, repr=False)
     habits_: Floats = field(init=False, repr=False)
@@ -50,7 +54,14 @@ the iteration on after which the pool's prior is held |
     def _model(self, arrays: AnnotationArrays) -> Habit:
         task = np.zeros(arrays.n_annotators, dtype=np.int64)
         options, widest = arrays.option_counts[arrays.item], np.array([arrays.n_options])
-        return Habit(arrays.annotator, arrays.label, options, task, widest, weight=arrays.weight)
+        pool = None if self.groups is None else self._pools(arrays.n_annotators)
+        return Habit(arrays.annotator, arrays.label, options, task, widest, pool=pool, weight=arrays.weight)
+
+    def _pools(self, n_annotators: int) -> Indices:
+        pools = np.asarray(self.groups)
+        if pools.ndim != 1 or len(pools) < n_annotators or pools.dtype.kind not in "iu" or pools.min(initial=0) < 0:
+            raise RealmError(f"`groups` must be a number from 0 for each of the {n_annotators} annotators.")
+        return pools[:n_annotators].astype(np.int64)
 
     def _start(self, model: AnnotatorModel, arrays: AnnotationArrays, posterior: Floats, from_gold: bool) -> Floats:
         assert isinstance(model, Habit)

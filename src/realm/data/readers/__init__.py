@@ -183,9 +183,9 @@ def _read_file(file: SourceFile, format: str | None, wide: Wide | None, request:
     detected = format or detect_format(file, request.annotator)
     if detected is None:
         return read_long(file, request), "table"
-    if weight := request.columns(["weight"]).get("weight"):
+    for role, column in request.columns(["weight", "group"]).items():
         raise RealmError(
-            f'{file.source}: `weight="{weight}"`: not for this format, whose annotations have no weights. '
+            f'{file.source}: `{role}="{column}"`: not for this format, whose annotations have no {role}s. '
             'If it is a table of your own, use `format="table"`.'
         )
     _, read_export = EXPORTS[detected]

@@ -16,7 +16,7 @@ from realm.data.ledger import Ledger
 from realm.data.options import MAX_OPTIONS
 from realm.data.readers.files import SourceFile
 from realm.data.readers.long_table import NO_ANNOTATIONS, LongTable, resolve_multiple
-from realm.data.roles import ANNOTATION_ROLES, ITEM_ROLES, ReadRequest, listed, split_columns
+from realm.data.roles import ANNOTATION_COLUMNS, ANNOTATION_ROLES, ITEM_ROLES, ReadRequest, listed, split_columns
 from realm.errors import RealmError
 
 REST = "rest"
@@ -90,7 +90,7 @@ class Wide:
         there = table.column_names
         if REST in there:
             raise RealmError(f"{source}: `wide={REST}`: a column is called so. List the columns of annotators.")
-        if ambiguous := [name for name in there if name in ANNOTATION_ROLES and name not in self.ignore]:
+        if ambiguous := [name for name in there if name in ANNOTATION_COLUMNS and name not in self.ignore]:
             raise RealmError(
                 f"{source}: `wide={REST}`: the column '{ambiguous[0]}' is called as in a table with one row per "
                 f"annotation. If it has one, leave `wide` out; if not, leave the column out with "
@@ -159,7 +159,7 @@ def read_wide(file: SourceFile, request: ReadRequest, columns_of_annotators: Wid
     """One row per item, one column per annotator; a blank is an annotator who did not label the item."""
     table, source, ledger = file.table(), file.source, Ledger()
     wide = columns_of_annotators.names(table, request, source)
-    names = [name for name in table.column_names if name not in (*wide, *ANNOTATION_ROLES)]
+    names = [name for name in table.column_names if name not in (*wide, *ANNOTATION_COLUMNS)]
     columns = request.resolve(names, source, roles=("text", *ITEM_ROLES))
     n_rows, n_annotators = len(table), len(wide)
     cells = pa.concat_arrays([as_text(table.column(name), name, source) for name in wide])
