@@ -181,3 +181,20 @@ def test_a_seed_below_zero(run: Run, labels: Path) -> None:
     code, _, error = run(labels, "--seed", -1)
     assert code == 2
     assert "--seed" in error and "Traceback" not in error
+
+
+def test_groups_are_pooled_apart_and_named_in_the_table(run: Run, labels: Path, tmp_path: Path) -> None:
+    found = rows(labels.read_text())
+    for row in found:
+        row["kind"] = "model" if row["annotator"] == "Bob" else "person"
+    with labels.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows(found)
+    code, _, _ = run(labels, "--method", "mace", "--group", "kind", "-o", tmp_path / "clean.csv")
+    assert code == 0
+    annotators = {row["annotator"]: row["group"] for row in rows((tmp_path / "clean.annotators.csv").read_text())}
+    assert annotators == {"Ann": "person", "Bob": "model", "'=CY()": "person"}
+    labels.write_text(labels.read_text().replace("Bob,no,no,model", "Bob,no,no,person", 1))
+    code, _, err = run(labels, "--method", "mace", "--group", "kind")
+    assert code == 2 and "the annotator 'Bob' is in the group 'person' and in 'model'" in err and "rows 2 and 5" in err

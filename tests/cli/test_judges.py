@@ -127,3 +127,22 @@ def test_a_judge_without_a_price_and_gold_that_is_not_there(run: Run, panel: Pat
     pd.read_csv(panel).drop(columns="gold").to_csv(panel, index=False)
     code, _, err = run(panel, "--wide", "rest", "--use-gold")
     assert code == 2 and "there is no gold column" in " ".join(err.split())
+
+
+def test_people_and_models_are_told_apart(run: Run, panel: Path, tmp_path: Path) -> None:
+    wide = pd.read_csv(panel)
+    long = wide.melt(id_vars=["text", "gold"], var_name="annotator", value_name="label")
+    long["kind"] = np.where(long.annotator == "good", "person", "model")
+    long.to_csv(tmp_path / "long.csv", index=False)
+    code, out, _ = run(tmp_path / "long.csv", "--group", "kind", "--expert", "good", "--json")
+    assert code == 0
+    judges = {row["annotator"]: row for row in json.loads(out)["judges"]}
+    assert {name: row["group"] for name, row in judges.items()} == {
+        "good": "person",
+        "=fair": "model",
+        "weak": "model",
+        "naysayer": "model",
+    }
+    assert judges["good"]["accuracy"] > 0.99  # pinned
+    code, out, _ = run(tmp_path / "long.csv", "--json")
+    assert code == 0 and "group" not in json.loads(out)["judges"][0]

@@ -398,3 +398,16 @@ def test_training_estimates_once(tmp_path: Path, realm_cli: Any, monkeypatch: py
     assert len(calls) == 1
     run = Run.open(tmp_path / "run")
     assert f"{run.expertise['accuracy'].max():.3f}" in out
+
+
+def test_groups_are_read_back_and_damaged_ones_refused(tmp_path) -> None:
+    before = crowd(20, gold=False)
+    before = replace(before, groups=("person", "model", "model"))
+    write_annotations(before, tmp_path / "a.parquet")
+    after = read_annotations(tmp_path / "a.parquet", before.tasks, before.annotators)
+    assert after.groups == before.groups and after.fingerprint() == before.fingerprint()
+    with pytest.raises(RealmError, match="the groups are not one name for each of the 4 annotators"):
+        read_annotations(tmp_path / "a.parquet", before.tasks, (*before.annotators, "more"))
+    plain = replace(before, groups=None)
+    write_annotations(plain, tmp_path / "a.parquet")
+    assert read_annotations(tmp_path / "a.parquet", plain.tasks, plain.annotators).groups is None

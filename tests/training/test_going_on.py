@@ -216,3 +216,22 @@ def test_the_earlier_model_is_held_against_the_same_test(monday, tmp_path) -> No
     before = monday.evaluate(trainer.test)
     assert tuesday.changes.test["before"]["accuracy"] == pytest.approx(before["accuracy"])
     assert tuesday.changes.test["now"]["accuracy"] == pytest.approx(tuesday.metrics["test"]["accuracy"])
+
+
+def test_groups_go_on_with_their_annotators(tiny_model, tmp_path) -> None:
+    def grouped(rows: pd.DataFrame) -> Annotations:
+        kind = rows.annotator.map(lambda name: "model" if name == "w2" else "person")
+        return Annotations.from_pandas(rows.assign(kind=kind), labels=COLOURS, group="kind")
+
+    rows = frame()
+    first = train(tiny_model("encoder"), grouped(rows[rows.item.isin([f"i{i}" for i in range(100)])]), tmp_path / "a")
+    assert first.annotations.groups == ("person", "person", "model")
+    assert first.expertise.set_index("annotator")["group"].to_dict() == {"w0": "person", "w1": "person", "w2": "model"}
+    assert "group" in (tmp_path / "a" / "expertise.csv").read_text().splitlines()[0].split(",")
+    newcomer = rows[rows.annotator == "w0"].assign(annotator="w9")
+    second = train(first, grouped(pd.concat([rows[rows.annotator != "w2"], newcomer])), tmp_path / "b")
+    groups = dict(zip(second.annotations.annotators, second.annotations.groups, strict=True))
+    assert groups == {"w0": "person", "w1": "person", "w2": "model", "w9": "person"}
+    assert second.expertise.set_index("annotator")["group"].to_dict() == groups
+    with pytest.raises(RealmError, match=r"had groups of annotators \(person, model\), and the table has none"):
+        RealmTrainer(first, table(rows), config(tmp_path / "c", **SETTINGS))

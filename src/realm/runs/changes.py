@@ -230,13 +230,15 @@ def read_changes(folder: Path) -> Changes | None:
     return Changes(**entries)
 
 
-def with_left(table: pd.DataFrame, changes: Changes | None) -> pd.DataFrame:
+def with_left(table: pd.DataFrame, changes: Changes | None, annotations: Annotations) -> pd.DataFrame:
     """An expertise table with the annotators who have left at its end: 0 annotations, and a note that says so."""
     import pandas as pd
 
     if changes is None or not changes.left:
         return table
     left = pd.DataFrame(changes.left).assign(annotations=0, notes=LEFT, habit="")
+    if annotations.groups is not None:
+        left["group"] = left["annotator"].map(dict(zip(annotations.annotators, annotations.groups, strict=True)))
     for name in table.columns.difference(left.columns):
         left[name] = table[name].iloc[0] if name in ("scale", "probabilities") and len(table) else np.nan
     return pd.concat([table, left[table.columns]], ignore_index=True)

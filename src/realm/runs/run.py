@@ -195,7 +195,7 @@ class Run:
         probable ones), verdict, scale (`relative` with mostly one label per item), probabilities.
         """
         table = expertise_table(self.annotations, self.estimate, self.channel_summary, self.probabilities)
-        return with_left(table, self.changes)
+        return with_left(table, self.changes, self.annotations)
 
     @property
     def labels(self) -> pd.DataFrame:

@@ -247,7 +247,8 @@ def write_tables(folder: Path, results: RunResults) -> None:
         _write_channel(folder, results.channel)
     summary = {} if results.channel is None else results.channel.summary
     probabilities = results.probabilities
-    expertise = with_left(expertise_table(annotations, estimate, summary, probabilities), results.changes)
+    expertise = expertise_table(annotations, estimate, summary, probabilities)
+    expertise = with_left(expertise, results.changes, annotations)
     write_csv(expertise, folder / layout.EXPERTISE_CSV)
     write_csv(labels_table(annotations, estimate.posterior, probabilities), folder / layout.LABELS_CSV)
     if results.changes is not None:
