@@ -136,7 +136,7 @@ def estimate(
     | argument | shape | meaning |
     |---|---|---|
     | annotations | | who labelled what; a weight multiplies the evidence of its annotation |
-    | log_probs | (items, Kmax) | log P(option) of the model, in-sample or out of fold; ignored beyond an item's options |
+    | log_probs | (items, Kmax) | log P(option) of the model, in-sample or out of fold; ignored beyond its options |
     | prior | table | an earlier expertise table: its estimates take the place of the pool for the annotators it names |
     | start | (annotators, tasks) | betas to start from; NaN where unknown |
     | experts | names | annotators taken to be experts, pinned at beta 0.999 |
