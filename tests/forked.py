@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -28,6 +29,7 @@ def start(act: Callable[..., Any], *args: Any, **environment: str) -> ForkServer
 def _run(act: Callable[..., Any], args: tuple[Any, ...], environment: dict[str, str]) -> None:
     import torch
 
+    gc.freeze()  # a collection walks through what the process makes, not through all that it was forked with
     os.environ.update(environment)
     torch.set_num_threads(1)
     act(*args)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,28 +169,24 @@ def test_a_schema_from_elsewhere_runs_nothing_of_ours(results) -> None:
     assert Results.open(results.path)._connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
 
 
-WRITER = """
-import sys
-from realm.comparison.results import Results
-from tests.comparison.test_results import cell, result
-results = Results.open(sys.argv[1], create=True)
-for seed in range(100_000):
-    results.add(result(cell(seed), accuracy=seed / 100_000, size=50_000))
-"""
+def write_without_end(path: Path) -> None:
+    results = Results.open(path, create=True)
+    for seed in range(100_000):
+        results.add(result(cell(seed), accuracy=seed / 100_000, size=50_000))
 
 
 def test_killed_while_writing_every_cell_is_whole_or_absent(tmp_path) -> None:
     path = tmp_path / "results.sqlite"
     for attempt in range(3):
-        process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=Path(__file__).parents[2])
+        process = start(write_without_end, path)
         deadline = time.monotonic() + 300  # seconds; only ends a hang
         before = 0 if attempt == 0 else _count(path)
         while not path.exists() or _count(path) < before + 3:
-            assert process.poll() is None and time.monotonic() < deadline
+            assert process.is_alive() and time.monotonic() < deadline
             time.sleep(0.02)
         time.sleep(0.013 * attempt)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         results = Results.open(path, create=True)
         found = results.frame([cell(seed) for seed in range(_count(path))])
         assert len(found) == _count(path) and (found["accuracy"] * 100_000).round().tolist() == list(range(len(found)))
