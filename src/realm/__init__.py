@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from realm.errors import no_attribute
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -97,8 +99,30 @@ __all__ = [
 ]
 
 
+_SUBMODULES = ("lab", "testing")
+_HINTS = {
+    "load": "A finished run is opened with `realm.Run.open(folder)`.",
+    "open": "A finished run is opened with `realm.Run.open(folder)`.",
+    "read": "A table is read with `realm.Annotations.read(path)`.",
+    "load_dataset": "A table is read with `realm.Annotations.read(path)`, or `Annotations.from_dataset(dataset)`.",
+    "Dataset": "The table to train on is `realm.Annotations`.",
+    "Trainer": "It is called `realm.RealmTrainer`.",
+    "TrainingArguments": "It is called `realm.RealmConfig`, and takes the same names.",
+    "train": "Training is `realm.RealmTrainer(model, annotations, realm.RealmConfig(folder)).train()`.",
+    "predict": "A finished run predicts: `realm.Run.open(folder).predict(texts)`.",
+}
+"""What people call here what is called otherwise."""
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import realm` does not import torch."""
     if name in _MODULE_OF:
         return getattr(import_module(_MODULE_OF[name]), name)
-    raise AttributeError(f"module 'realm' has no attribute {name!r}")
+    if name in _SUBMODULES:
+        return import_module(f"realm.{name}")
+    raise no_attribute("module 'realm'", name, __all__, _HINTS)
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not: what a notebook completes."""
+    return sorted({*__all__, *_SUBMODULES})

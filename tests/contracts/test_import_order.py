@@ -6,9 +6,9 @@ import realm
 from tests.contracts.modules import imports_of, modules
 
 ORDER = (
-    "errors", "interrupts", "locks", "schema", "files", "progress", "methods", "data", "crowd", "check", "channels",
-    "objectives", "models", "scorers", "metrics", "runs", "label_studio", "training", "comparison", "report", "demo",
-    "lab", "cli",
+    "errors", "interrupts", "locks", "schema", "files", "progress", "display", "methods", "data", "crowd", "check",
+    "channels", "objectives", "models", "scorers", "metrics", "runs", "label_studio", "training", "comparison",
+    "report", "demo", "lab", "testing", "cli",
 )  # fmt: skip
 OUTSIDE = ("__init__.py", "__main__.py")  # the public surface, and the entry point
 

@@ -1,5 +1,5 @@
-"""Docs, README and examples import what `realm` lists and nothing deeper (of the lab, what `realm.lab` lists);
-the lab uses the same names, and the experiment engine."""
+"""Docs, README and examples import what `realm`, `realm.lab` and `realm.testing` list and nothing deeper; the lab
+uses the same names, and the experiment engine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import realm
 import realm.lab
+import realm.testing
 from tests.contracts.modules import ROOT, imports_of, modules
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ENGINE = "realm.comparison"  # what the lab runs its grids with
-PUBLIC = {f"realm.{name}" for name in realm.__all__} | {f"realm.lab.{name}" for name in realm.lab.__all__}
+PUBLIC = {f"{module.__name__}.{name}" for module in (realm, realm.lab, realm.testing) for name in module.__all__}
 
 
 def hidden_names(source: str, allowed: tuple[str, ...] = ()) -> list[str]:

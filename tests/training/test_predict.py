@@ -42,9 +42,11 @@ def test_predict_gives_log_probabilities_and_what_gold_says(tiny_model, tmp_path
 def test_predict_says_what_it_takes(tiny_model, tmp_path) -> None:
     frame = crowd(20).to_pandas().assign(context="near a boat")
     made = trainer(tiny_model("bert"), Annotations.from_pandas(frame), tmp_path)
-    for asked in ("one text", 3, [1, 2], {"text": ["a"]}):
+    for asked in (3, None, {"text": ["a"]}):
         with pytest.raises(RealmError, match="takes texts, a DataFrame, `Items` or `Annotations`"):
             made.predict(asked)
+    with pytest.raises(RealmError, match="must be a string; at position 1 is 2"):
+        made.predict(["a", 2])
     with pytest.raises(RealmError, match="other tasks"):
         made.predict(Items.from_texts(["a"], [Task("x", ("p", "q"))]))
     with pytest.raises(RealmError, match="no context"):

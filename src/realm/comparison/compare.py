@@ -19,8 +19,10 @@ from realm.comparison.results import Results
 from realm.comparison.significance import Summary, contrast
 from realm.comparison.simulation import Regime
 from realm.data import Annotations
+from realm.data.arguments import require_annotations, require_test
 from realm.data.options import MAX_OPTIONS
 from realm.data.overlap import shown_in
+from realm.display import counted, notebook_html
 from realm.errors import RealmError
 from realm.files import partial_files, remove_partial_files, writing
 from realm.locks import LOCK, holding
@@ -98,6 +100,20 @@ every label (`labels`), and `realm` minus it with paired tests |
     trials: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        best = f"best: {self.ranking['best']}" if self.ranking["best"] else "no method is best on every figure"
+        return (
+            f"Comparison({counted(len(self.summary), 'method')}, {counted(self.seeds, 'seed')}, {self.regime}; {best})"
+        )
+
+    def _repr_html_(self) -> str:
+        figures = ("accuracy", "macro_f1", "log_loss", "base_rate")
+        means = self.table.groupby("method", sort=False)[[name for name in figures if name in self.table]].mean()
+        order = [row["method"] for row in self.summary]
+        table = means.loc[order].reset_index()
+        facts = {"means over seeds": ", ".join(means.columns), "warnings": "; ".join(self.warnings)}
+        return notebook_html(repr(self), facts, table)
+
     def as_dict(self) -> dict[str, Any]:
         """Everything but trials as plain values: what `results.json` holds."""
         trainings = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
@@ -154,6 +170,8 @@ def compare(
     Examples:
         >>> compare(annotations, test, methods=["realm", "noisy"], seeds=2).table  # doctest: +SKIP
     """
+    require_annotations(annotations, "annotations")
+    require_test(test, "test")
     cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
     items = _scored_items(test)
     metric = rank_metric(rank_by, items)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from realm.crowd.against_gold import accuracy_by_gold
 from realm.data.annotations import OPTIONAL, UNKNOWN, Annotations
+from realm.data.arguments import require_annotations
 from realm.errors import RealmError
 
 Floats = npt.NDArray[np.float64]
@@ -129,6 +130,7 @@ def simulate(
         names: the annotators' names; by default a1, a2, ...
         seed: the same seed gives the same table; whether a label is right does not depend on the noise.
     """
+    require_annotations(annotations, "annotations")
     for argument, value, kind in (
         ("noise", noise, Noise),
         ("regime", regime, Regime),

@@ -34,6 +34,8 @@ from realm.crowd.shared_confusion import confusion_sums, evidence_of_labels, sha
 from realm.crowd.shared_error import SharedError
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
+from realm.data.arguments import require_annotations
+from realm.display import counted, notebook_html
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -87,6 +89,27 @@ class Estimate:
     class_offsets: Floats
     exponent: Floats = field(default_factory=lambda: np.array(1.0))
     shared_error: Floats = field(default_factory=lambda: np.array(0.0))
+
+    def __repr__(self) -> str:
+        annotators, tasks = self.expertise.shape
+        sizes = (len(self.posterior), "item"), (annotators, "annotator"), (tasks, "task")
+        return f"Estimate({', '.join(counted(*size) for size in sizes)}{'; relative' * self.relative})"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        labelled = self.annotations > 0
+        annotator, task = np.nonzero(labelled)
+        columns = {
+            name: getattr(self, name)[labelled] for name in ("expertise", "accuracy", "low", "high", "annotations")
+        }
+        table = pd.DataFrame({"annotator (row)": annotator, "task (row)": task, **columns})
+        facts = {
+            "mean confidence of the most probable labels": f"{self.posterior.max(axis=1).mean():.3f}",
+            "exponent of the evidence": f"{float(self.exponent):.3f}" if self.exponent != 1 else None,
+            "scale": "relative: mostly one label per item" if self.relative else None,
+        }
+        return notebook_html(repr(self), facts, table)
 
     def evidence(self, annotations: Annotations) -> LabelEvidence:
         """The evidence of annotations by these annotators (all those of the table estimated, or some).
@@ -161,6 +184,7 @@ def estimate(
         >>> estimates.accuracy.shape, estimates.posterior.argmax(axis=1).tolist()
         ((2, 1), [0, 1])
     """
+    require_annotations(annotations, "annotations")
     return _estimate(annotations, log_probs, prior, start, experts, gold)[0]
 
 

@@ -91,8 +91,9 @@ class Items:
         """
         if isinstance(texts, str):
             raise RealmError("`texts` is one string: give a list of texts.")
-        if not all(isinstance(text, str) for text in texts):
-            raise RealmError("`texts`: every text must be a string.")
+        for position, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise RealmError(f"`texts`: every text must be a string; at position {position} is {text!r}.")
         if blank := [position for position, text in enumerate(texts) if not text.strip()]:
             raise RealmError(f"`texts`: the text at position {blank[0]} is blank; take it out.")
         names = [each.name for each in tasks]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +16,31 @@ if TYPE_CHECKING:
 ANSWER = ("label", "confidence", "probabilities")
 """The columns of an answer."""
 PREFIX = "predicted_"
+FILE_NAME = re.compile(r"\S+\.(csv|tsv|txt|json|jsonl|ndjson|parquet|xlsx|zip|gz|feather|arrow)", re.IGNORECASE)
+"""A text of one word that ends as a table's file does."""
+
+
+def asked_table(asked: Any) -> pd.DataFrame | pa.Table | None:
+    """What is asked, if it is a table: a DataFrame, an Arrow table, a `datasets.Dataset` or a list of dictionaries."""
+    import pandas as pd
+
+    if isinstance(asked, pa.Table | pd.DataFrame):
+        return asked
+    if hasattr(asked, "column_names") and hasattr(asked, "to_pandas"):  # a `datasets.Dataset`
+        frame: pd.DataFrame = asked.to_pandas()
+        return frame
+    if isinstance(asked, list | tuple) and asked and all(isinstance(row, Mapping) for row in asked):
+        return pd.DataFrame(list(asked))
+    return None
+
+
+def refuse_file_name(text: str, argument: str) -> None:
+    """Refuse a text that is the name of a file, which somebody wants read rather than judged as a text."""
+    if FILE_NAME.fullmatch(text.strip()):
+        raise RealmError(
+            f"`{argument}={text}` looks like a file. Give `Run.predict` its `Path({text!r})` for its rows, or "
+            f"`[{text!r}]` for the text itself."
+        )
 
 
 def answer_names(own: Iterable[Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,21 +19,34 @@ from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.data.build import build_rows
 from realm.data.roles import TrainedColumns
-from realm.errors import RealmError
+from realm.display import counted, notebook_html
+from realm.errors import RealmError, no_attribute
 from realm.files import MANIFEST, verify_manifest
 from realm.progress import Progress, ignore_progress
 from realm.runs import folder as layout
 from realm.runs import machine_files
 from realm.runs.annotations_file import read_annotations
 from realm.runs.changes import Changes, read_changes, with_left
-from realm.runs.predictions import with_answers
+from realm.runs.predictions import asked_table, refuse_file_name, with_answers
 
 if TYPE_CHECKING:
     import pandas as pd
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from realm.scorers.base import Scorer
 
 Floats = npt.NDArray[np.float64]
+
+_HINTS = {
+    "load": "A run is opened with `Run.open(folder)`.",
+    "from_pretrained": "A run is opened with `Run.open(folder)`.",
+    "predict_proba": "`predict` has the probability of every option, in the column `probabilities`.",
+    "score": "`evaluate` gives accuracy and its kin on a table with gold.",
+    "save_pretrained": "The checkpoint is the folder `model` within the run's: copy it.",
+    "report": "`realm report` writes it; a run made by `realm train` has it in `report.html`.",
+    "annotators": "Who they are is in `annotations.annotators`, how reliable they are in `expertise`.",
+}
+"""What people call here what is called otherwise."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +71,7 @@ class Run:
     | estimate, log_probs, annotations | the arrays and the table behind `expertise` and `labels` |
     | labels_dataset, push_to_hub | `labels` as a `datasets.Dataset`; the model with its card to the hub |
     | config, metrics | settings and fingerprints; losses, test metrics, warnings |
+    | model, tokenizer, scorer | the trained model as `transformers` has it; what asks it for log P of the options |
     | changes | what changed since the run that this one goes on from; None without one |
 
     Reading a run imports no torch; `predict`, `evaluate` and `scorer` do. Only parquet, safetensors, JSON and YAML
@@ -70,6 +84,13 @@ class Run:
     """
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, Path):
+            raise RealmError(f"a run is opened with `Run.open({str(self.folder)!r})`, which checks its files.")
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute("Run", name, dir(type(self)), _HINTS)
 
     @classmethod
     def open(cls, folder: str | Path, *, verify_model: bool = True) -> Run:
@@ -90,6 +111,32 @@ class Run:
         run = cls(folder)
         _ = run.config  # refuses a layout of another version
         return run
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}: {self._method}; {', '.join(self._sizes)})"
+
+    def _repr_html_(self) -> str:
+        test = self.metrics.get("test") or {}
+        figures = {name: test.get(name) for name in ("accuracy", "macro_f1", "base_rate")}
+        facts = {
+            "method": self._method,
+            "data": ", ".join(self._sizes),
+            "labels": "; ".join(f"{task.name}: {', '.join(task.labels or ['own options'])}" for task in self.tasks),
+            "labels and reliability rest on": self.probabilities,
+            "test": ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None),
+            "findings": "; ".join(self.findings),
+        }
+        columns = ["annotator", "task", "accuracy", "low", "high", "annotations", "verdict"]
+        return notebook_html(f"Run {self.folder}", facts, self.expertise[columns])
+
+    @property
+    def _method(self) -> str:
+        return f"{self.config['settings'].get('method', 'realm')} on {self.config['model'] or 'a model without a name'}"
+
+    @property
+    def _sizes(self) -> list[str]:
+        data = self.config["data"]
+        return [counted(data[f"{name}s"], name) for name in ("item", "annotator", "annotation") if f"{name}s" in data]
 
     # ---------------------------------------------------------------- what the run recorded
 
@@ -263,9 +310,19 @@ class Run:
         scorer.temperature = float(settings.get("temperature", 1.0))
         return scorer
 
+    @property
+    def model(self) -> PreTrainedModel:
+        """The trained model, a plain one of `transformers`, read from the checkpoint `model/` of the folder."""
+        return self.scorer.backbone
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of `model`."""
+        return self.scorer.tokenizer
+
     def predict(
         self,
-        items: Iterable[str] | Items | pd.DataFrame | Path,
+        items: str | Iterable[str] | Iterable[Mapping[str, Any]] | Items | pd.DataFrame | Path,
         *,
         task: str | None = None,
         progress: Progress = ignore_progress,
@@ -274,8 +331,9 @@ class Run:
         """The most probable option of each item, in order; what is there several times is scored once.
 
         Args:
-            items: texts (a list, a Series, an array), or `Items` built with `tasks=run.tasks`, or a table: a DataFrame,
-                or the `Path` of a file. A table is read by the columns that the run was trained on.
+            items: a text, or several (a list, a Series, an array), or `Items` built with `tasks=run.tasks`, or a table:
+                a DataFrame, a `datasets.Dataset`, a list of dictionaries, or the `Path` of a file. A table is read by
+                the columns that the run was trained on.
             task: the task of the texts, where the run has several; of a table, the name of its column.
             progress: called with how many items are answered.
             **columns: of a table, the column of `text`, `context`, `options` or `item` where it is not the run's.
@@ -289,8 +347,7 @@ class Run:
             import pandas as pd
 
             return pd.concat(list(self.predict_file(items, progress, task=task, **columns)), ignore_index=True)
-        if isinstance(items, pa.Table) or hasattr(items, "columns"):
-            table: pd.DataFrame = items  # type: ignore[assignment]
+        if (table := asked_table(items)) is not None:
             rows = build_rows(table, tasks=self.tasks, trained=self.trained_columns, task=task, **columns)
             return with_answers(table, self._answers([rows], progress)[0])
         if columns:
@@ -300,10 +357,13 @@ class Run:
                 raise RealmError("`task` is for texts and tables: `Items` know their own.")
             return self._answers([items], progress)[0]
         if isinstance(items, str):
-            raise RealmError("`items` is one string: give a list of texts or, for a file, its `Path`.")
-        if isinstance(items, Annotations) or not isinstance(items, Iterable):
-            raise RealmError(f"`items` is {type(items).__name__}: give texts, `Items`, a DataFrame or a `Path`.")
-        return self._answers([Items.from_texts(list(items), self.tasks, task=task)], progress)[0]
+            refuse_file_name(items, "items")
+            items = [items]
+        if isinstance(items, Annotations | Mapping) or not isinstance(items, Iterable):
+            taken = "texts, `Items`, a DataFrame or a `Path`"
+            own = " Its prompts are its `items`." if isinstance(items, Annotations) else ""
+            raise RealmError(f"`items` is {type(items).__name__}: give {taken}.{own}")
+        return self._answers([Items.from_texts(list(items), self.tasks, task=task)], progress)[0]  # type: ignore[arg-type]
 
     def predict_file(
         self, path: str | Path, progress: Progress = ignore_progress, **arguments: Any
@@ -334,7 +394,7 @@ class Run:
 
     def evaluate(
         self,
-        test: Annotations | pd.DataFrame | str | Path,
+        test: Annotations | pd.DataFrame | Sequence[Mapping[str, Any]] | str | Path,
         *,
         generation: bool = False,
         progress: Progress = ignore_progress,
@@ -356,8 +416,10 @@ class Run:
             table = test
         elif isinstance(test, str | Path):
             table = Annotations.read_test(test, tasks=self.tasks, trained=self.trained_columns)
+        elif (frame := asked_table(test)) is not None:
+            table = Annotations.test_from_pandas(frame, tasks=self.tasks, trained=self.trained_columns)
         else:
-            table = Annotations.test_from_pandas(test, tasks=self.tasks, trained=self.trained_columns)
+            raise RealmError(f"`test` is {type(test).__name__}: give a file, a DataFrame or `Annotations`, with gold.")
         items = self._with_same_tasks(table.items)
         gold_items(table)  # refuses a table without gold before the model is asked
         encoded = self.scorer.encode(items)

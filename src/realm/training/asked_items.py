@@ -9,6 +9,7 @@ from realm.data import Annotations, Items
 from realm.data.build import build_rows
 from realm.data.roles import TrainedColumns
 from realm.errors import RealmError
+from realm.runs.predictions import asked_table, refuse_file_name
 
 if TYPE_CHECKING:
     from realm.training.trainer import RealmTrainer
@@ -31,13 +32,14 @@ def _items(trainer: RealmTrainer, asked: Any) -> Items:
     if isinstance(asked, Annotations):
         return asked.items
     tasks = trainer.annotations.tasks
-    if hasattr(asked, "columns"):
+    if (table := asked_table(asked)) is not None:
         trained = TrainedColumns(str(trainer.run), trainer.annotations.columns)
-        return build_rows(asked, tasks=tasks, trained=trained if trained.columns else None)
-    if isinstance(asked, Iterable) and not isinstance(asked, str | dict) and not hasattr(asked, "column_names"):
-        texts = list(asked)
-        if all(isinstance(text, str) for text in texts):
-            return Items.from_texts(texts, tasks)
+        return build_rows(table, tasks=tasks, trained=trained if trained.columns else None)
+    if isinstance(asked, str):
+        refuse_file_name(asked, "test_dataset")
+        asked = [asked]
+    if isinstance(asked, Iterable) and not isinstance(asked, dict | bytes):
+        return Items.from_texts(list(asked), tasks)
     raise RealmError(
         f"predict: takes texts, a DataFrame, `Items` or `Annotations`, not {type(asked).__name__}. "
         "`Run.open(folder).predict` answers files too."

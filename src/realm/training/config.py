@@ -7,17 +7,34 @@ from typing import TYPE_CHECKING, Any, Self
 
 from transformers import TrainingArguments
 
-from realm.errors import RealmError
+from realm.display import notebook_html
+from realm.errors import RealmError, refuses_other_names
 from realm.methods import METHODS
 from realm.training.reporting import check_integrations
-from realm.training.settings import Settings, check_values, recorded_values
+from realm.training.settings import Settings, check_values, described, recorded_values, settings_of
 
 if TYPE_CHECKING:
     from realm.runs import Run
 
+OTHER_NAMES = {
+    "output": "The run folder is `output_dir`.",
+    "folder": "The run folder is `output_dir`.",
+    "lr": "It is called `learning_rate`.",
+    "epochs": "It is called `num_train_epochs`.",
+    "steps": "It is called `max_steps`.",
+    "batch_size": "It is `per_device_train_batch_size` times `gradient_accumulation_steps`.",
+    "micro_batch_size": "It is called `per_device_train_batch_size`.",
+    "expert": "It is called `experts`, a list of annotators.",
+    "push_to_hub_model_id": "It is called `hub_model_id`.",
+    "evaluation_strategy": "It is called `eval_strategy`.",
+    "no_cuda": "It is called `use_cpu`.",
+    "random_state": "It is called `seed`.",
+}
+"""Settings by other names: those of the command line, of scikit-learn and of earlier versions of transformers."""
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")  # those whose state is per parameter and resumes to the byte
 
 
+@refuses_other_names(OTHER_NAMES)
 @dataclass
 class RealmConfig(Settings, TrainingArguments):
     """Settings of one run: the fields of `Settings` and those of `transformers.TrainingArguments`.
@@ -74,6 +91,28 @@ class RealmConfig(Settings, TrainingArguments):
         if self.hub_model_id is not None and not self.write_run:
             raise RealmError("`hub_model_id` pushes the finished run, and `write_run=False` writes none: choose one.")
         check_integrations(self.report_to)
+
+    def changed(self) -> dict[str, Any]:
+        """The settings of `Settings` that are not at their defaults."""
+        values = {each.name: getattr(self, each.name) for each in settings_of(self) if each.name != "output_dir"}
+        defaults = {each.name: each.default for each in settings_of(self)}
+        return {name: getattr(value, "value", value) for name, value in values.items() if value != defaults[name]}
+
+    def __repr__(self) -> str:
+        changed = "".join(f", {name}={value!r}" for name, value in self.changed().items())
+        return f"RealmConfig({self.output_dir!r}{changed})"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        changed = self.changed()
+        rows = [
+            {"setting": each.name, "value": changed[each.name], "default": each.default, "meaning": described(each)}
+            for each in settings_of(self)
+            if each.name in changed
+        ]
+        facts = {"run folder": self.output_dir, "other settings": "as by default; `help(RealmConfig)` lists them"}
+        return notebook_html("RealmConfig", facts, pd.DataFrame(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as logging integrations send them: of the experts how many there are, not their names."""

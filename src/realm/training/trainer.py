@@ -4,6 +4,7 @@ folder for output. No method has a training loop of its own."""
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,7 +25,9 @@ from realm.crowd.calibration import softening, tempered
 from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
 from realm.data.alignment import aligned
-from realm.errors import RealmError
+from realm.data.arguments import require_test
+from realm.display import ROWS, notebook_html
+from realm.errors import RealmError, refuses_other_names
 from realm.files import without_home, writing
 from realm.methods import METHODS
 from realm.metrics import check_test, evaluate
@@ -37,6 +40,7 @@ from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, score
 from realm.training import channel_start, sharding
+from realm.training.arguments import OTHER_NAMES, check_types
 from realm.training.asked_items import asked_items
 from realm.training.basis import Basis, even_log_probs, find_basis
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@refuses_other_names(OTHER_NAMES)
 class RealmTrainer(SavingTrainer):
     """Fine-tune a model on annotations and learn each annotator's expertise.
 
@@ -93,7 +98,7 @@ class RealmTrainer(SavingTrainer):
 
     def __init__(
         self,
-        model: str | Scorer | Run,
+        model: str | os.PathLike[str] | Scorer | Run,
         annotations: Annotations,
         config: RealmConfig,
         *,
@@ -103,6 +108,8 @@ class RealmTrainer(SavingTrainer):
         callbacks: Sequence[Any] | None = None,
         progress: Progress = ignore_progress,
     ) -> None:
+        model = os.fspath(model) if isinstance(model, os.PathLike) else model
+        check_types(model, annotations, config, test)
         if config.n_gpu > 1:
             raise RealmError(
                 f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
@@ -195,6 +202,26 @@ class RealmTrainer(SavingTrainer):
             self.warnings.append(f"`prior`: it knows {named:,} of the {annotations.n_annotators:,} annotators.")
         for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
+
+    def __repr__(self) -> str:
+        steps = self.state.global_step
+        trained = f"{steps:,} of {self.state.max_steps:,} steps" if steps else "not trained yet"
+        return f"RealmTrainer({self.model_name!r}, {self.annotations!r}, {self.args.method}; {trained})"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        rows = pd.DataFrame([entry for entry in self.state.log_history if "loss" in entry or "eval_accuracy" in entry])
+        shown = ("step", "epoch", "loss", "eval_accuracy", "eval_macro_f1", "eval_base_rate", "eval_log_loss")
+        facts = {
+            "model": self.model_name,
+            "data": repr(self.annotations),
+            "method": self.args.method,
+            "run": self.run if self.args.write_run else "none is written",
+            "found": "; ".join(self.notes),
+            "warnings": "; ".join(self.warnings),
+        }
+        return notebook_html(repr(self), facts, rows[[name for name in shown if name in rows]].tail(ROWS))
 
     # ---------------------------------------------------------------- batches and loss
 
@@ -325,12 +352,16 @@ class RealmTrainer(SavingTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Accuracy and its kin on the test table that the trainer was given."""
-        if eval_dataset is not None:
-            raise RealmError("evaluate: takes no table; give it as RealmTrainer(..., test=table).")
-        scores = self.test_scores()
-        assert self.test is not None
-        figures = evaluate(self.test, scores)
+        """Accuracy and its kin on the test table that the trainer was given, or on another one with gold."""
+        if eval_dataset is None:
+            scores = self.test_scores()
+            assert self.test is not None
+            figures = evaluate(self.test, scores)
+        else:
+            require_test(eval_dataset, "eval_dataset")
+            with sharding.gathered(self.model):
+                asked = self.scorer.encode(asked_items(self, eval_dataset))
+                figures = evaluate(eval_dataset, score(self.scorer, asked, progress=self._progress))
         logged = {f"{metric_key_prefix}_{k}": v for k, v in figures.items() if isinstance(v, float)}
         self.log(dict(logged))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)

@@ -18,6 +18,8 @@ from realm.crowd.aggregation.one_coin import OneCoin
 from realm.crowd.coin import weights_of
 from realm.crowd.evidence import Bools, Floats, Indices
 from realm.data.annotations import UNKNOWN
+from realm.data.arguments import require_annotations
+from realm.display import counted, notebook_html
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -55,6 +57,21 @@ class Aggregate:
     annotators: pd.DataFrame
     warnings: list[str] = field(default_factory=list)
     fitted: FittedAnnotators | None = None
+
+    def __repr__(self) -> str:
+        labelled = int((self.labels != UNKNOWN).sum())
+        who = counted(self.annotators["annotator"].nunique(), "annotator")
+        warned = f"; {counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        return f"Aggregate({labelled:,} of {counted(len(self.labels), 'item')} labelled, {who}{warned})"
+
+    def _repr_html_(self) -> str:
+        known = self.confidence[np.isfinite(self.confidence)]
+        facts = {
+            "mean confidence": f"{known.mean():.3f}" if len(known) else None,
+            "warnings": "; ".join(self.warnings),
+            "labels by name": "table(annotations)",
+        }
+        return notebook_html(repr(self), facts, self.annotators)
 
     def table(self, annotations: Annotations) -> pd.DataFrame:
         """One row per item of the table aggregated: item, task, text, label (its name), confidence, annotations."""
@@ -108,6 +125,7 @@ def aggregate(
     """
     import pandas as pd
 
+    require_annotations(annotations, "annotations")
     if method not in METHODS:
         raise RealmError(f"no aggregation method is called {method!r}. There are: {', '.join(METHODS)}.")
     if start_from is not None:

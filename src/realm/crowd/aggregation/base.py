@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ import numpy.typing as npt
 from realm.crowd.aggregation.arrays import AnnotationArrays, annotation_arrays, most_probable
 from realm.crowd.aggregation.fitted import WarmStart
 from realm.crowd.evidence import AnnotatorModel, Bools, Floats, softmax_rows
-from realm.data.annotations import UNKNOWN
-from realm.errors import RealmError
+from realm.data.annotations import UNKNOWN, Annotations
+from realm.errors import RealmError, no_attribute
 
 FLOOR = 1e-10
 """No class share and no entry of a confusion matrix is taken to be impossible because it did not occur."""
@@ -72,6 +72,8 @@ class Aggregator(ABC):
         | abstain | | the label of those who did not say: an answer like others, but never the truth |
         | start | | parameters and class shares that EM starts from, as an earlier fit left them |
         """
+        if isinstance(items, Annotations):
+            raise RealmError("`items` is `Annotations`: give `aggregate(annotations, method)`, which fits every task.")
         if abstain is not None and not self.takes_abstain:
             raise RealmError(
                 f"`abstain`: {type(self).__name__} has no place for an answer that is never the truth. "
@@ -86,6 +88,17 @@ class Aggregator(ABC):
         self.posterior_ = arrays.spread(posterior)
         self.classes_ = np.arange(arrays.n_options)
         return self
+
+    def fit_predict(
+        self, items: npt.ArrayLike, annotators: npt.ArrayLike, labels: npt.ArrayLike, **options: Any
+    ) -> npt.NDArray[np.int32]:
+        """`labels_` of these annotations; `options` are those of `fit`."""
+        return self.fit(items, annotators, labels, **options).labels_
+
+    def __getattr__(self, name: str) -> Any:
+        fitted = name.endswith("_") and not name.startswith("_")
+        hints = {name: "Call `fit` first."} if fitted else {"predict": "`fit_predict` gives the labels of the items."}
+        raise no_attribute(type(self).__name__, name, dir(type(self)), hints)
 
     @abstractmethod
     def _fit(self, arrays: AnnotationArrays) -> Floats:

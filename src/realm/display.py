@@ -1,0 +1,35 @@
+"""How objects show themselves in a notebook: a heading, facts and a table. Nothing from the data is read as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEFT = 'style="text-align: left"'
+ROWS = 10
+"""How many rows of a table are shown."""
+
+
+def notebook_html(heading: str, facts: Mapping[str, object], table: pd.DataFrame | None = None) -> str:
+    """A heading, a line for each fact that is not None or empty, and the first rows of a table, all of it escaped."""
+    lines = [
+        f"<tr><th {LEFT}>{escape(name)}</th><td {LEFT}>{escape(str(value))}</td></tr>"
+        for name, value in facts.items()
+        if value not in (None, "")
+    ]
+    parts = [f"<p><strong>{escape(heading)}</strong></p>", "<table>", *lines, "</table>"]
+    if table is not None and len(table):
+        shown = table.head(ROWS).map(lambda value: round(value, 3) if isinstance(value, float) else value)
+        parts.append(shown.to_html(index=False, escape=True, na_rep="", border=0))
+        if len(table) > ROWS:
+            parts.append(f"<p>{ROWS} of {len(table):,} rows</p>")
+    return f"<div>{''.join(parts)}</div>"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: `1 task`, `2 tasks`, `1,200 items`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,232 @@
+"""What those who know Hugging Face or scikit-learn try first works, or says what to do; objects show what they are."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from transformers import AutoModel, TrainingArguments
+
+import realm
+from realm import Annotations, RealmConfig, RealmError, RealmTrainer, Run
+from realm.display import notebook_html
+from realm.testing import small_annotations
+from tests.trainers import trainer
+
+HOSTILE = "<script>alert(1)</script>"
+
+# -------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("load", r"Run\.open\(folder\)"),
+        ("Trainer", "RealmTrainer"),
+        ("Annotation", "Did you mean `Annotations`"),
+        ("quaternion", "has no attribute 'quaternion'$"),
+    ],
+)
+def test_names_that_the_package_has_not(name: str, message: str) -> None:
+    with pytest.raises(AttributeError, match=message):
+        getattr(realm, name)
+    assert not hasattr(realm, "__wrapped__")  # what pytest and inspect look for
+
+
+def test_a_notebook_completes_the_public_names() -> None:
+    assert set(realm.__all__) <= set(dir(realm))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"args": None, "train_dataset": None}, "no argument `args`. The settings are `config`"),
+        ({"model": "x", "train_dataset": None}, "`train_dataset`. The table to train on is `annotations`"),
+        ({"tests": None}, "Did you mean `test`"),
+        ({"quaternion": None}, "It has: model, annotations, config"),
+    ],
+)
+def test_trainer_arguments_by_other_names(arguments: dict, message: str) -> None:
+    with pytest.raises(RealmError, match=message):
+        RealmTrainer(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lerning_rate": 1}, "no argument `lerning_rate`. Did you mean `learning_rate`"),
+        ({"epochs": 1}, "It is called `num_train_epochs`"),
+        ({"quaternion": 1}, r"See help\(RealmConfig\)"),
+    ],
+)
+def test_settings_by_other_names(arguments: dict, message: str, tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match=message):
+        RealmConfig(str(tmp_path), **arguments)
+
+
+def test_signatures_are_those_of_the_constructors() -> None:
+    """A notebook's help shows them."""
+    assert list(inspect.signature(RealmTrainer).parameters)[:4] == ["model", "annotations", "config", "test"]
+    assert "train_layers" in inspect.signature(RealmConfig).parameters
+
+
+# -------------------------------------------------------------------- types
+
+
+def test_arguments_of_other_types_say_how_to_make_them(tiny_model, tmp_path: Path) -> None:
+    model, table, config = tiny_model("bert"), small_annotations(12), RealmConfig(str(tmp_path), use_cpu=True)
+    frame = table.to_pandas()
+    for arguments, message in (
+        ((model, config, table), "`annotations` is a RealmConfig, not `Annotations`"),
+        ((model, frame, config), r"`annotations` is a DataFrame.*Annotations\.from_pandas\(frame\)"),
+        ((model, "labels.csv", config), r"Annotations\.read\('labels\.csv'\)"),
+        ((model, table.to_dataset(), config), r"Annotations\.from_dataset\(dataset\)"),
+        ((model, table.items, config), "Items say nothing of who labelled them"),
+        ((model, table, "runs/x"), r"`config` is a str.*RealmConfig\('runs/x'\)"),
+        ((model, table, TrainingArguments(str(tmp_path))), "takes the same names"),
+        ((AutoModel.from_pretrained(model), table, config), "`model` is a BertModel.*where it comes from"),
+        ((None, table, config), "`model` is a NoneType"),
+    ):
+        with pytest.raises(RealmError, match=message):
+            RealmTrainer(*arguments)
+    with pytest.raises(RealmError, match=r"`test` is a DataFrame.*test_from_pandas\(frame, tasks="):
+        RealmTrainer(model, table, config, test=frame)
+    with pytest.raises(RealmError, match=r"`test` is 'test.csv'.*read_test\(path, tasks="):
+        RealmTrainer(model, table, config, test="test.csv")
+    assert RealmTrainer(Path(model), table, config).model_name == model
+
+
+def test_functions_that_take_annotations_say_so() -> None:
+    frame = small_annotations(12).to_pandas()
+    for call in (
+        lambda: realm.aggregate(frame, "majority"),
+        lambda: realm.estimate(frame, np.zeros((12, 4))),
+        lambda: realm.compare(frame, small_annotations(12)),
+        lambda: realm.simulate(frame, [0.9]),
+    ):
+        with pytest.raises(RealmError, match=r"`annotations` is a DataFrame.*from_pandas"):
+            call()
+    with pytest.raises(RealmError, match="`test` is a DataFrame"):
+        realm.compare(small_annotations(12), frame)
+
+
+# -------------------------------------------------------------------- estimators
+
+
+def test_aggregators_are_estimators() -> None:
+    arrays = ([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [1, 1, 0, 0, 0, 0])
+    for aggregator in (realm.MajorityVote(), realm.DawidSkene(), realm.Mace(), realm.OneCoin(), realm.Glad()):
+        with pytest.raises(AttributeError, match=r"has no attribute 'labels_'\. Call `fit` first"):
+            _ = aggregator.labels_
+        labels = aggregator.fit_predict(*arrays, n_options=2)
+        assert labels.tolist() == [1, 0] == aggregator.labels_.tolist()
+        assert copy.deepcopy(aggregator).labels_.tolist() == [1, 0]
+        with pytest.raises(AttributeError, match="`fit_predict` gives"):
+            aggregator.predict([0])
+        with pytest.raises(RealmError, match=r"aggregate\(annotations, method\)"):
+            aggregator.fit(small_annotations(3), None, None)
+
+
+# -------------------------------------------------------------------- a trainer and its run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, tiny_model) -> RealmTrainer:
+    frame = small_annotations(20).to_pandas()
+    table = Annotations.from_pandas(
+        frame.replace({"annotator": {"w1": HOSTILE}, "label": {"red": HOSTILE}}).assign(gold=None)
+    )
+    folder = tmp_path_factory.mktemp("manners") / "run"
+    made = trainer(tiny_model("bert"), table, folder, write_run=True, max_steps=2, save_strategy="epoch")
+    made.train()
+    return made
+
+
+def test_a_run_shows_what_it_is(trained: RealmTrainer) -> None:
+    run = Run.open(trained.run)
+    assert repr(run).endswith("20 items, 3 annotators, 60 annotations)") and "realm on" in repr(run)
+    shown = run._repr_html_()
+    assert HOSTILE not in shown and shown.count("&lt;script&gt;") >= 2  # a label and an annotator
+    assert "<td>w0</td>" in shown and "rest on" in shown
+    assert copy.copy(run).folder == run.folder and copy.deepcopy(run).config == run.config
+
+
+def test_a_trainer_and_its_settings_show_what_they_are(trained: RealmTrainer, tiny_model, tmp_path: Path) -> None:
+    assert repr(trained).endswith("2 of 2 steps)") and "Annotations(20 items" in repr(trained)
+    assert HOSTILE not in trained._repr_html_() and "<th>loss</th>" in trained._repr_html_()
+    fresh = trainer(tiny_model("bert"), small_annotations(5), tmp_path)
+    assert "not trained yet" in repr(fresh) and "not trained yet" in fresh._repr_html_()
+    config = RealmConfig("runs/x", max_steps=7, experts=[HOSTILE])
+    assert repr(config) == f"RealmConfig('runs/x', max_steps=7, experts=['{HOSTILE}'])"
+    assert HOSTILE not in config._repr_html_() and "<td>max_steps</td>" in config._repr_html_()
+    assert repr(RealmConfig("runs/x")) == "RealmConfig('runs/x')"
+
+
+def test_results_show_what_they_are(trained: RealmTrainer) -> None:
+    estimate = trained.estimate()
+    assert (
+        repr(estimate) == "Estimate(20 items, 3 annotators, 1 task)" and "<th>accuracy</th>" in estimate._repr_html_()
+    )
+    result = realm.aggregate(trained.annotations, "majority")
+    assert repr(result) == "Aggregate(20 of 20 items labelled, 3 annotators)"
+    assert HOSTILE not in result._repr_html_() and "&lt;script&gt;" in result._repr_html_()
+
+
+def test_the_first_rows_of_a_long_table_are_shown_and_counted() -> None:
+    table = pd.DataFrame({"a": range(11), "b": 0.123456})
+    shown = notebook_html("x", {"none": None, "empty": "", "zero": 0}, table)
+    assert "10 of 11 rows" in shown and shown.count("0.123<") == 10 and "zero" in shown
+    assert "none" not in shown and "empty" not in shown
+    assert "rows" not in notebook_html("x", {}, table.head(10))
+
+
+def test_a_run_says_what_others_call_otherwise(trained: RealmTrainer) -> None:
+    run = Run.open(trained.run)
+    for name, message in (("predict_proba", "`probabilities`"), ("lables", "`labels`"), ("quaternion", "attribute 'q")):
+        with pytest.raises(AttributeError, match=message):
+            getattr(run, name)
+    with pytest.raises(RealmError, match=r"Run\.open\('runs/x'\)"):
+        Run("runs/x")  # type: ignore[arg-type]
+
+
+def test_a_text_alone_is_answered_as_in_a_list(trained: RealmTrainer) -> None:
+    run = Run.open(trained.run)
+    one = run.predict("a red boat")
+    pd.testing.assert_frame_equal(one, run.predict(["a red boat"]))
+    rows = [{"text": "a red boat", "shelf": 3}, {"text": "the bird", "shelf": 4}]
+    answers = run.predict(rows)
+    assert answers["shelf"].tolist() == [3, 4] and answers["label"][0] == one["label"][0]
+    import datasets
+
+    pd.testing.assert_frame_equal(run.predict(datasets.Dataset.from_list(rows)), answers)
+    expected = trained.predict(["a red boat", "the bird"]).predictions
+    for asked in (rows, datasets.Dataset.from_list(rows), np.array(["a red boat", "the bird"])):
+        np.testing.assert_array_equal(trained.predict(asked).predictions, expected)
+    assert trained.predict("a red boat").predictions.shape == (1, 4)
+    assert run.model.config.model_type == "bert" and run.tokenizer("a").input_ids
+
+
+@pytest.mark.parametrize("text", ["new.csv", "data/new.JSONL", " labels.parquet"])
+def test_the_name_of_a_file_is_no_text(text: str, trained: RealmTrainer) -> None:
+    for predict in (Run.open(trained.run).predict, trained.predict):
+        with pytest.raises(RealmError, match=r"looks like a file.*Path\("):
+            predict(text)
+        assert len(predict([text])) >= 1  # the text itself
+        predict("I read it in new.csv")
+
+
+def test_a_trainer_evaluates_another_table(trained: RealmTrainer) -> None:
+    tasks = trained.annotations.tasks
+    frame = small_annotations(12, seed=5).to_pandas().replace({"gold": {"red": HOSTILE}})[["item", "text", "gold"]]
+    test = Annotations.test_from_pandas(frame.drop_duplicates("item"), tasks=tasks)
+    figures = trained.evaluate(test)
+    assert figures["eval_accuracy"] == trained.predict(test).metrics["test_accuracy"]
+    assert Run.open(trained.run).evaluate(frame.to_dict("records"))["accuracy"] == figures["eval_accuracy"]
+    with pytest.raises(RealmError, match="`eval_dataset` is a DataFrame"):
+        trained.evaluate(frame)
+    with pytest.raises(RealmError, match="`test` is int"):
+        Run.open(trained.run).evaluate(3)  # type: ignore[arg-type]
