@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from realm.demo.experiments import FULL, QUICK, Demo
+from realm.demo.experiments import FULL, QUICK, Demo, ExperimentResult
 
 
 class Silence:
@@ -29,6 +29,8 @@ class Silence:
     def begin(self, method: str, steps: int) -> None: ...
     def step(self, loss: float | None) -> None: ...
     def end(self) -> None: ...
+    def annotators(self, result: ExperimentResult) -> None: ...
+    def figures(self, result: ExperimentResult) -> None: ...
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from tests.tiny import COLOURS, save_tiny, sentences
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 SHOWN = {"text", "csv", "json", "yaml"}
-STAND_INS = {"google/flan-t5-base": "seq2seq", "smollm2-135m": "causal", "minilm-l6": "encoder"}
+STAND_INS = {"google/flan-t5-base": "seq2seq", "smollm2-135m": "causal", "minilm-l6": "bert"}
 BLOCK = re.compile(r"^(?:<!-- (?P<mark>.*?) -->\n+)?```(?P<language>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 
 

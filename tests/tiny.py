@@ -50,6 +50,8 @@ def _backbone(kind: str, vocabulary: int, dropout: float = 0.0, layers: int = 3,
     shape = encoder_shape(vocabulary, layers, width, dropout)
     if kind == "mpnet":  # layers return tuples and share a position bias
         return t.MPNetModel(t.MPNetConfig(**shape, pad_token_id=0))
-    assert kind == "deberta"  # layers return pairs and share a norm
+    if kind != "deberta":
+        raise ValueError(f"no tiny model of the kind {kind!r}")
+    # deberta's layers return pairs and share a norm
     relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm"}
     return t.DebertaV2Model(t.DebertaV2Config(**shape, **relative, position_buckets=16, max_relative_positions=32))

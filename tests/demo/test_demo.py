@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from realm.cli.demo import _check_folder
 from realm.cli.main import app
 from realm.data import Annotations
+from realm.demo.experiments import ExperimentResult
 from realm.demo.grammar import SLOT, Grammar, messages
 from realm.errors import RealmError
 from tests.tiny import save_tiny
@@ -90,6 +91,7 @@ class Notes:
         self.begun: list[tuple[str, int]] = []
         self.steps = 0
         self.messages: list[str] = []
+        self.tables: list[tuple[str, list[str]]] = []
 
     def message(self, text: str) -> None:
         self.messages.append(text)
@@ -102,10 +104,16 @@ class Notes:
 
     def end(self) -> None: ...
 
+    def annotators(self, result: ExperimentResult) -> None:
+        self.tables.append((result.title, list(result.figures)))
+
+    def figures(self, result: ExperimentResult) -> None:
+        self.tables.append((result.title, list(result.figures)))
+
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_tiny(tmp_path_factory.mktemp("tiny") / "encoder", "encoder")
+    return save_tiny(tmp_path_factory.mktemp("tiny") / "encoder", "bert")
 
 
 @pytest.fixture
@@ -135,11 +143,17 @@ def test_every_method_of_an_experiment_gets_the_same_budget(small: object, tmp_p
     demo = Demo(small, tmp_path / "demo", notes)  # type: ignore[arg-type]
     first, second = demo.run()
     assert notes.begun == [
-        ("noisy", 4), ("realm", 4), ("oracle", 4), ("majority", 2), ("dawid-skene", 2), ("realm", 2),
+        ("realm", 4), ("noisy", 4), ("oracle", 4), ("realm", 2), ("majority", 2), ("dawid-skene", 2),
+    ]  # fmt: skip
+    methods, several = ["realm", "noisy", "oracle"], ["realm", "majority", "dawid-skene"]
+    titles = "one label per item", "3 labels per item"
+    # each table as soon as it can be: the first one after a single training
+    assert notes.tables == [
+        (titles[0], ["realm"]), (titles[0], methods), (titles[1], ["realm"]), (titles[1], several),
     ]  # fmt: skip
     assert notes.steps == 3 * 4 + 3 * 2
-    assert list(first.accuracy) == ["noisy", "realm", "oracle"]
-    assert list(second.accuracy) == ["majority", "dawid-skene", "realm"]
+    assert list(first.accuracy) == methods
+    assert list(second.accuracy) == several
     for outcome in (first, second):
         people = outcome.annotators
         assert people is not None and set(people["annotator"]) == set(CROWD)

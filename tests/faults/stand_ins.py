@@ -23,7 +23,7 @@ def prepare() -> None:
 
     shutil.rmtree(_place(), ignore_errors=True)
     _place().mkdir(parents=True)
-    model = Path(save_tiny(_place() / "encoder", "encoder", layers=1, width=16))
+    model = Path(save_tiny(_place() / "encoder", "bert", layers=1, width=16))
     (model / "vocab.txt").touch()  # which a wheel of the store has
     pack(model, _place())
 

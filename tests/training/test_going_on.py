@@ -31,7 +31,7 @@ def train(model, annotations: Annotations, folder: Path, **settings) -> Run:
     return Run.open(folder)
 
 
-@pytest.fixture(scope="module", params=["encoder", "seq2seq"])
+@pytest.fixture(scope="module", params=["bert", "seq2seq"])
 def monday(request, tiny_model, tmp_path_factory) -> Run:
     rows = frame()
     rows = rows[rows.item.isin([f"i{i}" for i in range(100)])]
@@ -126,7 +126,7 @@ def test_where_most_is_new_everything_is_trained_and_asked(monday, tmp_path) -> 
 
 def test_a_new_label_grows_the_head_and_keeps_its_rows(tiny_model, tmp_path) -> None:
     rows = frame(labels=3)
-    monday = train(tiny_model("encoder"), table(rows[rows.item < "i2"]), tmp_path / "a")
+    monday = train(tiny_model("bert"), table(rows[rows.item < "i2"]), tmp_path / "a")
     assert set(monday.tasks[0].labels) == set(COLOURS[:3])
     more = rows.copy()
     more.loc[more.item == "i7", "label"] = COLOURS[3]
@@ -224,7 +224,7 @@ def test_groups_go_on_with_their_annotators(tiny_model, tmp_path) -> None:
         return Annotations.from_pandas(rows.assign(kind=kind), labels=COLOURS, group="kind")
 
     rows = frame()
-    first = train(tiny_model("encoder"), grouped(rows[rows.item.isin([f"i{i}" for i in range(100)])]), tmp_path / "a")
+    first = train(tiny_model("bert"), grouped(rows[rows.item.isin([f"i{i}" for i in range(100)])]), tmp_path / "a")
     assert first.annotations.groups == ("person", "person", "model")
     assert first.expertise.set_index("annotator")["group"].to_dict() == {"w0": "person", "w1": "person", "w2": "model"}
     assert "group" in (tmp_path / "a" / "expertise.csv").read_text().splitlines()[0].split(",")

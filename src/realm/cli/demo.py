@@ -42,7 +42,7 @@ def demo(
         with writing(output, advice=""):
             held.enter_context(holding(output))
             write_json(output / RECORD, record)
-        demo = experiments.Demo(size, output, TrainingProgress(), seed=seed, progress=progress)
+        demo = experiments.Demo(size, output, DemoOutput(tables=not as_json), seed=seed, progress=progress)
         _introduce(demo)
         start = time.monotonic()
         results = demo.run()
@@ -53,8 +53,6 @@ def demo(
     if as_json:
         typer.echo(json.dumps(record))
         return
-    for result in results:
-        _show(result)
     _close(demo, record["seconds"])
 
 
@@ -69,10 +67,11 @@ def _check_folder(folder: Path) -> None:
         raise RealmError(f"--output {folder}: holds something that no demo wrote. Name another folder.")
 
 
-class TrainingProgress:
-    """Progress bars in a terminal, now and then a line elsewhere."""
+class DemoOutput:
+    """Progress bars in a terminal, now and then a line elsewhere; tables as soon as they are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: bool) -> None:
+        self.tables = tables
         self.bar: Any = None
         self.method, self.steps, self.done = "", 0, 0
 
@@ -111,6 +110,32 @@ class TrainingProgress:
             self.bar.stop()
             self.bar = None
 
+    def annotators(self, result: ExperimentResult) -> None:
+        if not self.tables or result.annotators is None:
+            return
+        annotators: Any = result.annotators.itertuples()
+        rows: list[Any] = [
+            (a.annotator, f"{a.true:.2f}", f"{a.learned:.2f}", f"{a.low:.2f} to {a.high:.2f}", a.verdict)
+            for a in annotators
+        ]
+        columns = ["annotator", "true", "learned", "95% interval", "verdict"]
+        show_table(f"How often each annotator is right, {result.title}", columns, rows)
+
+    def figures(self, result: ExperimentResult) -> None:
+        if not self.tables:
+            return
+        rows: list[Any] = [
+            (
+                method,
+                f"{100 * f['accuracy']:.1f}",
+                *(f"{f[name]:.3f}" for name in ("macro_f1", "rarest_recall", "log_loss")),
+            )
+            for method, f in result.figures.items()
+        ]
+        base = next(iter(result.figures.values()))["base_rate"]
+        title = f"On new messages, {result.title} (always the most frequent answer: {100 * base:.1f}% right)"
+        show_table(title, ["method", "right %", "macro F1", "recall of the rarest", "log loss"], rows)
+
 
 def _introduce(demo: Demo) -> None:
     from realm.demo.experiments import CROWD
@@ -128,28 +153,6 @@ def _introduce(demo: Demo) -> None:
 def _record(result: ExperimentResult) -> dict[str, Any]:
     annotators = [] if result.annotators is None else result.annotators.to_dict("records")
     return {"title": result.title, "figures": result.figures, "annotators": annotators}
-
-
-def _show(result: ExperimentResult) -> None:
-    rows: list[Any] = [
-        (
-            method,
-            f"{100 * f['accuracy']:.1f}",
-            *(f"{f[name]:.3f}" for name in ("macro_f1", "rarest_recall", "log_loss")),
-        )
-        for method, f in result.figures.items()
-    ]
-    base = next(iter(result.figures.values()))["base_rate"]
-    title = f"On new messages, {result.title} (always the most frequent answer: {100 * base:.1f}% right)"
-    show_table(title, ["method", "right %", "macro F1", "recall of the rarest", "log loss"], rows)
-    if result.annotators is not None:
-        annotators: Any = result.annotators.itertuples()
-        rows = [
-            (a.annotator, f"{a.true:.2f}", f"{a.learned:.2f}", f"{a.low:.2f} to {a.high:.2f}", a.verdict)
-            for a in annotators
-        ]
-        columns = ["annotator", "true", "learned", "95% interval", "verdict"]
-        show_table(f"How often each annotator is right, {result.title}", columns, rows)
 
 
 def _close(demo: Demo, seconds: float) -> None:

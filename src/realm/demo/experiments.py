@@ -82,6 +82,12 @@ class DemoCallback(Protocol):
     def end(self) -> None:
         """The training is over."""
 
+    def annotators(self, result: ExperimentResult) -> None:
+        """An experiment's table of annotators is there."""
+
+    def figures(self, result: ExperimentResult) -> None:
+        """An experiment is over."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -146,12 +152,13 @@ class Demo:
         """The experiments on these messages."""
         crowd: dict[str, Any] = {"accuracies": list(CROWD.values()), "names": list(CROWD), "seed": self.seed}
         sparse = simulate(items, **crowd, regime="sparse")
-        first = Experiment("one label per item", sparse, ("noisy", "realm", "oracle"), self.size.steps)
+        # realm first: who can be trusted is what a person waits for
+        first = Experiment("one label per item", sparse, ("realm", "noisy", "oracle"), self.size.steps)
         if not self.second:
             return [first]
         per_item = self.size.labels_per_item
         several = simulate(items.take_items(np.arange(self.size.second_items)), **crowd, per_item=per_item)
-        methods = ("majority", "dawid-skene", "realm")
+        methods = ("realm", "majority", "dawid-skene")
         return [first, Experiment(f"{per_item} labels per item", several, methods, self.size.second_steps)]
 
     def run(self) -> list[ExperimentResult]:
@@ -175,8 +182,10 @@ class Demo:
             self.callback.message(f"{method}: {result.accuracy[method]:.1%} of the test messages are right")
             if method == "realm":
                 result.annotators = annotator_table(experiment.table, trainer.expertise())
+                self.callback.annotators(result)
             if write_run:
                 write_report(self.run_folder)
+        self.callback.figures(result)
         return result
 
     def _trainer(self, experiment: Experiment, method: str, test: Annotations, write_run: bool) -> RealmTrainer:
