@@ -42,10 +42,12 @@ def label_studio(
 ) -> None:
     """All annotations of a Label Studio project: who gave which label, when, and how long it took.
 
-    The key is read from LABEL_STUDIO_API_KEY, or asked for.
+    The key is read from LABEL_STUDIO_API_KEY, or asked for. A pull that was killed goes on with the same command,
+    within the hour.
     """
     from realm.data.write import write_table
     from realm.label_studio import pull
+    from realm.label_studio.arrived import arrived_path
 
     check_outputs(output, overwrite=overwrite)
     place = open_project(url, project)
@@ -57,6 +59,7 @@ def label_studio(
             multi=multi,
             ground_truth=ground_truth,
             predictions=predictions,
+            arrived=arrived_path(output),
             progress=progress,
         )
     write_table(annotations, output)

@@ -107,16 +107,18 @@ class Project:
             users = self.server.get("/api/users/")
         return {user["id"]: str(user["email"]) for user in users if user.get("email")}
 
-    def tasks(self, progress: Progress = ignore_progress, page_size: int = PAGE_SIZE) -> Iterator[dict[str, Any]]:
-        """All tasks with their annotations and predictions, by rising number.
+    def tasks(
+        self, progress: Progress = ignore_progress, page_size: int = PAGE_SIZE, *, after: int = 0, done: int = 0
+    ) -> Iterator[dict[str, Any]]:
+        """All tasks with their annotations and predictions, by rising number: those behind task `after`.
 
         Each page is asked for by the number of the last task before it, so that tasks which come or go meanwhile, and
-        pages that had to be asked for twice, leave no gap and double nothing.
+        pages that had to be asked for twice, leave no gap and double nothing. `done` tasks are there already.
         """
-        last, done = 0, 0
+        last = after
         while True:
-            after = {"filter": "filter:tasks:id", "operator": "greater", "value": last, "type": "Number"}
-            query = {"filters": {"conjunction": "and", "items": [after]}, "ordering": ["tasks:id"]}
+            behind = {"filter": "filter:tasks:id", "operator": "greater", "value": last, "type": "Number"}
+            query = {"filters": {"conjunction": "and", "items": [behind]}, "ordering": ["tasks:id"]}
             answer = self.server.get(
                 "/api/tasks",
                 project=self.number,

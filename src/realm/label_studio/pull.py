@@ -18,6 +18,7 @@ from realm.data.readers import label_studio
 from realm.data.readers.files import SourceFile
 from realm.data.roles import ANNOTATIONS, Multi, check_word
 from realm.errors import RealmError
+from realm.label_studio.arrived import kept_tasks
 from realm.label_studio.project import Project
 from realm.progress import Progress, ignore_progress
 
@@ -38,6 +39,7 @@ def pull(
     multi: Multi | None = None,
     ground_truth: Literal["gold", "annotations"] = "gold",
     predictions: bool = False,
+    arrived: Path | None = None,
     progress: Progress = ignore_progress,
 ) -> Annotations:
     """All annotations of a project, with the ledger of what was left out or changed.
@@ -53,11 +55,14 @@ def pull(
             other: Label Studio marks all annotations that are imported with a task, unless told otherwise.
         predictions: also read predictions, each by an annotator of the name of its `model_version`; those that were
             pushed from a run are never read.
+        arrived: file that keeps the tasks which have arrived until all have; one that an earlier pull of this project
+            left is gone on from (`realm.label_studio.arrived`). None: a pull that is killed begins anew.
         progress: called with how many tasks have arrived.
     """
     chosen = project.control(control)
     check_word("ground_truth", ground_truth, ("gold", "annotations"))
-    tasks = [_as_exported(task, project, predictions) for task in project.tasks(progress)]
+    given = project.tasks(progress) if arrived is None else kept_tasks(project, arrived, progress)
+    tasks = [_as_exported(task, project, predictions) for task in given]
     if ground_truth == "annotations":
         tasks = [{**task, "annotations": [{**a, "ground_truth": False} for a in task["annotations"]]} for task in tasks]
     if not tasks:
@@ -82,8 +87,8 @@ def pull(
         (UPDATED, lambda task: sum(map(_updated, task["annotations"]))),
     ):
         long.ledger.add(reason, [row for row, task in enumerate(tasks, 1) for _ in range(count(task))])
-    given = set(map(str, filter(None, long.table.column("label").to_pylist())))
-    labels = sorted_labels(chosen.labels) if given <= set(chosen.labels) else None
+    occurring = set(map(str, filter(None, long.table.column("label").to_pylist())))
+    labels = sorted_labels(chosen.labels) if occurring <= set(chosen.labels) else None
     return build(
         long.table, request.without_columns(), labels=labels, source=project.source, rows=long.rows, ledger=long.ledger
     )
