@@ -48,8 +48,10 @@ def test_only_what_is_new_and_as_much_again_is_trained_on(monday, tmp_path) -> N
     assert len(sampled) == 40
     rows = trainer._annotation_rows.numpy()
     assert (trainer.channel_annotations.label[rows] == trainer.training_annotations.label).all()
-    more = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS, replay=2.5)).going_on
-    assert len(more.items) == 70
+    more = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS, replay=2.5))
+    assert len(more.going_on.items) == 70
+    # an update of the channel looks at all 120 items, and 40 and 70 are trained on
+    assert (trainer._closed_form._updates_per_epoch, more._closed_form._updates_per_epoch) == (3, 6)
 
 
 def test_the_model_and_the_channel_start_where_the_run_ended(monday, tmp_path) -> None:

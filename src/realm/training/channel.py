@@ -229,8 +229,14 @@ class ClosedFormUpdate(TrainerCallback):
                 with self._on_processor():
                     self._fit.fit(self.log_probs)
             self.update()
-        elif state.global_step % max(epoch // UPDATES_PER_EPOCH, 1) == 0 or state.global_step >= state.max_steps:
+        elif state.global_step % max(epoch // self._updates_per_epoch, 1) == 0 or state.global_step >= state.max_steps:
             self.update()
+
+    @property
+    def _updates_per_epoch(self) -> int:
+        """An update looks at all annotations: where an epoch passes over a part of the items, it has as many fewer."""
+        share = self._items_of_an_epoch / max(self.annotations.n_items, 1)
+        return max(round(UPDATES_PER_EPOCH * share), 1)
 
     @property
     def _items_of_an_epoch(self) -> int:

@@ -25,6 +25,7 @@ from realm.data.readers import (
     hugging_face,
     label_studio,
     lewidi,
+    nested_verdicts,
     prodigy,
 )
 from realm.data.readers.files import Container, SourceFile, is_archive, open_archive, open_file
@@ -49,6 +50,7 @@ EXPORTS: dict[str, tuple[Callable[[SourceFile], bool], Callable[[SourceFile, Rea
     "go-emotions": (go_emotions.matches, go_emotions.read),
     "lewidi": (lewidi.matches, lewidi.read),
     "detox": (detox.matches, detox.read),
+    "verdicts": (nested_verdicts.matches, nested_verdicts.read),
 }
 """Formats of annotation tools and research data sets: whether a file has it, and how it is read."""
 FORMATS = ("table", *CONTAINERS, *EXPORTS)
@@ -182,6 +184,7 @@ def _read_file(file: SourceFile, format: str | None, wide: Wide | None, request:
         return read_long(file, request), format or "table"
     detected = format or detect_format(file, request.annotator)
     if detected is None:
+        nested_verdicts.refuse_nested(file, request)
         return read_long(file, request), "table"
     for role, column in request.columns(["weight", "group"]).items():
         raise RealmError(

@@ -1,0 +1,120 @@
+"""Verdicts of judges nested in one record per item, by the judge's name or as a list:
+
+    {"id": "7", "text": "...", "verdicts": {"gpt-4": {"label": "A", "rationale": "..."}, "llama": "B"}}
+    {"id": "7", "text": "...", "verdicts": [{"judge": "gpt-4", "verdict": "A"}, {"judge": "llama", "verdict": "B"}]}
+
+The other fields of a record have the roles of a plain table's columns. `annotator` names the field that holds the
+verdicts where it is called otherwise, or in a list the field with the judge; `label` the field with the verdict.
+Rationales and whatever else is said with a verdict are not read, but for its times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from realm.data.readers.files import SourceFile
+from realm.data.readers.long_table import LongTable, LongTableBuilder
+from realm.data.roles import ITEM_ROLES, TIME_ROLES, ReadRequest, listed
+from realm.errors import RealmError
+
+FIELDS = ("verdicts", "judgments", "judgements")
+"""What the field with the verdicts is called, as far as it needs no naming."""
+JUDGES = ("judge", "annotator", "model", "name")
+"""What the field with the judge of a listed verdict is called; of several the first."""
+LABELS = ("label", "verdict", "answer", "choice", "winner", "preference", "rating", "score")
+"""What the field with the verdict itself is called; of several the first."""
+
+
+def matches(file: SourceFile) -> bool:
+    return any(_is_nested(record.get(name)) for record in file.first for name in FIELDS)
+
+
+def read(file: SourceFile, request: ReadRequest) -> LongTable:
+    """Read the records; row n is the nth of the file."""
+    source, records = file.source, file.records()
+    field = _field(file, request)
+    names = [name for name in file.names if name != field]
+    columns = request.resolve(sorted(names), source, roles=("text", *ITEM_ROLES))
+    if "item" not in columns and "id" in names:
+        columns["item"] = "id"
+    judge = request.annotator if request.annotator != field else None
+    builder = LongTableBuilder(request, source)
+    for row, record in enumerate(records, 1):
+        builder.item(row, {}, **{"item": None, **{role: record.get(name) for role, name in columns.items()}})
+        if request.wants_annotations:
+            for name, verdict in _verdicts(record.get(field), judge, f"{source}, row {row}"):
+                times = {role: verdict.get(role) for role in TIME_ROLES} if isinstance(verdict, Mapping) else {}
+                builder.annotation(name, _label(verdict, request.label, f"{source}, row {row}, {name}"), **times)
+    return builder.finish()
+
+
+def refuse_nested(file: SourceFile, request: ReadRequest) -> None:
+    """Refuse a table without a column of annotators, one of whose fields seems to hold their verdicts."""
+    names = file.names
+    if not request.wants_annotations or (request.annotator or "annotator") in names:
+        return
+    field = next((name for name in sorted(names) if any(_is_nested(record.get(name)) for record in file.first)), None)
+    if field is not None:
+        raise RealmError(
+            f"{file.source}: there is no column of annotators, and the field '{field}' holds objects. If these are the "
+            f'verdicts of judges on the item, give `format="verdicts"` and `annotator="{field}"`; else write one '
+            "record for each annotation."
+        )
+
+
+def _field(file: SourceFile, request: ReadRequest) -> str:
+    """The field of the records that holds the verdicts."""
+    candidates = FIELDS if request.annotator is None else (request.annotator, *FIELDS)
+    for name in candidates:
+        if any(_is_nested(record.get(name)) for record in file.first):
+            return name
+    raise RealmError(
+        f"{file.source}: no field holds verdicts, objects by judge or a list of them. Name it with `annotator`; there "
+        f"are: {listed(sorted(file.names))}."
+    )
+
+
+def _is_nested(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value)
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
+
+
+def _verdicts(value: Any, judge: str | None, place: str) -> list[tuple[str, Any]]:
+    """(judge, verdict) of a record, none where it has none."""
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [(str(name), verdict) for name, verdict in value.items()]
+    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+        raise RealmError(f"{place}: the verdicts should be an object by judge or a list of objects.")
+    verdicts = []
+    for each in value:
+        field = _first(each, (judge,) if judge is not None else JUDGES)
+        if field is None or each[field] in (None, ""):
+            wanted = f"'{judge}'" if judge is not None else "a judge"
+            raise RealmError(
+                f"{place}: a verdict without {wanted}. Its fields are: {listed(sorted(each))}. Name the one with the "
+                "judge with `annotator`."
+            )
+        verdicts.append((str(each[field]), each))
+    return verdicts
+
+
+def _label(verdict: Any, field: str | None, place: str) -> Any:
+    """The label that a verdict is or holds; None where it says nothing."""
+    if isinstance(verdict, Mapping):
+        name = _first(verdict, (field,) if field is not None else LABELS)
+        if name is None:
+            raise RealmError(
+                f"{place}: no verdict in the fields {listed(sorted(verdict))}. Name the one that holds it with `label`."
+            )
+        verdict = verdict[name]
+    if isinstance(verdict, Mapping):
+        raise RealmError(f"{place}: an object where the verdict should be: {listed(sorted(verdict))}.")
+    return verdict
+
+
+def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in fields), None)
