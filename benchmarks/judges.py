@@ -159,7 +159,7 @@ def distilled(singles: Mapping[str, pd.DataFrame] | None = None) -> Iterator[str
     if results.empty:
         yield "no training on CivilComments is recorded: run `python -m benchmarks.reproduce`"
         return
-    print("| mpnet-base trained on three judges per item | seeds | accuracy | std | macro-F1 |\n|---|---|---|---|---|")
+    print("| mpnet-base, trained on three judges or one | seeds | accuracy | std | macro-F1 |\n|---|---|---|---|---|")
     means = {}
     for method, rows in [*results.groupby("method", sort=False), *(singles or {}).items()]:
         means[method] = float(rows["accuracy"].mean())
