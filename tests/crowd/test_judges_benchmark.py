@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks import judges
 from benchmarks.judges import ESTIMATE, distilled, judges_table, labels_of, shares_right, some_gold
@@ -31,3 +32,15 @@ def test_recorded_models_distilled_from_three_judges_are_ahead(
     monkeypatch.setattr(judges, "MODEL_TARGETS", {"noisy": 0.5, "nobody": 0.0})
     missed = list(distilled())
     assert len(missed) == 2 and "less than 0.5 ahead" in missed[0] and "nobody" in missed[1]
+
+
+@pytest.mark.parametrize(("accuracy", "missed"), [(0.66, []), (0.7, [judges.TAKEN, judges.SHARE])])
+def test_models_of_single_judges_are_rows_and_are_held_against_realm(
+    accuracy: float, missed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    single = pd.DataFrame({"accuracy": [accuracy] * 2, "macro_f1": [0.6, 0.7]})
+    low = single.assign(accuracy=accuracy - 0.03)
+    found = list(distilled({judges.TAKEN: single, judges.SHARE: low, judges.BY_GOLD: single.assign(accuracy=0.9)}))
+    assert [name for name in (judges.TAKEN, judges.SHARE) if any(name in each for each in found)] == missed
+    out = capsys.readouterr().out
+    assert f"| {judges.TAKEN} | 2 | {accuracy:.3f} | 0.000 | 0.650 |" in out and "| 2 | 0.900 |" in out

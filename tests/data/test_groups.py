@@ -39,7 +39,9 @@ def groups_of(annotations: Annotations) -> dict[str, str]:
 def test_each_annotator_has_the_group_of_its_rows() -> None:
     assert groups_of(table()) == {"gpt": "model", "ann": "person", "llama": "model"}
     assert table().group_names == ("model", "person") and table().annotator_groups.tolist() == [0, 1, 0]
+    assert table().describe()["groups"] == {"model": 2, "person": 1}
     none = Annotations.from_pandas(frame())
+    assert "groups" not in none.describe()
     assert none.groups is None and none.annotator_groups.tolist() == [0, 0, 0]
 
 

@@ -347,6 +347,7 @@ class Annotations:
             "annotations_per_annotator": _spread(per_annotator),
             "items_with_one_annotation": int((per_item == 1).sum()),
             "items_with_gold": 0 if self.gold is None else int((self.gold != UNKNOWN).sum()),
+            **({} if self.groups is None else {"groups": {name: self.groups.count(name) for name in self.group_names}}),
         }
 
 
