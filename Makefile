@@ -63,7 +63,7 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 DOCS := .venv-docs
 
 docs: $(DOCS)/.ready
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict  # not --quiet: it would hide warnings, and strict would not count them
 	$(DOCS)/bin/python docs/building/check_site.py site
 
 $(DOCS)/.ready: requirements-docs.txt

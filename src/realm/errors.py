@@ -23,7 +23,7 @@ class RealmError(Exception):
 def other_name(name: str, names: Iterable[str], hints: Mapping[str, str]) -> str:
     """A sentence about a name that is not there: what it is called here, or the nearest name; else empty.
 
-    Example:
+    Examples:
         >>> other_name("lerning_rate", ["learning_rate", "seed"], {})
         'Did you mean `learning_rate`?'
         >>> other_name("args", ["config"], {"args": "It is called `config` here."})

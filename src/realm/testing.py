@@ -1,6 +1,6 @@
 """For tests of your own code: a tiny random model with its tokenizer, and small annotations. Nothing is downloaded.
 
-Example:
+Examples:
     >>> from realm.testing import small_annotations, tiny_model
     >>> small_annotations(20)
     Annotations(20 items, 3 annotators, 60 annotations, 1 task)
