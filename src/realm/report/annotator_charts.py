@@ -75,34 +75,38 @@ def interval_rows(
     zones: Sequence[tuple[float, float, str]] = (),
     label_of: Callable[[float], str] = percent,
     beside: bool = False,
+    narrow: bool = False,
 ) -> Markup:
     """A line per row: a mark with its interval, the same in figures, guides and shaded zones behind."""
     margins = (30.0, 118.0, 42.0, 134.0) if beside else (30.0, 158.0, 42.0, 168.0)
+    width, letters = (500, 16) if beside else (760, 22)
+    if narrow:
+        margins, width, letters = (30.0, 98.0, 42.0, 92.0), 350, 12
     height = margins[0] + ROW * len(rows) + margins[2]
-    plot = Plot(500 if beside else 760, height, title, description, x=domain, y=(0, 1), margins=margins)
+    plot = Plot(width, height, title, description, x=domain, y=(0, 1), margins=margins)
     for low, high, class_ in zones:
         first, last = plot.x(max(low, domain[0])), plot.x(min(high, domain[1]))
         plot.add("rect", x=first, y=plot.top, width=max(last - first, 0), height=plot.bottom - plot.top, class_=class_)
-    plot.x_axis("", label_of)
+    plot.x_axis("", label_of, 3 if narrow else 6)
     for value, name in guides:
         plot.line(plot.x(value), plot.top - 4, plot.x(value), plot.bottom, "guide")
         plot.text(plot.x(value), plot.top - 10, name, "axis", "middle")
     for index, row in enumerate(rows):
         y = plot.top + ROW * (index + 0.5)
         low, high = (float(np.clip(value, *domain)) for value in (row.low, row.high))
-        plot.text(plot.left - 12, y + 4, clipped(row.name, 16 if beside else 22), "name", "end", hint=row.name)
+        plot.text(plot.left - 12, y + 4, clipped(row.name, letters), "name", "end", hint=row.name)
         plot.line(plot.x(low), y, plot.x(high), y, f"whisker v{row.kind}")
         for value in row.dots:
             plot.add("circle", cx=plot.x(value), cy=y, r=2.6, class_="dot")
         plot.mark(plot.x(float(np.clip(row.middle, *domain))), y, row.kind, 4.5, hint=f"{row.name}: {row.note}")
         plot.text(plot.right + 12, y + 4, row.note, "figure")
-    return plot.markup("chart half" if beside else "chart wide")
+    return plot.markup("chart narrow" if narrow else "chart half" if beside else "chart wide")
 
 
-def ranking(pool: Pool, *, beside: bool = False) -> Markup:
+def ranking(pool: Pool, *, beside: bool = False, narrow: bool = False) -> Markup:
     """The annotators of a task by accuracy: with names where they are few, as a curve where they are many.
 
-    `beside` makes the picture smaller, to stand beside those of other tasks.
+    `beside` makes the picture smaller, to stand beside those of other tasks; `narrow` is for a telephone.
     """
     words = verdict_words([int((pool.verdict == kind).sum()) for kind in range(len(VERDICTS))])
     title = f"Accuracy of {len(pool.names):,} annotators with 95% intervals" + (f", {pool.task}" if pool.task else "")
@@ -117,17 +121,22 @@ def ranking(pool: Pool, *, beside: bool = False) -> Markup:
             note = f"{percent(accuracy)}  ({percent_range(low, high)})"
             rows.append(Row(name, accuracy, low, high, note, int(pool.verdict[i])))
         guides = [(pool.chance, "chance")]
-        return interval_rows(title, description, rows, domain=(0, 1), guides=guides, zones=zones, beside=beside)
-    return _curve(pool, title, description, zones, beside)
+        return interval_rows(
+            title, description, rows, domain=(0, 1), guides=guides, zones=zones, beside=beside, narrow=narrow
+        )
+    return _curve(pool, title, description, zones, beside or narrow, narrow)
 
 
-def _curve(pool: Pool, title: str, description: str, zones: Sequence[tuple[float, float, str]], beside: bool) -> Markup:
-    plot = Plot(500 if beside else 1000, 280 if beside else 380, title, description, x=(1, len(pool.names)), y=(0, 1))
+def _curve(
+    pool: Pool, title: str, description: str, zones: Sequence[tuple[float, float, str]], beside: bool, narrow: bool
+) -> Markup:
+    width = 350 if narrow else 500 if beside else 1000
+    plot = Plot(width, 280 if beside else 380, title, description, x=(1, len(pool.names)), y=(0, 1))
     for low, high, class_ in zones:
         plot.add("rect", x=plot.left, y=plot.y(high), width=plot.right - plot.left, height=plot.y(low) - plot.y(high),
                  class_=class_)  # fmt: skip
     plot.y_axis("accuracy", percent)
-    plot.x_axis("annotators, from the most to the least accurate")
+    plot.x_axis("annotators, from the most to the least accurate", about=4 if narrow else 6)
     most = DRAWN // 2 if beside else DRAWN
     ranks = np.unique(np.linspace(0, len(pool.names) - 1, most).round().astype(int)).tolist()
     for i in ranks:
@@ -137,7 +146,7 @@ def _curve(pool: Pool, title: str, description: str, zones: Sequence[tuple[float
     for i in ranks:
         hint = f"{pool.names[i]}: {percent(pool.accuracy[i])} ({percent(pool.low[i])} to {percent(pool.high[i])})"
         plot.mark(plot.x(i + 1), plot.y(pool.accuracy[i]), int(pool.verdict[i]), 2.6, hint=hint)
-    return plot.markup("chart half" if beside else "chart full")
+    return plot.markup("chart narrow" if narrow else "chart half" if beside else "chart full")
 
 
 def heat_map(

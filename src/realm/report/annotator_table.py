@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
 from realm.crowd.tables import VERDICTS
 from realm.report.annotator_charts import small_interval
+from realm.report.annotator_details import details
 from realm.report.escaping import clipped, data_block, visible
 from realm.report.run_data import RunData
 from realm.report.svg import percent, percent_range
 
-FIRST_ROWS = 25
-"""Rows before "Show more": a screen full. The page's script has the same number."""
+FIRST_ROWS = 50
+"""Rows before "Show more": two screens full. The page's script has the same number."""
 ROWS_BYTES = 1_600_000
-"""The table takes no more than this of a page, which stays below 2 MB; what does not fit is in expertise.csv."""
+"""The table takes no more than this of a page, which stays below 3 MB."""
 LONGEST_NAME = 64
 """Longer names are cut: an e-mail address fits."""
 
 
+class TableRows(NamedTuple):
+    """The rows as JSON, how many are left out, how many have no details, and the items that the details show."""
+
+    json: Markup
+    left_out: int
+    without_details: int
+    examples: list[int]
+
+
 def columns(data: RunData) -> list[tuple[str, str, str, bool]]:
     """Key, heading, explanation and whether it holds figures, of each column of the table."""
-    agreement = "Share of the annotator's labels that are the most probable ones"
-    expertise = "The mixture weight beta: 0 is guessing, 1 always right; re-estimated on all labels of an item together"
-    table = [("annotator", "Annotator", "Name", False)]
+    agreement = "Share of the annotator's labels that are the cleaned ones"
+    table = [("annotator", "Annotator", "Name; opens the details", False)]
     if data.several_tasks:
         table.append(("task", "Task", "Task", False))
     table += [
@@ -35,34 +44,50 @@ def columns(data: RunData) -> list[tuple[str, str, str, bool]]:
         ("verdict", "Verdict", "What holds over the whole interval", False),
         ("n", "Labels", "Annotations given", True),
         ("agreement", "Agrees", agreement, True),
-        ("expertise", "Expertise", expertise, True),
     ]
-    if data.trained is not None:
-        table.append(("trained", "Trained", "Expertise as it was learned during training, sigma(omega)", True))
     return table + [(name, heading, hint, False) for name, (heading, hint, _) in _words(data).items()]
 
 
 def _words(data: RunData) -> dict[str, tuple[str, str, Any]]:
     """Heading, explanation and words (annotators, tasks) of the columns in which there is something to tell."""
-    habit = "What is answered when the item is not read, where that is clearly not what everybody answers"
-    notes = "What the labels show by themselves, as `realm check` finds it: one answer always, or another's labels"
-    columns = {"habit": ("Habit", habit, data.habits), "notes": ("Notes", notes, data.notes)}
+    habit = "The answer given when not answering from the item, where it is clearly not what everybody answers"
+    notes = "Patterns in the labels, as `realm check` finds them: always one answer, another annotator's labels"
+    trend = "Whether accuracy changed over time, beyond chance"
+    columns = {
+        "trend": ("Trend", trend, _trends(data)),
+        "habit": ("Habit", habit, data.habits),
+        "notes": ("Notes", notes, data.notes),
+    }
     return {name: column for name, column in columns.items() if (column[2] != "").any()}
 
 
-def rows(data: RunData) -> tuple[Markup, int]:
-    """All rows for the page's script, as columns of whole hundredths of a percent, and how many it leaves out.
+def _trends(data: RunData) -> Any:
+    """`fell`, `rose` or `steady` where there are enough labels with times to tell. (annotators, tasks)"""
+    words = np.full(data.estimate.annotations.shape, "", dtype=object)
+    for each in data.times:
+        if each.drift is not None:
+            falls = each.drift.after[0] < each.drift.before[0]
+            words[each.annotator, each.task] = ("fell" if falls else "rose") if each.drift.flagged else "steady"
+    return words
 
-    Where there is no room for all, those with the fewest labels go first.
+
+def rows(data: RunData) -> TableRows:
+    """All rows for the page's script, as columns of whole hundredths of a percent, with the details of each.
+
+    Where there is no room for all rows, those with the fewest labels are left out.
     """
     estimate, pairs = data.estimate, data.ranked
     names = [clipped(visible(name), LONGEST_NAME) for name in data.annotations.annotators]
     tasks = [clipped(visible(name), LONGEST_NAME) for name in data.task_names]
     figures = {name: getattr(estimate, name) for name in ("accuracy", "low", "high", "chance", "expertise")}
     figures["agreement"], told = data.agreement, _words(data)
+    opened, examples = details(data, pairs)
+    by_pair = dict(zip(pairs.tolist(), opened, strict=True))
     while True:
         who, task = np.divmod(pairs, len(tasks))
-        present = np.unique(who)
+        own = [by_pair[pair] for pair in pairs.tolist()]
+        compared = [peer[0] for entry in own if entry for peer in entry["p"]]
+        present = np.unique(np.concatenate([who, np.array(compared, dtype=who.dtype)]))
         block: dict[str, Any] = {
             "names": [names[annotator] for annotator in present],
             "tasks": tasks,
@@ -75,12 +100,18 @@ def rows(data: RunData) -> tuple[Markup, int]:
             **{name: [visible(text) for text in words[who, task]] for name, (_, _, words) in told.items()},
             **{name: _hundredths(values[who, task]) for name, values in figures.items()},
         }
-        json = data_block(block)
-        size = len(json.encode())
+        size = len(data_block(block).encode())
         if size <= ROWS_BYTES or len(pairs) <= FIRST_ROWS:
-            return json, len(data.ranked) - len(pairs)
+            place = {int(annotator): index for index, annotator in enumerate(present)}
+            block["details"] = [_renumbered(entry, place) for entry in own]
+            return TableRows(data_block(block), len(data.ranked) - len(pairs), own.count(None), examples)
         fitting = max(int(len(pairs) * 0.95 * ROWS_BYTES / size), FIRST_ROWS)  # 0.95: names differ in length
         pairs = pairs[np.sort(np.argsort(-estimate.annotations[who, task], kind="stable")[:fitting])]
+
+
+def _renumbered(entry: dict[str, Any] | None, place: dict[int, int]) -> dict[str, Any] | None:
+    """The same details with the place of each peer's name in the list of names."""
+    return None if entry is None else {**entry, "p": [[place[peer], *counts] for peer, *counts in entry["p"]]}
 
 
 def _hundredths(shares: Any) -> list[int | None]:
@@ -89,10 +120,13 @@ def _hundredths(shares: Any) -> list[int | None]:
 
 
 def first_rows(data: RunData) -> list[dict[str, Any]]:
-    """The first rows of the table, as they stand in the page without its script."""
+    """The rows that stand in the page without its script: both ends of the ranking where there is no room for all."""
     estimate, told = data.estimate, _words(data)
+    pairs = data.ranked.tolist()
+    if len(pairs) > FIRST_ROWS:
+        pairs = pairs[: FIRST_ROWS // 2] + pairs[-FIRST_ROWS // 2 :]
     table: list[dict[str, Any]] = []
-    for pair in data.ranked[:FIRST_ROWS].tolist():
+    for pair in pairs:
         at = divmod(pair, len(data.annotations.tasks))
         accuracy, low, high = estimate.accuracy[at], estimate.low[at], estimate.high[at]
         kind = int(data.verdicts[at])
@@ -106,9 +140,7 @@ def first_rows(data: RunData) -> list[dict[str, Any]]:
                 "kind": kind,
                 "n": f"{estimate.annotations[at]:,}",
                 "agreement": percent(data.agreement[at]),
-                "expertise": f"{estimate.expertise[at]:.2f}",
-                "trained": "" if data.trained is None else f"{data.trained[at]:.2f}",
-                "words": [visible(words[at]) for _, _, words in told.values()],
+                "words": [(heading, visible(words[at])) for heading, _, words in told.values()],
             }
         )
     return table

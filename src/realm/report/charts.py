@@ -91,16 +91,16 @@ def reliability(calibration: Reliability, y_label: str) -> Markup:
     """How often the model is confirmed, by how sure it is of itself; on the diagonal it is as right as it claims."""
     bins = list(zip(calibration.sure, calibration.confirmed, calibration.share, strict=True))
     description = "; ".join(
-        f"{percent(sure)} sure: {percent(r)} of {percent(share)} of items" for sure, r, share in bins
+        f"confidence {percent(sure)}: {percent(r)} of {percent(share)} of items" for sure, r, share in bins
     )
-    title = "Calibration: how sure the model is, and how often it is confirmed"
+    title = "Calibration: confidence of the model, and how often it is confirmed"
     plot = Plot(500, 300, title, description, x=(0, 1), y=(0, 1))
     plot.y_axis(y_label, percent)
-    plot.x_axis("how sure the model is", percent, 5)
+    plot.x_axis("confidence of the model", percent, 5)
     plot.line(plot.x(0), plot.y(0), plot.x(1), plot.y(1), "guide")
     plot.path(plot.points(calibration.sure, calibration.confirmed), "curve s0 faint")
     for sure, confirmed, share in bins:
-        hint = f"{percent(sure)} sure, {percent(confirmed)} confirmed; {percent(share)} of the items"
+        hint = f"confidence {percent(sure)}, {percent(confirmed)} confirmed; {percent(share)} of the items"
         radius = 3 + 13 * float(np.sqrt(share))  # its area grows with the share
         plot.add("circle", hint=hint, cx=plot.x(sure), cy=plot.y(confirmed), r=radius, class_="bubble")
     return plot.markup("chart half")

@@ -113,7 +113,7 @@ def task_figures(figures: Mapping[str, Any], task: str = "") -> TaskFigures:
     drawn = matrix is not None and 1 < len(labels) <= MATRIX
     picture = confusion_picture([row["label"] for row in labels], matrix) if drawn and matrix is not None else None
     note = "rows: gold, columns: answers; the colour is the share of the row, the figure the items"
-    figure = None if picture is None else Figure(picture, f"What is taken for what{f', {task}' if task else ''}", note)
+    figure = None if picture is None else Figure(picture, f"Confusion matrix{f', {task}' if task else ''}", note)
     return TaskFigures(task, bool(figures.get("by_position")), rows, left_out, figure)
 
 
@@ -167,8 +167,8 @@ def _reliability(bins: Sequence[Mapping[str, Any]]) -> Figure | None:
     items = np.array([each["items"] for each in bins], dtype=np.float64)
     sure, right = (np.array([each[name] for each in bins], dtype=np.float64) for name in ("confidence", "right"))
     chart = charts.reliability(Reliability(sure, right, items / items.sum()), "right by gold")
-    note = f"answers in {BINS} equally wide bins of confidence; the area is their share, on the diagonal claims hold"
-    return Figure(chart, "How sure the model is, and how often it is right", note)
+    note = f"answers in {BINS} equally wide bins of confidence; the area is their share; on the diagonal: calibrated"
+    return Figure(chart, "Calibration: confidence of the answers, and how often they are right", note)
 
 
 def _written(value: float | None, form: str) -> str:

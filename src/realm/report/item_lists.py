@@ -1,4 +1,4 @@
-"""The lists of items in a report, each cut to what a person reads: disagreements, what to relabel, broken items."""
+"""The lists of items in a report, each cut to what a person reads: model against votes, what to relabel, broken."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.relabel import contradictions, relabel_queue
+from realm.crowd.broken_items import broken_items
 from realm.crowd.tables import OptionNames, label_counts_in_words
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
@@ -16,7 +16,7 @@ from realm.report.run_data import RunData
 if TYPE_CHECKING:
     import pandas as pd
 
-DISAGREEMENTS, TO_RELABEL, BROKEN, DISPUTES = 200, 100, 50, 8
+DISAGREEMENTS, TO_RELABEL, BROKEN, DISPUTES = 200, 150, 50, 8
 """Most entries of each list: what a person reads through, and what a page can hold."""
 TEXT, CONTEXT, NAME = 420, 240, 80
 """Most characters of a text (five lines or so), of a context, and of a name or label."""
@@ -35,8 +35,10 @@ class Item:
     model_share: float
     label: str
     confidence: float
+    runner_up: str
+    annotations: int
     sides: str = ""
-    annotators_say: str = ""
+    against: str = ""
     ask: str = ""
     or_else: str = ""
     gain: float = 0.0
@@ -84,19 +86,19 @@ def disputes(data: RunData) -> list[tuple[str, str, int]]:
     return named
 
 
-def to_relabel(data: RunData) -> Listed:
-    """The items that one more label would tell most about, and whom to ask."""
-    queue = relabel_queue(data.annotations, data.log_probs, data.estimate, TO_RELABEL)
+def to_relabel(data: RunData, queue: pd.DataFrame) -> Listed:
+    """The items of a relabel queue (`realm.crowd.relabel`), and whom to ask."""
     columns = {name: [clipped(names, NAME) for names in queue[name]] for name in ("ask", "or_else")}
-    return Listed(_listed(data, _rows_of(data, queue), **columns, gain=queue["gain_bits"].tolist()), len(queue))
+    return Listed(_listed(data, _rows_of(data, queue), **columns, gain=queue["gain_labels"].tolist()), len(queue))
 
 
 def broken(data: RunData) -> Listed:
-    """Items on which the model and the reliable annotators contradict each other."""
-    table = contradictions(data.annotations, data.log_probs, data.estimate)
-    first = table.head(BROKEN)
-    labels = [clipped(name, NAME) for name in first["annotators_say"]]
-    return Listed(_listed(data, _rows_of(data, first), annotators_say=labels), len(table))
+    """Items whose reliable annotators contradict each other more than their accuracies explain."""
+    found = broken_items(data.annotations, data.estimate)
+    against = [
+        f"{few} of {all}" for few, all in zip(found.against[:BROKEN], found.reliable[:BROKEN], strict=True)
+    ]  # fmt: skip
+    return Listed(_listed(data, found.items[:BROKEN], against=against), len(found.items))
 
 
 def item_rows(data: RunData) -> dict[tuple[str, str], int]:
@@ -117,6 +119,10 @@ def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list
     table = data.annotations.take_items(rows)
     favourite = data.model_probs[rows].argmax(axis=1)
     labels = data.labels[rows]
+    others = np.where(np.arange(data.estimate.posterior.shape[1]) < table.option_counts[:, None], 0.0, -1.0)
+    others = data.estimate.posterior[rows] + others
+    others[np.arange(len(rows)), labels] = -1.0
+    runner_up = np.where(table.option_counts > 1, others.argmax(axis=1), -1)
     contexts = [None] * len(rows) if table.items.contexts is None else table.items.contexts.to_pylist()
     columns = {
         "id": [clipped(name, NAME) for name in table.item_ids.to_pylist()],
@@ -128,6 +134,8 @@ def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list
         "model_share": data.model_probs[rows, favourite].tolist(),
         "label": [clipped(name, NAME) for name in names(rows, labels)],
         "confidence": data.confidence[rows].tolist(),
+        "runner_up": [clipped(name, NAME) for name in names(rows, runner_up)],
+        "annotations": table.annotations_per_item.tolist(),
         **more,
     }
     return [Item(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.drift import AnnotatorOverTime, day, drift_in_words, notable, over_time
+from realm.crowd.drift import AnnotatorOverTime, day, drift_in_words, notable
 from realm.report.escaping import clipped
 from realm.report.html import Figure
 from realm.report.run_data import RunData
@@ -22,17 +22,19 @@ WIDTH, HEIGHT = 320, 190
 
 def time_section(data: RunData) -> dict[str, Any] | None:
     """What the template shows; None where annotations have no times."""
-    rows = over_time(data.annotations)
+    rows = data.times
     if not rows:
         return None
     changed = [each for each in rows if each.drift is not None and each.drift.flagged]
     changed.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
     judged = sum(each.drift is not None for each in rows)
     return {
-        "text": f"{len(changed):,} of {judged:,} annotators with enough labels to tell have changed beyond chance.",
+        "text": f"The accuracy of {len(changed):,} of {judged:,} annotators with enough labels to tell has changed "
+        "by more than chance explains.",
         "charts": [_chart(data, each) for each in changed[:CHARTS]],
         "more": max(len(changed) - CHARTS, 0),
         "rows": [_row(data, each) for each in sorted(rows, key=lambda each: -each.labels)[:ROWS]],
+        "rows_more": max(len(rows) - ROWS, 0),
     }
 
 

@@ -49,10 +49,15 @@ def _without_names(run: RunData, pseudonyms: dict[str, str]) -> RunData:
     for name in {"realm", "versions"} & run.config.keys():  # numbers of packages; somebody called 2 is not in them
         config[name] = run.config[name]
     annotators = tuple(pseudonyms[name] for name in run.annotations.annotators)
-    annotations = replace(run.annotations, annotators=annotators)
+    ledger = run.annotations.ledger.copy()
+    ledger.warnings = _without_matches(ledger.warnings, pattern)
+    ledger.counts = {_without_matches(reason, pattern): count for reason, count in ledger.counts.items()}
+    annotations = replace(run.annotations, annotators=annotators, ledger=ledger)
     changes = None if run.changes is None else _renamed(run.changes, pseudonyms, pattern)
-    name = _without_matches(run.name, pattern)
-    return replace(run, name=name, config=config, metrics=metrics, annotations=annotations, changes=changes)
+    name, file = (_without_matches(text, pattern) for text in (run.name, run.file))
+    return replace(
+        run, name=name, file=file, config=config, metrics=metrics, annotations=annotations, changes=changes
+    )
 
 
 def _renamed(changes: Changes, pseudonyms: dict[str, str], pattern: re.Pattern[str]) -> Changes:
@@ -76,7 +81,7 @@ def _without_matches(value: Any, pattern: re.Pattern[str]) -> Any:
     return value
 
 
-def names_in_texts(names: Iterable[str], items: Iterable[Item]) -> int:
-    """How many of the names occur in what is shown of the items, which are shown as they are."""
-    texts = "\n".join(f"{item.id}\n{item.text}\n{item.context}" for item in items)
+def names_in_texts(names: Iterable[str], items: Iterable[Item], texts: Iterable[str] = ()) -> int:
+    """How many of the names occur in what is shown of the items, and in other texts, which are shown as they are."""
+    texts = "\n".join([*(f"{item.id}\n{item.text}\n{item.context}" for item in items), *texts])
     return sum(len(name) >= SHORTEST and name in texts for name in names)

@@ -1,8 +1,9 @@
-"""`RunData`: a run as a report needs it, read from its folder without torch and without estimating anything anew."""
+"""`RunData`: what a report is made of, from a run's folder (without torch, nothing estimated anew) or a table alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,23 +14,30 @@ import numpy.typing as npt
 from realm.check.agreement import alpha_by_task
 from realm.crowd.coin import pairs_of
 from realm.crowd.dependence import Dependence, dependence
-from realm.crowd.estimate import Estimate
+from realm.crowd.drift import AnnotatorOverTime, over_time
+from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import Floats, check_log_probs
 from realm.crowd.notes import annotator_notes
-from realm.crowd.tables import habits_in_words, verdicts
+from realm.crowd.peers import Confusions, PeerAgreement, confusions, peer_agreement
+from realm.crowd.tables import VERDICTS, habits_in_words, verdicts
 from realm.data import Annotations
+from realm.data.annotations import UNKNOWN
+from realm.errors import RealmError
+from realm.files import MANIFEST
 from realm.runs import Run
 from realm.runs.changes import Changes
-from realm.runs.folder import IN_SAMPLE, OUT_OF_FOLD
+from realm.runs.folder import AGREEMENT, IN_SAMPLE, OUT_OF_FOLD
 from realm.runs.run import Trajectory
 
 TRAINED = "expertise_trained"
 """The column of a channel's summary that the report shows and draws, where the channel has it."""
+BAD = (VERDICTS.index("no better than chance"), VERDICTS.index("worse than chance"))
+"""The verdicts that are bad news."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """A run as the report sees it.
+    """A run, or a table of annotations without a model, as the report sees it.
 
     | field | shape | meaning |
     |---|---|---|
@@ -38,6 +46,8 @@ class RunData:
     | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
     | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
     | changes | | what changed since the run that this one goes on from; None without one |
+    | has_model | | whether a model was trained; without one `log_probs` say nothing and nothing is shown of them |
+    | file, date | | the name of the table that was read, and the day of the run (or of reading it); empty if not known |
     """
 
     name: str
@@ -50,6 +60,9 @@ class RunData:
     trained: Floats | None = None
     trajectory: Trajectory | None = None
     changes: Changes | None = None
+    has_model: bool = True
+    file: str = ""
+    date: str = ""
 
     @cached_property
     def model_probs(self) -> Floats:
@@ -98,6 +111,36 @@ class RunData:
     def notes(self) -> npt.NDArray[np.object_]:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
         return annotator_notes(self.annotations)
+
+    @cached_property
+    def times(self) -> list[AnnotatorOverTime]:
+        """Every annotator over time; empty where annotations have no times."""
+        return over_time(self.annotations)
+
+    @cached_property
+    def peers(self) -> PeerAgreement:
+        """How often every two annotators gave the same label."""
+        return peer_agreement(self.annotations)
+
+    @cached_property
+    def confusions(self) -> Confusions:
+        """What each annotator gave against the cleaned labels."""
+        return confusions(self.annotations, self.labels)
+
+    @cached_property
+    def bad_pairs(self) -> list[int]:
+        """The pairs (annotator * tasks + task) no better or worse than chance, those with the most labels first."""
+        counts = self.estimate.annotations.reshape(-1)
+        pairs = np.flatnonzero(np.isin(self.verdicts.reshape(-1), BAD))
+        return [int(pair) for pair in pairs[np.argsort(-counts[pairs], kind="stable")]]
+
+    def label_names(self, task: int) -> list[str]:
+        """The labels of a task; places where every item lists its own options."""
+        names = self.annotations.tasks[task].labels
+        if names is not None:
+            return list(names)
+        items = self.annotations.item_tasks == task
+        return [f"option {place + 1}" for place in range(int(self.annotations.option_counts[items].max(initial=0)))]
 
     @cached_property
     def alpha(self) -> dict[str, float | None]:
@@ -178,4 +221,45 @@ def read_run(run: Run | str | Path) -> RunData:
         trained=run.channel_summary.get(TRAINED),
         trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
         changes=run.changes,
+        file=str(run.config.get("data", {}).get("file", "")),
+        date=_day((run.folder / MANIFEST).stat().st_mtime),
     )
+
+
+def read_table(annotations: Annotations, file: Path, *, use_gold: bool = False) -> RunData:
+    """What the report needs of a table of annotations alone: labels and reliability by agreement, without a model.
+
+    Refused where no item has two annotations: then nobody can be compared with anybody.
+    """
+    gold = annotations.gold if use_gold else None
+    if use_gold and (gold is None or not (gold != UNKNOWN).any()):
+        raise RealmError(f"{file}: `use_gold` needs gold labels, and the table has none. Name the column: `gold`.")
+    if not annotations.n_annotations:
+        raise RealmError(f"{file}: there is not one annotation in it.")
+    if gold is None and annotations.annotations_per_item.max(initial=0) <= 1:
+        raise RealmError(
+            f"{file}: no item has two annotations, so annotators cannot be compared with each other. Have some items "
+            "labelled twice, or train a model (`realm train`), whose report judges them by the model."
+        )
+    width = int(annotations.option_counts.max(initial=2))
+    scores = np.where(np.arange(width) < annotations.option_counts[:, None], 0.0, -np.inf)
+    log_probs = check_log_probs(annotations, scores)
+    table = annotations if use_gold else annotations.without_gold()
+    return RunData(
+        name=file.name,
+        config={"gold_used": use_gold, "data": {"fingerprint": annotations.fingerprint(gold=use_gold)}},
+        metrics={"probabilities": AGREEMENT, "warnings": list(annotations.ledger.warnings)},
+        scorer_settings={},
+        annotations=table,
+        log_probs=log_probs,
+        estimate=estimate(table, log_probs, gold=gold),
+        has_model=False,
+        file=file.name,
+        date=_day(datetime.now(UTC).timestamp()),
+    )
+
+
+def _day(seconds: float) -> str:
+    """`17 November 2026`, by UTC, so that the same run has the same date everywhere."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.day} {moment:%B %Y}"

@@ -14,7 +14,7 @@ from realm.crowd.evidence import Floats
 from realm.crowd.tables import OptionNames
 from realm.errors import RealmError
 from realm.metrics import METRICS, Metric
-from realm.report import annotator_charts, chart_data, charts, wording
+from realm.report import annotator_charts, chart_data, charts, limits, wording
 from realm.report.escaping import clipped
 from realm.report.html import Figure, fill, write_page
 from realm.report.item_lists import item_rows
@@ -119,7 +119,7 @@ def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
         ("Annotators", lambda run: f"{run.annotations.n_annotators:,}"),
         ("Annotations", lambda run: f"{run.annotations.n_annotations:,}"),
         ("Found reliable", reliable),
-        (f"Labels {percent(wording.SURE)} sure or more", lambda run: percent((run.confidence >= wording.SURE).mean())),
+        (f"Labels with a confidence of {percent(wording.SURE)} or more", lambda run: percent((run.confidence >= wording.SURE).mean())),
         ("Labels against the majority", lambda run: f"{int(run.overruled.sum()):,}"),
         *((f"Test {metric.name_in_text}", partial(test, metric)) for metric in METRICS.values() if not metric.needs),
     ]
@@ -273,5 +273,5 @@ def _limits(runs: Sequence[RunData]) -> list[wording.Remark]:
         "A difference between two runs may be chance: another seed moves figures too. `realm compare` trains each "
         "method with several seeds and tests the differences.",
     )
-    by_title = {remark.title: remark for run in runs for remark in wording.limits(run)}
+    by_title = {remark.title: remark for run in runs for remark in limits.limits(run)}
     return [one_each, *by_title.values()]
