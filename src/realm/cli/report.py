@@ -1,51 +1,103 @@
-"""`realm report`: a run, several runs or a comparison as one HTML file that opens in any browser."""
+"""`realm report`: a run, a table alone, several runs or a comparison as one HTML file that opens in any browser."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from realm.cli.flags import Overwrite
+from realm.cli.flags import Overwrite, takes
 from realm.cli.output_files import check_outputs
+from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note
 from realm.errors import RealmError
 
 
+@takes(ReadingFlags)
 def report(
-    folders: Annotated[
+    paths: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Run folder; several to set side by side; or a folder of `compare`."),
+        typer.Argument(
+            metavar="RUN|LABELS...",
+            help="Run folder; several to set side by side; a folder of `compare`; or a table of annotations.",
+        ),
     ],
+    reading: ReadingFlags,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write (RUN/report.html; compare.html here for several runs)."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write (RUN/report.html; LABELS.report.html or, for several runs, compare.html here).",
+        ),
     ] = None,
+    title: Annotated[str, typer.Option(help="Heading of the page. Default: the name of the table or run.")] = "",
+    use_gold: Annotated[
+        bool,
+        typer.Option("--use-gold", help="Of a table: items with gold have their gold label, and judge annotators."),
+    ] = False,
     pseudonymise: Annotated[
         bool, typer.Option("--pseudonymise", help="Numbers in place of annotators' names.")
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a report that a manager can open: whom to trust, cleaned labels, what to label again, and its limits."""
+    """Write a report that a manager can open: can I use the labels, whom do I trust, what to settle and what it costs.
+
+    A table of annotations needs no training: labels and reliability then come from agreement alone.
+    """
     from realm.report.comparison_page import comparison_page, holds_comparison
     from realm.report.html import NAME
     from realm.report.runs_page import NAME as SIDE_BY_SIDE
     from realm.report.runs_page import write_side_by_side
 
-    compared = [folder for folder in folders if holds_comparison(folder)]
-    if compared and len(folders) > 1:
+    compared = [path for path in paths if holds_comparison(path)]
+    tables = [path for path in paths if path.is_file()]
+    if compared and len(paths) > 1:
         raise RealmError(f"{compared[0]} is a comparison of methods; it gets a page of its own: give it alone.")
-    if len(folders) > 1:
-        check_outputs(output or Path(SIDE_BY_SIDE), overwrite=overwrite)
+    if tables and len(paths) > 1:
+        raise RealmError(f"{tables[0]} is a table; it gets a page of its own: give it alone.")
+    if tables:
+        path = _table_report(tables[0], reading, output, title, use_gold, pseudonymise, overwrite)
     else:
-        check_outputs(output, reads=compared, overwrite=overwrite, own=folders[0] / NAME)
-    if compared:
-        path = comparison_page(folders[0], output=output)
-    elif len(folders) > 1:
-        path = write_side_by_side(folders, output=output, pseudonymise=pseudonymise)
-    else:
-        from realm.report.run_page import write_report
+        _refuse_table_flags(paths, reading, use_gold)
+        if title and (compared or len(paths) > 1):
+            raise RealmError("--title: is for the report of one run or table.")
+        if len(paths) > 1:
+            check_outputs(output or Path(SIDE_BY_SIDE), overwrite=overwrite)
+            path = write_side_by_side(paths, output=output, pseudonymise=pseudonymise)
+        else:
+            check_outputs(output, reads=compared, overwrite=overwrite, own=paths[0] / NAME)
+            if compared:
+                path = comparison_page(paths[0], output=output)
+            else:
+                from realm.report.run_page import write_report
 
-        path = write_report(folders[0], output=output, pseudonymise=pseudonymise)
+                path = write_report(paths[0], output=output, pseudonymise=pseudonymise, title=title)
     note(f"The report is in {path} ({path.stat().st_size / 1000:,.0f} kB): open it in a browser.")
+
+
+def _table_report(
+    file: Path,
+    reading: ReadingFlags,
+    output: Path | None,
+    title: str,
+    use_gold: bool,
+    pseudonymise: bool,
+    overwrite: bool,
+) -> Path:
+    from realm.report.run_page import table_report_name, write_table_report
+
+    path = output or Path(table_report_name(file))
+    check_outputs(path, reads=[file], overwrite=overwrite)
+    annotations = reading.read(file, keep_rows=True)
+    return write_table_report(annotations, file, output=path, pseudonymise=pseudonymise, title=title, use_gold=use_gold)
+
+
+def _refuse_table_flags(paths: list[Path], reading: ReadingFlags, use_gold: bool) -> None:
+    """A run was read when it was trained: flags that say how to read a table would do nothing."""
+    given = [f"--{each.name.replace('_', '-')}" for each in fields(reading) if getattr(reading, each.name) is not None]
+    given += ["--use-gold"] if use_gold else []
+    if given:
+        raise RealmError(f"{given[0]}: is for a table of annotations, and {paths[0]} is not a file.")

@@ -35,7 +35,7 @@ class BrokenItems:
     |---|---|
     | items | rows of the table |
     | probability | of so many errors or more, were the item like any other |
-    | against, reliable | how many of the labels by reliable annotators are against their own majority; how many there are |
+    | reliable, against | labels by reliable annotators, and how many of them are against the label they find together |
     """
 
     items: Indices

@@ -81,7 +81,7 @@ def interval_rows(
     margins = (30.0, 118.0, 42.0, 134.0) if beside else (30.0, 158.0, 42.0, 168.0)
     width, letters = (500, 16) if beside else (760, 22)
     if narrow:
-        margins, width, letters = (30.0, 98.0, 42.0, 92.0), 350, 12
+        margins, width, letters = (30.0, 122.0, 42.0, 88.0), 350, 11
     height = margins[0] + ROW * len(rows) + margins[2]
     plot = Plot(width, height, title, description, x=domain, y=(0, 1), margins=margins)
     for low, high, class_ in zones:

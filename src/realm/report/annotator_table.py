@@ -45,20 +45,26 @@ def columns(data: RunData) -> list[tuple[str, str, str, bool]]:
         ("n", "Labels", "Annotations given", True),
         ("agreement", "Agrees", agreement, True),
     ]
-    return table + [(name, heading, hint, False) for name, (heading, hint, _) in _words(data).items()]
+    told = _words(data)
+    if "trend" in told:
+        table.append(("trend", "Trend", "Whether accuracy changed over time, beyond chance", False))
+    if told.keys() & {"habit", "notes"}:
+        habit = "The answer given when not answering from the item, where it is clearly not what everybody answers"
+        patterns = "patterns in the labels: always one answer, another annotator's labels"
+        table.append(("notes" if "notes" in told else "habit", "Notes", f"{habit}; {patterns}", False))
+    return table
 
 
-def _words(data: RunData) -> dict[str, tuple[str, str, Any]]:
-    """Heading, explanation and words (annotators, tasks) of the columns in which there is something to tell."""
-    habit = "The answer given when not answering from the item, where it is clearly not what everybody answers"
-    notes = "Patterns in the labels, as `realm check` finds them: always one answer, another annotator's labels"
-    trend = "Whether accuracy changed over time, beyond chance"
-    columns = {
-        "trend": ("Trend", trend, _trends(data)),
-        "habit": ("Habit", habit, data.habits),
-        "notes": ("Notes", notes, data.notes),
-    }
-    return {name: column for name, column in columns.items() if (column[2] != "").any()}
+def _words(data: RunData) -> dict[str, Any]:
+    """The words (annotators, tasks) of the columns in which there is something to tell."""
+    columns = {"trend": _trends(data), "habit": data.habits, "notes": data.notes}
+    return {name: words for name, words in columns.items() if (words != "").any()}
+
+
+def _remarks(told: dict[str, Any], at: tuple[int, int]) -> str | None:
+    """Habit and notes of a pair in one cell; None where the table has no such column."""
+    columns = [told[name] for name in ("habit", "notes") if name in told]
+    return "; ".join(visible(words[at]) for words in columns if words[at]) if columns else None
 
 
 def _trends(data: RunData) -> Any:
@@ -97,7 +103,7 @@ def rows(data: RunData) -> TableRows:
             "verdict": data.verdicts[who, task].tolist(),
             "n": estimate.annotations[who, task].tolist(),
             "trained": None if data.trained is None else _hundredths(data.trained[who, task]),
-            **{name: [visible(text) for text in words[who, task]] for name, (_, _, words) in told.items()},
+            **{name: [visible(text) for text in words[who, task]] for name, words in told.items()},
             **{name: _hundredths(values[who, task]) for name, values in figures.items()},
         }
         size = len(data_block(block).encode())
@@ -140,7 +146,8 @@ def first_rows(data: RunData) -> list[dict[str, Any]]:
                 "kind": kind,
                 "n": f"{estimate.annotations[at]:,}",
                 "agreement": percent(data.agreement[at]),
-                "words": [(heading, visible(words[at])) for heading, _, words in told.values()],
+                "trend": str(told["trend"][at]) if "trend" in told else None,
+                "notes": _remarks(told, at),
             }
         )
     return table

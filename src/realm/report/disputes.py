@@ -1,4 +1,4 @@
-"""What is disputed between whom: agreement of every two annotators, labels given to the same item, who confuses what."""
+"""What is disputed between whom: how far every two annotators agree, which labels meet, who confuses what."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _labels(data: RunData) -> tuple[list[dict[str, str]], int]:
                 "task": clipped(data.task_names[task], LABEL),
                 "first": first,
                 "second": second,
-                "items": f"{items:,}",
+                "n_items": f"{items:,}",
                 "share": percent(items / max(of_task, 1)),
                 "cleaned_first": percent(found.cleaned_first[row] / items),
                 "cleaned_second": percent(found.cleaned_second[row] / items),

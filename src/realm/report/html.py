@@ -22,6 +22,8 @@ from realm.report.escaping import isolated, visible
 from realm.report.svg import percent
 
 NAME = "report.html"
+SCRIPTS = ("page.js", "lists.js", "annotators.js")
+"""The parts of the page's one script, in this order, in one function."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def write_page(path: Path, page: str) -> None:
 
 def fill(template: str, title: str, sections: Sequence[tuple[str, str]], context: dict[str, Any]) -> str:
     """A page from its template, with style, script and the policy that allows nothing else."""
-    style, script = Markup(_templates().get_template("style.css").render()), Markup(_sources()["page.js"])
+    style, script = Markup(_templates().get_template("style.css").render()), _script()
     # Only this very style and this very script: whatever else a page might hold is not run.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
@@ -57,6 +59,11 @@ def _sources() -> dict[str, str]:
     """The templates, the style sheet and the script, by name."""
     folder = files("realm.report") / "templates"
     return {source.name: source.read_text(encoding="utf-8") for source in folder.iterdir() if source.is_file()}
+
+
+def _script() -> Markup:
+    parts = "\n".join(_sources()[name] for name in SCRIPTS)
+    return Markup(f'(function () {{\n"use strict";\n{parts}}})();\n')
 
 
 @cache

@@ -72,7 +72,7 @@ def drift_chart(each: AnnotatorOverTime) -> Markup:
         plot.line(plot.x(x), plot.y(low), plot.x(x), plot.y(high), "thread")
         plot.add("circle", hint=f"{percent(share)}, {percent_range(low, high)}", cx=plot.x(x), cy=plot.y(share), r=3,
                  class_="spot s0")  # fmt: skip
-    return plot.markup("chart half")
+    return plot.markup("chart times")
 
 
 def _row(data: RunData, each: AnnotatorOverTime) -> dict[str, str]:

@@ -55,9 +55,7 @@ def _without_names(run: RunData, pseudonyms: dict[str, str]) -> RunData:
     annotations = replace(run.annotations, annotators=annotators, ledger=ledger)
     changes = None if run.changes is None else _renamed(run.changes, pseudonyms, pattern)
     name, file = (_without_matches(text, pattern) for text in (run.name, run.file))
-    return replace(
-        run, name=name, file=file, config=config, metrics=metrics, annotations=annotations, changes=changes
-    )
+    return replace(run, name=name, file=file, config=config, metrics=metrics, annotations=annotations, changes=changes)
 
 
 def _renamed(changes: Changes, pseudonyms: dict[str, str], pattern: re.Pattern[str]) -> Changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -47,7 +48,7 @@ class RunData:
     | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
     | changes | | what changed since the run that this one goes on from; None without one |
     | has_model | | whether a model was trained; without one `log_probs` say nothing and nothing is shown of them |
-    | file, date | | the name of the table that was read, and the day of the run (or of reading it); empty if not known |
+    | file, date | | the name of the table, and the day of the run (or of reading the table); empty if not known |
     """
 
     name: str
@@ -105,12 +106,12 @@ class RunData:
     @cached_property
     def habits(self) -> npt.NDArray[np.object_]:
         """What each annotator answers when not reading, where there is something to tell. (annotators, tasks)"""
-        return habits_in_words(self.annotations, self.estimate)
+        return _quoted(habits_in_words(self.annotations, self.estimate))
 
     @cached_property
     def notes(self) -> npt.NDArray[np.object_]:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
-        return annotator_notes(self.annotations)
+        return _quoted(annotator_notes(self.annotations))
 
     @cached_property
     def times(self) -> list[AnnotatorOverTime]:
@@ -257,6 +258,12 @@ def read_table(annotations: Annotations, file: Path, *, use_gold: bool = False) 
         file=file.name,
         date=_day(datetime.now(UTC).timestamp()),
     )
+
+
+def _quoted(words: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+    """The same words with quotation marks for the backticks around labels and names."""
+    quoted = [re.sub(r"`([^`]*)`", r"“\1”", text) for text in words.reshape(-1)]
+    return np.array(quoted, dtype=object).reshape(words.shape)
 
 
 def _day(seconds: float) -> str:

@@ -119,7 +119,10 @@ def _figures(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
         ("Annotators", lambda run: f"{run.annotations.n_annotators:,}"),
         ("Annotations", lambda run: f"{run.annotations.n_annotations:,}"),
         ("Found reliable", reliable),
-        (f"Labels with a confidence of {percent(wording.SURE)} or more", lambda run: percent((run.confidence >= wording.SURE).mean())),
+        (
+            f"Labels with a confidence of {percent(wording.SURE)} or more",
+            lambda run: percent((run.confidence >= wording.SURE).mean()),
+        ),
         ("Labels against the majority", lambda run: f"{int(run.overruled.sum()):,}"),
         *((f"Test {metric.name_in_text}", partial(test, metric)) for metric in METRICS.values() if not metric.needs),
     ]

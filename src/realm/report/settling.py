@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from realm.crowd.evidence import Floats
 from realm.crowd.relabel import relabel_queue, summarise_queue
 from realm.report.escaping import clipped
 from realm.report.item_lists import TO_RELABEL, Listed, to_relabel
@@ -17,6 +18,8 @@ MOST = 1_000
 """Labels that are planned at most: beyond, the answers to the first have changed what is worth asking."""
 BUDGETS = (25, 50, 100, 250, 500, 1_000)
 """Numbers of labels that are priced: what teams order."""
+NEARLY_ALL = 0.98
+"""The share of what all planned labels correct from which on more are not priced: the rest goes to sure items."""
 WORKLOAD = 12
 """Annotators of the plan that are named."""
 NAME = 64
@@ -41,8 +44,7 @@ def settling(data: RunData) -> Settling:
     wrong = float((1 - data.confidence).sum())
     gains = np.cumsum(queue["gain_labels"].to_numpy(dtype=np.float64))
     seconds = _seconds_per_label(data)
-    sizes = [size for size in BUDGETS if size < len(queue)]
-    sizes += [len(queue)] if len(queue) and len(queue) not in sizes else []
+    sizes = _sizes(gains)
     rows = [
         (
             f"{size:,}",
@@ -69,15 +71,22 @@ def settling(data: RunData) -> Settling:
     )
 
 
+def _sizes(gains: Floats) -> list[int]:
+    """The numbers of labels that are priced, up to that from which on more correct next to nothing."""
+    if not len(gains):
+        return []
+    enough = int(np.searchsorted(gains, NEARLY_ALL * gains[-1])) + 1
+    return [*(size for size in BUDGETS if size < enough), enough]
+
+
 def _sentences(data: RunData, unclear: int, wrong: float, asked: int) -> list[str]:
     n_items = data.annotations.n_items
+    below = f"{plural(unclear, 'item')} ({percent(unclear / max(n_items, 1))}) {'has' if unclear == 1 else 'have'}"
     sentences = [
-        f"{plural(unclear, 'item')} ({percent(unclear / max(n_items, 1))}) {'has' if unclear == 1 else 'have'} a cleaned "
-        f"label with a confidence below {percent(UNSURE)}. In all, about {wrong:,.0f} of {n_items:,} cleaned labels are "
-        "expected to be wrong."
+        f"{below} a cleaned label with a confidence below {percent(UNSURE)}."
         if unclear
-        else f"Every cleaned label has a confidence of {percent(UNSURE)} or more; about {wrong:,.0f} of {n_items:,} are "
-        "expected to be wrong."
+        else f"Every cleaned label has a confidence of {percent(UNSURE)} or more.",
+        f"About {wrong:,.0f} of {plural(n_items, 'cleaned label')} are expected to be wrong.",
     ]
     if not asked:
         sentences.append("Nobody is left to ask: no annotator who is better than chance has an item left to label.")

@@ -136,9 +136,9 @@ def answer(data: RunData) -> Answer:
                 *sentences,
             ],
         )
-    if expected.cleaned >= USABLE:
+    if round(expected.cleaned, 2) >= USABLE:  # what is shown is what decides
         return Answer(GOOD, f"Yes: {about}", sentences)
-    if expected.cleaned >= PARTLY:
+    if round(expected.cleaned, 2) >= PARTLY:
         return Answer(CARE, f"Mostly: {about}. Settle the unclear items first, or leave them out", sentences)
     return Answer(WARNING, f"Not as they are: only {about}", sentences)
 
@@ -223,7 +223,9 @@ def _patterns(data: RunData) -> list[Alarm]:
     lines = list(seen.values())
     names = [(clipped(data.annotations.annotators[pair // n_tasks], 64), text) for pair, text in lines[:NOTED]]
     title = f"The labels of {plural(len(lines), 'annotator')} show a pattern"
-    return [Alarm(CARE, title, "Look at some of their labels before you rely on them.", names, max(len(lines) - NOTED, 0))]
+    return [
+        Alarm(CARE, title, "Look at some of their labels before you rely on them.", names, max(len(lines) - NOTED, 0))
+    ]
 
 
 def _agreement(data: RunData) -> list[Alarm]:

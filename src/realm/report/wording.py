@@ -82,7 +82,9 @@ def calibration_text(calibration: Calibration) -> str:
     text = f"{judge}, the model is {certainty}: its confidence is off by {percent(calibration.gap)} on average."
     if abs(np.log(calibration.temperature)) > 0.15:  # a probability of 0.9 moves by three points or more
         change = "softened" if calibration.temperature > 1 else "sharpened"
-        text += f" Its probabilities fit the annotations best when {change} (temperature {calibration.temperature:.2f})."
+        text += (
+            f" Its probabilities fit the annotations best when {change} (temperature {calibration.temperature:.2f})."
+        )
     return text
 
 
