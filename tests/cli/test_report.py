@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from realm.cli.main import main
@@ -67,6 +68,57 @@ def test_mistakes_end_with_two_and_a_word(run: Run, folder: Path, tmp_path: Path
     assert code == 2 and "is not a run folder" in err
     code, err = run(folder, "--output", tmp_path)
     assert code == 2 and "is a folder; name a file" in err
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    annotations, _ = crowd(n_items=60)
+    rows = [
+        (f"t{item}", annotations.annotators[who], "abc"[label])
+        for item, who, label in zip(annotations.item, annotations.annotator, annotations.label, strict=True)
+    ]
+    pd.DataFrame(rows, columns=["text", "annotator", "label"]).to_csv(tmp_path / "labels.csv", index=False)
+    return tmp_path / "labels.csv"
+
+
+def test_a_table_gets_a_report_here(run: Run, table: Path, tmp_path: Path) -> None:
+    code, err = run(table)
+    assert code == 0 and "labels.report.html" in err, err
+    page = (tmp_path / "labels.report.html").read_text()
+    assert "Can I use these labels?" in page and "worker-0" in page
+    code, err = run(table)
+    assert code == 2 and "exists already" in err
+    assert run(table, "--overwrite", "--pseudonymise", "--title", "Spring")[0] == 0
+    page = (tmp_path / "labels.report.html").read_text()
+    assert "worker-0" not in page and "Spring · annotator report" in page
+
+
+def test_a_table_is_read_by_the_flags_of_other_commands(run: Run, table: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(table).rename(columns={"text": "review", "annotator": "who", "label": "said"})
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    code, err = run(tmp_path / "other.csv")
+    assert code == 2 and "no column 'text'" in err and "--text" in err and "Traceback" not in err
+    assert run(tmp_path / "other.csv", "--text", "review", "--annotator", "who", "--label", "said")[0] == 0
+    assert (tmp_path / "other.report.html").exists()
+    code, err = run(table, "--use-gold")
+    assert code == 2 and "--use-gold needs gold labels" in err and "--gold" in err
+
+
+def test_what_does_not_go_together_is_refused(run: Run, folder: Path, table: Path, tmp_path: Path) -> None:
+    code, err = run(table, folder)
+    assert code == 2 and "is a table; it gets a page of its own" in err
+    code, err = run(folder, "--text", "review")
+    assert code == 2 and "--text: is for a table" in err
+    code, err = run(folder, "--use-gold")
+    assert code == 2 and "--use-gold: is for a table" in err
+    code, err = run(folder, folder, "--title", "Both")
+    assert code == 2 and "--title: is for the report of one run or table" in err
+    code, err = run(table, "--output", table, "--overwrite")
+    assert code == 2 and "this is what is read" in err
+    sparse = pd.read_csv(table).drop_duplicates("text")
+    sparse.to_csv(tmp_path / "sparse.csv", index=False)
+    code, err = run(tmp_path / "sparse.csv")
+    assert code == 2 and "no item has two annotations" in err
 
 
 def test_torch_is_not_loaded(folder: Path, tmp_path: Path) -> None:

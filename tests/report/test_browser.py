@@ -12,6 +12,7 @@ import pytest
 
 from realm.report.comparison_page import comparison_page
 from realm.report.escaping import visible
+from realm.report.run_data import read_run
 from realm.report.run_page import write_report
 from realm.report.runs_page import write_side_by_side
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
@@ -66,8 +67,8 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty annotators of accuracies from poor to good."""
-    table, log_probs = crowd(n_items=600, accuracies=tuple(0.3 + 0.65 * i / 39 for i in range(40)), per_item=4)
+    """Seventy annotators of accuracies from poor to good."""
+    table, log_probs = crowd(n_items=900, accuracies=tuple(0.3 + 0.65 * i / 69 for i in range(70)), per_item=5)
     return write_report(write_run(tmp_path_factory.mktemp("runs") / "many", table, log_probs))
 
 
@@ -75,8 +76,8 @@ def test_the_table_sorts_searches_and_filters(browser: Any, many: Path) -> None:
     opened = Opened(browser, many)
     page = opened.page
     people = pd.read_csv(many.parent / "expertise.csv").sort_values("accuracy", ascending=False)
-    assert opened.column(1) == people["annotator"].tolist()[:25]
-    assert page.inner_text("#annotator-count") == "25 of 40 shown"
+    assert opened.column(1) == people["annotator"].tolist()[:50]
+    assert page.inner_text("#annotator-count") == "50 of 70 shown"
     page.click("#annotator-more")
     assert opened.column(1) == people["annotator"].tolist() and page.is_hidden("#annotator-more")
 
@@ -92,14 +93,14 @@ def test_the_table_sorts_searches_and_filters(browser: Any, many: Path) -> None:
 
     page.fill("#annotator-search", "WORKER-3")
     assert opened.column(1) == ["worker-3", *(f"worker-{place}" for place in range(30, 40))]
-    assert page.inner_text("#annotator-count") == "11 of 11 shown (40 in all)"
+    assert page.inner_text("#annotator-count") == "11 of 11 shown (70 in all)"
     page.fill("#annotator-search", "nobody")
     assert opened.column(1) == []
     page.fill("#annotator-search", "")
 
     page.click("[data-verdict='0']")
     reliable = people[people["verdict"] == "reliable"]["annotator"]
-    assert sorted(opened.column(1)) == sorted(reliable) and len(reliable) < 40
+    assert sorted(opened.column(1)) == sorted(reliable) and len(reliable) < 50
     opened.check_quiet()
 
 
@@ -108,9 +109,117 @@ def test_lists_of_items_can_be_searched(browser: Any, many: Path) -> None:
     entries = opened.page.locator("#apart-list > li:visible")
     before = entries.count()
     wanted = entries.first.locator(".text").inner_text()
-    opened.page.fill("[data-searches=apart-list]", wanted.upper())
+    opened.page.fill("[data-list=apart-list] [type=search]", wanted.upper())
     assert 1 <= entries.count() < before
     opened.check_quiet()
+
+
+def test_lists_of_items_are_ordered_filtered_and_saved(browser: Any, many: Path, tmp_path: Path) -> None:
+    opened = Opened(browser, many)
+    page = opened.page
+    tools, entries = "[data-list=queue-list]", page.locator("#queue-list > li:visible")
+
+    def confidences() -> list[float]:
+        return [float(entry.get_attribute("data-confidence") or "nan") for entry in entries.all()]
+
+    page.select_option(f"{tools} [data-order]", "-confidence")
+    assert confidences() == sorted(confidences(), reverse=True) and len(set(confidences())) > 2
+    page.select_option(f"{tools} [data-order]", "confidence")
+    assert confidences() == sorted(confidences())
+    everything = entries.count()
+    page.select_option(f"{tools} [data-by=label]", "yes")
+    assert {entry.get_attribute("data-label") for entry in entries.all()} == {"yes"}
+    assert 0 < entries.count() < everything
+    assert page.inner_text(f"{tools} .count") == f"{entries.count()} of {everything} shown"
+    with page.expect_download() as saved:
+        page.click(f"{tools} [data-save]")
+    saved.value.save_as(tmp_path / "saved.csv")
+    rows = pd.read_csv(tmp_path / "saved.csv")
+    labels = pd.read_csv(many.parent / "labels.csv").set_index("item")
+    assert len(rows) == entries.count() and (rows["label"] == "yes").all()
+    assert rows["confidence"].tolist() == pytest.approx(labels.loc[rows["item"], "confidence"].tolist(), abs=1e-4)
+    assert rows["ask"].str.startswith("worker-").all()
+
+
+def test_the_annotators_that_are_shown_are_saved(browser: Any, many: Path, tmp_path: Path) -> None:
+    opened = Opened(browser, many)
+    opened.page.click("[data-verdict='0']")
+    with opened.page.expect_download() as saved:
+        opened.page.click("#annotator-save")
+    saved.value.save_as(tmp_path / "annotators.csv")
+    rows = pd.read_csv(tmp_path / "annotators.csv").set_index("annotator")
+    people = pd.read_csv(many.parent / "expertise.csv").set_index("annotator")
+    assert set(rows.index) == set(people.index[people["verdict"] == "reliable"])
+    assert rows["accuracy"].tolist() == pytest.approx(people.loc[rows.index, "accuracy"].tolist(), abs=1e-4)
+
+
+def test_cells_that_a_spreadsheet_would_run_are_guarded(browser: Any, tmp_path: Path) -> None:
+    names = ["=1+1", "@sum", "-2+3", "+5", "'=x", 'qu"ote, comma']
+    table, log_probs = crowd(n_items=120, names=names, accuracies=(0.9,) * 6, texts=["=HYPERLINK(1)", "-1\nnext"] * 60)
+    opened = Opened(browser, write_report(write_run(tmp_path / "run", table, log_probs)))
+    for button, file in (("#annotator-save", "a.csv"), ("[data-list=queue-list] [data-save]", "q.csv")):
+        with opened.page.expect_download() as saved:
+            opened.page.click(button)
+        saved.value.save_as(tmp_path / file)
+    written = set(pd.read_csv(tmp_path / "a.csv", dtype=str)["annotator"])
+    assert written == {"'=1+1", "'@sum", "'-2+3", "+5", "''=x", 'qu"ote, comma'}
+    assert set(pd.read_csv(tmp_path / "q.csv", dtype=str)["text"]) <= {"'=HYPERLINK(1)", "'-1\nnext"}
+
+
+def test_a_row_opens_by_mouse_and_by_keyboard(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many)
+    page = opened.page
+    opener = page.locator(".opener").first
+    opener.focus()
+    page.keyboard.press("Enter")
+    detail = page.locator("tr.detail")
+    assert detail.count() == 1 and opener.get_attribute("aria-expanded") == "true"
+    data = read_run(many.parent)
+    best = int(data.ranked[0])
+    expected = [str(n) for n in data.confusions.matrix(best, 3).reshape(-1)]
+    assert detail.locator("table.confusion td").all_inner_texts() == expected
+    text = detail.inner_text()
+    assert "Agreement with peers" in text and "Habit" in text and "confident cleaned label" in text
+    page.click("[data-sort=n]")
+    assert page.locator("tr.detail").count() <= 1, "a row that is open stays so when the table is sorted"
+    page.click("[data-sort=accuracy]")
+    assert page.locator("tr.detail").count() == 1
+    page.locator("tr.opens td.verdict").first.click()
+    assert page.locator("tr.detail").count() == 0 and opener.get_attribute("aria-expanded") == "false"
+    opened.check_quiet()
+
+
+def test_a_name_in_the_bad_news_opens_its_row(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many)
+    link = opened.page.locator("[data-opens]").first
+    name = link.inner_text()
+    link.click()
+    assert name in opened.column(1) and opened.page.locator("tr.detail").count() == 1
+    opened.check_quiet()
+
+
+def test_on_paper_all_annotators_stand(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many)
+    opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert len(opened.column(1)) == 70 and opened.page.text_content("#annotator-paper") == ""
+    opened.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert len(opened.column(1)) == 50
+    opened.page.fill("#annotator-search", "worker-3")
+    opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert opened.page.text_content("#annotator-paper") == "11 of 70 annotators are printed."
+
+
+def test_on_a_telephone_every_column_stays_in_sight(browser: Any, many: Path) -> None:
+    opened = Opened(browser, many)
+    opened.page.set_viewport_size({"width": 390, "height": 844})
+    opened.page.locator(".opener").first.click()
+    right_ends = opened.page.evaluate(
+        "Array.from(document.querySelectorAll('.stack td, .stack th, .card, .alarms li, svg.narrow'))"
+        ".filter(e => e.offsetParent !== null || e.tagName === 'svg')"
+        ".map(e => e.getBoundingClientRect()).filter(box => box.width > 0).map(box => box.right)"
+    )
+    assert len(right_ends) > 100 and max(right_ends) <= 390
+    assert opened.page.locator("td.verdict:visible").count() == 50
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -140,11 +249,14 @@ def test_hostile_names_and_texts_show_as_text(browser: Any, hostile_run: Path) -
     assert set(opened.column(1)) == {" ".join(visible(name).split()) for name in HOSTILE_NAMES}
     shown = page.locator(".items .text").all_text_contents()
     assert {visible(text) for text in HOSTILE_TEXTS} <= set(shown)
+    for button in page.locator(".opener").all()[:4]:
+        button.click()
     assert page.locator("main b:not(.facts b):not(.card b), main img, main script:not([type])").count() == 0
     page.fill("#annotator-search", "<script>")
-    assert set(opened.column(1)) == {HOSTILE_NAMES[0]}
+    names = page.locator("#annotators tbody tr.opens > th")
+    assert set(names.all_inner_texts()) == {HOSTILE_NAMES[0]}
     page.select_option("#annotator-task", label="task-1")
-    assert len(opened.column(1)) == 1 and opened.column(2) == ["task-1"]
+    assert names.count() == 1 and page.locator("tr.opens > td").first.inner_text() == "task-1"
     opened.check_quiet()
 
 
@@ -194,6 +306,8 @@ def test_no_payload_runs_or_asks_for_anything_wherever_it_stands(browser: Any, p
     title = opened.page.title()
     for details in opened.page.locator("details").all():
         details.evaluate("element => element.open = true")
+    for button in opened.page.locator(".opener").all()[:5]:
+        button.click()
     opened.page.mouse.move(400, 400)
     opened.page.keyboard.press("Tab")
     opened.page.click("#theme")
@@ -213,7 +327,7 @@ def test_narrow_screens_do_not_scroll_sideways(browser: Any, many: Path, hostile
 
 def test_without_javascript_the_head_of_the_table_stands(browser: Any, many: Path) -> None:
     opened = Opened(browser, many, java_script_enabled=False)
-    assert len(opened.column(1)) == 25
+    assert len(opened.column(1)) == 50, "both ends of the ranking"
     assert opened.page.is_visible("noscript") and opened.page.is_hidden("#annotator-tools")
 
 
@@ -233,5 +347,5 @@ def test_it_prints(browser: Any, many: Path) -> None:
     opened = Opened(browser, many)
     document = opened.page.pdf(format="A4")
     pages = document.count(b"/Type /Page\n") + document.count(b"/Type /Page ")
-    assert document.startswith(b"%PDF") and 3 <= pages <= 15
+    assert document.startswith(b"%PDF") and 3 <= pages <= 20
     opened.check_quiet()

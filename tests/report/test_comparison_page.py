@@ -102,7 +102,7 @@ def test_figures_labels_and_the_verdict_are_shown(tmp_path: Path) -> None:
     assert "earlier version" not in page.text and "base rate" in page.text and 'href="#labels"' in page.source
     [yes] = [row for row in summary["methods"][0]["labels"][0]["labels"] if row["label"] == "yes"]
     assert f"{yes['recall']:.3f}" in page.text and "above" in page.text
-    assert "What is taken for what" in page.text and "Macro F1" in page.text
+    assert "Confusion matrix" in page.text and "Macro F1" in page.text
     assert "is best" not in page.text and "no method is called best" in page.text
     assert "realm against noisy: " in page.text and "behind on" in page.text
 

@@ -37,7 +37,7 @@ def test_the_section_shows_accuracy_beside_the_figures_it_hides(tmp_path: Path) 
     for row in test["labels"]:
         cells = f"{row['support']} {row['precision']:.3f} {row['recall']:.3f} {row['f1']:.3f}"
         assert f"{row['label']} {cells}" in shown.text
-    assert "What is taken for what" in shown.text and 'href="#test"' in shown.source
+    assert "Confusion matrix" in shown.text and 'href="#test"' in shown.source
     assert "right by gold" in shown.text and "15 equally wide bins" in shown.text
     # A cell for every pair of labels, and a bubble for every bin (and those of the training items' own chart).
     matrix = shown.source.split('id="test"')[1].split("</section>")[0]
@@ -52,7 +52,7 @@ def test_a_run_without_a_test_has_no_section(tmp_path: Path) -> None:
 
 def test_figures_of_an_earlier_version_are_absent_not_a_crash(tmp_path: Path) -> None:
     shown = page(tmp_path / "run", {"items": 40, "accuracy": 0.875, "log_loss": 0.31})
-    assert "87.5%" in shown.text and "What is taken for what" not in shown.text and "By label" not in shown.text
+    assert "87.5%" in shown.text and "Confusion matrix" not in shown.text and "By label" not in shown.text
 
 
 def test_a_model_at_the_base_rate_is_called_so() -> None:

@@ -36,14 +36,20 @@ def test_a_manager_finds_the_figures_of_the_run(plain_run: Path) -> None:
     people = pd.read_csv(plain_run / "expertise.csv")
     labels = pd.read_csv(plain_run / "labels.csv")
     reliable = int((people["verdict"] == "reliable").sum())
-    assert f"{reliable} of 5 annotators found reliable" in page.text
+    assert f"{reliable} of 5 annotators are reliable" in page.text
     assert "5 annotators gave 450 labels to 150 items, 3.0 per item." in page.text
-    assert f"{int(labels['majority_disagrees'].sum())} labels differ from the majority vote" in page.text
-    assert f"{(labels['confidence'] >= 0.9).mean():.0%} of the labels are 90% sure or more" in page.text
+    overruled = int(labels["majority_disagrees"].sum())
+    assert f"On {overruled} items ({overruled / 150:.0%}) the cleaned label is not the one with the most" in page.text
+    assert f"{(labels['confidence'] >= 0.9).mean():.0%} have a confidence of 90% or more" in page.text
+    assert f"about {labels['confidence'].mean():.0%} of the 150 cleaned labels are expected to be right" in page.text
+    unclear = int((labels["confidence"] < 0.8).sum())
+    assert f"{unclear} of 150 items are unclear (confidence below 80%)" in page.text
     assert "88% right on the test items" in page.text and "Macro F1 0.861" in page.text
     assert "3 rows without a label were left out." in page.text
-    for id in ("summary", "annotators-section", "labels", "disagreements", "relabel", "training", "limits", "making"):
-        assert any(attributes.get("id") == id for attributes in page.tags("section"))
+    ids = [attributes.get("id") for attributes in page.tags("section")]
+    questions = ["summary", "annotators-section", "unclear", "disputed"]
+    assert ids == [*questions, "test", "training", "limits", "making"], "the order of a manager's questions"
+    assert "sentiment" in page.text and "run sentiment · model tiny/model · " in page.text.replace(" · ", " · ")
 
 
 def test_the_table_holds_what_expertise_csv_holds(plain_run: Path) -> None:
@@ -123,11 +129,11 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
     for page in (plain, sparse):
         assert "no ground for paying, promoting, punishing or dismissing" in page
         assert "A minority view looks like unreliability" in page
-        assert "In-sample" in page and "not read: nothing in training" in page
+        assert "In-sample" in page and "not used: neither training" in page
     assert "Relative values" in sparse and "Relative values" not in plain
     assert "Two options" in sparse and "Two options" not in plain
-    assert "Were the model as right as it claims" in sparse
-    assert "labels differ from the majority vote" not in sparse
+    assert "If the model were as accurate as it claims" in sparse
+    assert "is not the one with the most votes" not in sparse
     table, log_probs = crowd()
     gold = np.where(np.arange(80) < 20, table.label[table.offsets[:-1]], -1).astype(np.int32)
     with_gold = replace(table, gold=gold)
@@ -137,12 +143,12 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
     )  # fmt: skip
     page = page_of(run).text
     assert "Each item was judged by a model that was trained without it." in page and "In-sample" not in page
-    assert "used in training: where it is known it decides" in page and "Judged against gold" in page
-    assert "1.43: the model's probabilities were brought" in page
+    assert "used: where it is known it decides" in page and "Compared with gold, the model" in page
+    assert "1.43: the model's probabilities were softened" in page
     in_sample = write_run(
         tmp_path / "seen", with_gold, log_probs, found=estimate(table, log_probs, gold=gold), gold_used=True
     )
-    assert "Judged against gold" not in page_of(in_sample).text, "the model was trained on that gold"
+    assert "Compared with gold, the model" not in page_of(in_sample).text, "the model was trained on that gold"
 
 
 def test_a_table_without_room_leaves_out_those_with_the_fewest_labels(
@@ -155,8 +161,8 @@ def test_a_table_without_room_leaves_out_those_with_the_fewest_labels(
     run = write_run(tmp_path / "run", table, log_probs, found=estimate(table, log_probs))
     monkeypatch.setattr(annotator_table, "ROWS_BYTES", 2500)
     data = read_run(run)
-    said, left_out = annotator_table.rows(data)
-    kept = json.loads(said)
+    table_rows = annotator_table.rows(data)
+    kept, left_out = json.loads(table_rows.json), table_rows.left_out
     shown, counts = kept["n"], np.sort(data.estimate.annotations[data.estimate.annotations > 0])[::-1]
     assert 0 < left_out == len(counts) - len(shown) and sorted(shown, reverse=True) == counts[: len(shown)].tolist()
     assert kept["accuracy"] == sorted(kept["accuracy"], reverse=True)
@@ -182,7 +188,7 @@ def test_disagreements_show_texts_votes_and_whom_the_label_follows(plain_run: Pa
     apart = np.flatnonzero(data.votes.max(axis=1) > data.votes[rows, favourite])
     assert f"On {len(apart)} items" in page.text
     listed = page.source.split('id="apart-list"')[1].split("</ul>")[0]
-    assert listed.count("<li>") == len(apart)
+    assert listed.count("<li ") == len(apart)
     for item in apart:
         assert f"review number {item}</p>" in listed
     followed = (data.labels[apart] == favourite[apart]).sum()
@@ -266,9 +272,12 @@ def test_five_thousand_annotators_and_a_hundred_thousand_items_stay_small() -> N
     trained = np.clip(found.expertise, 0, 1)
     data = RunData("large", {}, {}, {}, table, log_probs, found, trained=trained, trajectory=moving)
     page = Page(render(data))
-    assert len(page.source.encode()) < 2_000_000
+    assert len(page.source.encode()) < 2_600_000
+    details = page.data["details"]
+    assert len(details) == 5_000 and 100 < sum(entry is not None for entry in details) < 2_000
+    assert f"{details.count(None):,} annotators with the fewest labels have no details" in page.text
     assert len(page.data["who"]) == 5_000 and "5,000 annotators gave" in page.text
-    assert page.source.split('id="apart-list"')[1].split("</ul>")[0].count("<li>") == 200
+    assert page.source.split('id="apart-list"')[1].split("</ul>")[0].count("<li ") == 200
 
 
 def test_very_long_names_and_many_tasks_do_not_burst_the_page(tmp_path: Path) -> None:
@@ -288,7 +297,10 @@ def test_very_long_names_and_many_tasks_do_not_burst_the_page(tmp_path: Path) ->
                      np.zeros((8, 2)))  # fmt: skip
     page = Page(render(RunData("long", {}, {}, {}, table, np.log(np.full((4_000, 2), 0.5)), found)))
     assert len(page.source.encode()) < 3_000_000
-    assert f"{(n > 0).sum() - len(page.data['who']):,} more, those with the fewest labels, are in" in page.text
+    assert (
+        f"{(n > 0).sum() - len(page.data['who']):,} more, those with the fewest labels, are not in this file"
+        in page.text
+    )
 
 
 def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str], str]) -> None:
@@ -324,19 +336,19 @@ def test_habits_dependence_agreement_and_copies_are_told_in_words() -> None:
     table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
     log_probs = np.log(np.full((600, 2), 0.5))
     page = Page(render(RunData("judges", {}, {}, {}, table, log_probs, estimate(table, log_probs))))
-    assert "of the time when not reading" in page.text and "answers `toxic` 9" in page.text
-    assert "Annotators err together: 14 annotators per item are worth about " in page.text
+    assert "of the time when not reading" in page.text and "answers “toxic” 9" in page.text
+    assert "Annotators make the same mistakes: 14 annotators per item are worth about " in page.text
     assert sum(words != "" for words in page.data["habit"]) == 2
-    assert "Agreement (Krippendorff's alpha): 0." in page.text and "1 is full agreement, 0 no more than" in page.text
-    assert "The labels of 12 annotators stand out by themselves" in page.text
+    assert "Agreement (Krippendorff's alpha): 0." in page.text and "1 is full agreement, 0 what chance" in page.text
+    assert "The labels of 12 annotators show a pattern" in page.text
     notes = {page.data["names"][who]: words for who, words in zip(page.data["who"], page.data["notes"], strict=True)}
     assert (notes["judge 0"], notes["judge 1"]) == ("", "")
-    assert notes["judge 2"].startswith("gives the same labels as `judge 3` on 100% of 600 shared items")
+    assert notes["judge 2"].startswith("gives the same labels as “judge 3” on 100% of 600 shared items")
 
 
 def test_without_anything_to_note_there_is_no_column_of_notes(plain_run: Path) -> None:
     page = Page(write_report(plain_run).read_text(encoding="utf-8"))
-    assert "notes" not in page.data and "stand out by themselves" not in page.text
+    assert "notes" not in page.data and "show a pattern" not in page.text
     assert "Agreement (Krippendorff's alpha): " in page.text
 
 
@@ -349,6 +361,6 @@ def test_pseudonyms_hide_whom_somebody_copies() -> None:
     table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
     log_probs = np.log(np.full((300, 2), 0.5))
     data = RunData("run", {}, {}, {}, table, log_probs, estimate(table, log_probs))
-    assert "gives the same labels as `yan`" in render(data)
+    assert "gives the same labels as “yan”" in render(data)
     hidden = render(data, pseudonymise=True)
-    assert "gives the same labels as `Annotator" in hidden and "yan" not in Page(hidden).text
+    assert "gives the same labels as “Annotator" in hidden and "yan" not in Page(hidden).text

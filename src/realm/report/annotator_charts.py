@@ -137,14 +137,15 @@ def _curve(
                  class_=class_)  # fmt: skip
     plot.y_axis("accuracy", percent)
     plot.x_axis("annotators, from the most to the least accurate", about=4 if narrow else 6)
-    most = DRAWN // 2 if beside else DRAWN
+    most = DRAWN // 4 if narrow else DRAWN // 2 if beside else DRAWN
     ranks = np.unique(np.linspace(0, len(pool.names) - 1, most).round().astype(int)).tolist()
     for i in ranks:
         plot.line(plot.x(i + 1), plot.y(pool.low[i]), plot.x(i + 1), plot.y(pool.high[i]), f"hair v{pool.verdict[i]}")
     plot.line(plot.left, plot.y(pool.chance), plot.right, plot.y(pool.chance), "guide")
     plot.text(plot.left + 8, plot.y(pool.chance) - 5, "chance", "axis")
     for i in ranks:
-        hint = f"{pool.names[i]}: {percent(pool.accuracy[i])} ({percent(pool.low[i])} to {percent(pool.high[i])})"
+        name = clipped(pool.names[i], 48)
+        hint = f"{name}: {percent(pool.accuracy[i])} ({percent(pool.low[i])} to {percent(pool.high[i])})"
         plot.mark(plot.x(i + 1), plot.y(pool.accuracy[i]), int(pool.verdict[i]), 2.6, hint=hint)
     return plot.markup("chart narrow" if narrow else "chart half" if beside else "chart full")
 
