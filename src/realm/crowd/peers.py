@@ -75,7 +75,7 @@ def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -
     together = sp.triu(_pairs(item, annotator, annotations.n_annotators), k=1).tocoo()
     enough = together.data >= least_shared
     first, second, shared = together.row[enough], together.col[enough], together.data[enough]
-    agreeing = _pairs(item * width + label, annotator, annotations.n_annotators).tocsr()
+    agreeing = _pairs(item * width + label, annotator, annotations.n_annotators)
     same = np.asarray(agreeing[first, second]).reshape(-1) if len(first) else np.zeros(0, np.int64)
     return PeerAgreement(*(values.astype(np.int64) for values in (first, second, shared, same)))
 
@@ -86,7 +86,7 @@ def _pairs(group: Indices, annotator: Indices, n_annotators: int) -> sp.csr_matr
     shape = (int(group.max(initial=-1)) + 1, n_annotators)
     member = sp.csr_matrix((np.ones(len(group), np.int32), (group, annotator)), shape=shape)
     member.data[:] = 1  # somebody may have labelled an item twice
-    return (member.T @ member).tocsr()
+    return sp.csr_matrix(member.T @ member)
 
 
 # -------------------------------------------------------------------- labels
