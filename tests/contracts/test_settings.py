@@ -139,6 +139,7 @@ def test_a_default_stands_once() -> None:
         "demo.py: seed",
         "aggregate.py: use_gold",
         "judges.py: use_gold",
+        "report.py: use_gold",
         "aggregate.py: method",
     }
     overwriting = {f"{name}.py: overwrite" for name in WRITING}

@@ -20,7 +20,7 @@ def report(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN|LABELS...",
+            metavar="PATH...",
             help="Run folder; several to set side by side; a folder of `compare`; or a table of annotations.",
         ),
     ],

@@ -57,7 +57,7 @@ def notices(data: RunData) -> list[Remark]:
             Remark(
                 "In-sample",
                 "The model that judges these labels was trained on them and may have memorised some. With "
-                "cross-fitting (realm train --cross-fit) each item is judged by a model that has not seen it.",
+                "cross-fitting each item is judged by a model that has not seen it.",
             )
         )
     return remarks
