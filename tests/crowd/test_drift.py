@@ -158,7 +158,7 @@ def test_without_times_nothing_is_said_and_few_labels_are_not_judged() -> None:
 def test_power_by_how_far_accuracy_falls() -> None:
     """Of annotators who fall from .9 halfway through 120 labels, five to an item: how many are found."""
     found = {}
-    for after in (0.55, 0.7):
+    for after in (0.55, 0.65):
         table = crowd(100, 120, slack=20, seed=5, after=after)
         found[after] = len({who for who in flagged(table) if who < 20})
-    assert found[0.55] >= 14 and found[0.7] >= 3, found
+    assert found[0.55] >= 14 and found[0.65] >= 5, found  # docs/over-time.md: 85 and 48%
