@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from transformers import set_seed
 from transformers.trainer_utils import PredictionOutput, TrainOutput
 from transformers.training_args import OptimizerNames
+from transformers.utils import is_in_notebook
 
 from realm.channels import Channel
 from realm.crowd.calibration import softening, tempered
@@ -76,7 +77,7 @@ class RealmTrainer(SavingTrainer):
     | test | a table with gold, evaluated every `eval_steps` and at the end |
     | channel | how annotators err; by default the one that `config.channel` names |
     | prior | an earlier run's expertise table: training starts from it, and it stands for the pool in the results |
-    | progress | told how far the frozen layers are computed, where there are any |
+    | progress | told how far scoring and frozen layers are; by default a notebook shows bars, and nothing else does |
 
     | attribute | meaning |
     |---|---|
@@ -106,7 +107,7 @@ class RealmTrainer(SavingTrainer):
         channel: Channel | None = None,
         prior: pd.DataFrame | None = None,
         callbacks: Sequence[Any] | None = None,
-        progress: Progress = ignore_progress,
+        progress: Progress | None = None,
     ) -> None:
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
         check_types(model, annotations, config, test)
@@ -152,7 +153,8 @@ class RealmTrainer(SavingTrainer):
             self.warnings += check_test(annotations, test)
         self.test = test
         self.encoded_test = None if test is None else scorer.encode(test.items)
-        self._progress = progress
+        self._in_notebook = is_in_notebook() and not config.disable_tqdm
+        self._progress = progress or _default_progress(self._in_notebook)
         self._caches: dict[str, FrozenLayersCache | None] = {}
         self._scores: Scores | None = None
         self._basis: Basis | None = None
@@ -173,6 +175,11 @@ class RealmTrainer(SavingTrainer):
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
+        if self._in_notebook:
+            from realm.training.notebook import NotebookProgressCallback, TrainingTable
+
+            self.remove_callback(NotebookProgressCallback)
+            self.add_callback(TrainingTable)
         if config.report_to:
             self.add_callback(ChannelHistograms(self))
         # The loss is already divided by the count of the whole effective batch.
@@ -548,6 +555,15 @@ class RealmTrainer(SavingTrainer):
 
         trained = {} if self.channel is None else self.channel.summary()
         return expertise_table(self.annotations, self.estimate(), trained, self.probabilities)
+
+
+def _default_progress(in_notebook: bool) -> Progress:
+    """Bars in a notebook, nothing elsewhere."""
+    if not in_notebook:
+        return ignore_progress
+    from realm.training.notebook import ProgressBars
+
+    return ProgressBars()
 
 
 def _scorer(
