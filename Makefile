@@ -1,33 +1,53 @@
 # Every target sets up what it needs in .venv by itself: Python 3.11+, make and a package index are all it takes.
 
+SHELL := bash
+.SHELLFLAGS := -eo pipefail -c
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BASE := $(VENV)/.base
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-all test-lowest test-label-studio docs lint bench studies reproduce redraw clean
+.PHONY: setup dev demo test test-all test-lowest test-label-studio docs wheel lint bench studies reproduce redraw clean
 
-setup: $(READY)
+# REALM alone: what `make demo` and your own data need. `make dev` adds the tools that test and check it.
+setup: $(BASE)
+dev: $(READY)
+
+STEPS := $(if $(filter-out setup demo,$(or $(MAKECMDGOALS),setup)),4,3)
+say = @echo "$$(date +%H:%M:%S)  [$(1) of $(STEPS)] $(2)"
+# No .pyc files ahead of time: most are of modules that nobody imports, and writing them takes as long as the rest.
+PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check --no-compile --progress-bar off \
+	-c constraints.txt
+# Of what pip prints, the downloads of 10 MB and more, and what is being installed.
+SHOWN := { grep --line-buffered -E '^ *Downloading .*\(([0-9]{2,}(\.[0-9]+)? M|[0-9.]+ G)B\)|^Installing' || true; }
 
 # torch comes first and pinned: asked for by another package it may bring gigabytes of CUDA libraries.
-$(READY): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip -c constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[dev]"
-	touch $(READY)
+$(BASE): pyproject.toml constraints.txt
+	$(call say,1,A Python environment in $(VENV))
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --quiet --upgrade pip hatchling editables
+	$(call say,2,torch: 0.8 of 1.5 GB)
+	@$(PIP) torch | $(SHOWN)
+	$(call say,3,REALM with transformers and pandas and what they need: 50 packages and 0.7 GB)
+	@$(PIP) --no-build-isolation -e . | $(SHOWN)
+	@touch $(BASE)
 
-demo: setup
+$(READY): $(BASE)
+	$(call say,4,Tools for tests and checks: 60 packages and 0.4 GB)
+	@$(PIP) --no-build-isolation -e ".[dev]" | $(SHOWN)
+	@touch $(READY)
+
+demo: $(BASE)
 	$(BIN)/realm demo
 
 # Two workers, one thread each: more threads than cores only wait for each other.
-test: setup
+test: dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 # The report is opened in Chromium, and a Label Studio server is pulled from and pushed to; where one of them is not
 # there and cannot be had, those tests say so and are skipped.
-test-all: setup
+test-all: dev
 	command -v chromium >/dev/null || ! command -v apt-get >/dev/null \
 		|| (apt-get update -qq && apt-get install -y -qq chromium >/dev/null) || true
 	$(MAKE) $(LABEL_STUDIO)/.ready || true
@@ -36,7 +56,7 @@ test-all: setup
 # A real Label Studio server in an environment of its own (1 GB), which a test starts, kills and starts again.
 LABEL_STUDIO := .venv-label-studio
 
-test-label-studio: setup $(LABEL_STUDIO)/.ready
+test-label-studio: dev $(LABEL_STUDIO)/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/label_studio
 
 $(LABEL_STUDIO)/.ready:
@@ -71,24 +91,29 @@ $(DOCS)/.ready: requirements-docs.txt
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary=:all: -r requirements-docs.txt
 	touch $@
 
-lint: setup
+# The wheel and the sdist of a release, into dist/.
+wheel: dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+lint: dev
 	$(BIN)/ruff check src tests benchmarks docs/building docs/pictures
 	$(BIN)/ruff format --check src tests benchmarks docs/building docs/pictures
 	$(BIN)/mypy
 
-bench: setup
+bench: dev
 	$(BIN)/python -m benchmarks speed
 
-studies: setup
+studies: dev
 	$(BIN)/python -m benchmarks quality
 
 # The tables of docs/results.md: trains what is missing (hours), records it and rewrites the page. DATA is the folder of the data sets.
-reproduce: setup
+reproduce: dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce --data "$(or $(DATA),../shared/data)"
 
 # The same page from what is recorded: trains nothing.
-redraw: setup
+redraw: dev
 	$(BIN)/python -m benchmarks.reproduce --redraw
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(LABEL_STUDIO) $(DOCS) site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) $(LABEL_STUDIO) $(DOCS) site dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,61 +1,115 @@
-"""The built wheel holds everything and works outside the checkout."""
+"""The built wheel and sdist hold everything, and the wheel works outside the checkout with what it asks for alone."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import sysconfig
+import tarfile
 import zipfile
+from configparser import ConfigParser
+from email import message_from_string
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT]
-    subprocess.run([sys.executable, *map(str, build)], check=True)
-    return next(folder.glob("*.whl"))
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the sdist, and of the wheel that is built from the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = ["-m", "build", "--no-isolation", "--outdir", folder, ROOT]
+    subprocess.run([sys.executable, *map(str, build)], check=True, capture_output=True)
+    return folder
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    return next(built.glob("realm_lm-*-py3-none-any.whl"))
+
+
+def requirements(wheel: Path) -> list[Requirement]:
+    """What the wheel asks for, without its extras."""
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    asked = message_from_string(archive.read(metadata).decode()).get_all("Requires-Dist")
+    return [
+        each for each in map(Requirement, asked or []) if each.marker is None or each.marker.evaluate({"extra": ""})
+    ]
+
+
+def with_dependencies(asked: list[Requirement]) -> list[Distribution]:
+    """The installed distributions that are asked for, and all that those ask for."""
+    installed = {canonicalize_name(each.metadata["Name"]): each for each in distributions()}
+    needed: dict[str, Distribution] = {}
+    stack = list(asked)
+    while stack:
+        requirement = stack.pop()
+        name, extras = canonicalize_name(requirement.name), [*requirement.extras, ""]
+        if name in needed or name not in installed:
+            continue
+        needed[name] = installed[name]
+        more = map(Requirement, installed[name].requires or [])
+        stack += [r for r in more if r.marker is None or any(r.marker.evaluate({"extra": extra}) for extra in extras)]
+    return list(needed.values())
+
+
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     source = ROOT / "src"
     files = {str(path.relative_to(source)) for path in (source / "realm").rglob("*") if path.is_file()}
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in files if "__pycache__" not in name} <= held
-    assert "realm/demo/grammar.yaml" in held and "realm/py.typed" in held
+    assert {"realm/demo/grammar.yaml", "realm/py.typed", "realm/testing.py"} <= held
+    assert not any(name.startswith(("tests/", "benchmarks/", "docs/")) for name in held)
 
 
-@pytest.mark.slow
+def test_the_wheel_has_a_command_and_asks_for_no_tools(wheel: Path) -> None:
+    archive, scripts = zipfile.ZipFile(wheel), ConfigParser()
+    (entries,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+    scripts.read_string(archive.read(entries).decode())
+    assert dict(scripts["console_scripts"]) == {"realm": "realm.cli.entry:main"}
+    names = {canonicalize_name(each.name) for each in requirements(wheel)}
+    assert {"torch", "transformers", "pandas"} <= names
+    assert not names & {"pytest", "hypothesis", "mypy", "ruff", "playwright", "ray", "mkdocs", "build"}
+
+
+def test_the_sdist_holds_what_a_packager_needs(built: Path) -> None:
+    with tarfile.open(next(built.glob("realm_lm-*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "constraints.txt", "Makefile"}
+    assert wanted <= names
+    assert {"src/realm/py.typed", "tests/tiny.py", "docs/index.md"} <= names
+    assert not any(name.startswith((".venv", ".git/", "runs/", "site/", "dist/")) for name in names)
+
+
 def test_the_wheel_runs_the_quick_demo_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    """A new environment that borrows the dependencies installed here, but neither this project nor its tests."""
+    """A new environment that borrows what the wheel asks for of what is installed here, and nothing else."""
     home = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
     python = home / "bin" / "python"
     asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     own = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
     borrowed = own / "borrowed"
     borrowed.mkdir()
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if "realm" not in path.name and path.suffix != ".pth":
-            (borrowed / path.name).symlink_to(path)
+    for distribution in with_dependencies(requirements(wheel)):
+        for name in {file.parts[0] for file in distribution.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+            if not (borrowed / name).exists():
+                (borrowed / name).symlink_to(Path(str(distribution.locate_file(name))))
     (own / "borrowed.pth").write_text(str(borrowed))
-    install = ["-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)]
-    subprocess.run([sys.executable, *install], check=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    where = subprocess.run(
-        [str(python), "-c", "import realm; print(realm.__file__)"],
-        cwd=tmp_path,
-        env=clean,
-        capture_output=True,
-        text=True,
-    )
-    assert str(own) in where.stdout, where.stderr
+    own_tools = ["-m", "pip", "uninstall", "--quiet", "--yes", "setuptools"]  # older than torch asks for
+    subprocess.run([str(python), *own_tools], check=True, env=clean)
+    install = ["-m", "pip", "install", "--quiet", "--no-index", str(wheel)]  # fails where something is missing
+    subprocess.run([str(python), *install], check=True, env=clean)
+    code = "import importlib.util as u, realm; print(realm.__file__, u.find_spec('pytest'), u.find_spec('ray'))"
+    where = subprocess.run([str(python), "-c", code], cwd=tmp_path, env=clean, capture_output=True, text=True)
+    assert str(own) in where.stdout and where.stdout.split()[1:] == ["None", "None"], where.stdout + where.stderr
     done = subprocess.run([str(home / "bin" / "realm"), "demo", "--quick"], cwd=tmp_path, env=clean, timeout=1200)
     assert done.returncode == 0
     assert (tmp_path / "runs" / "demo" / "run" / "report.html").exists()

@@ -56,9 +56,9 @@ def model_card(
             *("---", "library_name: transformers", f"pipeline_tag: {pipeline}", *base, "tags: [realm]", "---"),
             "# A model fine-tuned on crowd labels\n",
             f"Base model: {_source(base_model)} Method: {method}.",
-            "Trained with REALM on labels of annotators of uneven quality. They have left no parameter in it: "
-            f"it is a plain checkpoint. Items longer than {scorer.style.max_length} tokens should have their text "
-            "shortened, not their options.\n",
+            "Trained with REALM on labels of annotators of uneven quality. It is a plain checkpoint: nothing that was "
+            f"learned of an annotator is in it. A prompt has {scorer.style.max_length} tokens at most; where it would be "
+            "longer, shorten the text or its context, not the options.\n",
             *_findings(findings),
             *_confidence(scorer),
             "## Labels\n",
@@ -105,16 +105,16 @@ def _source(base_model: str) -> str:
     if _hub_id(base_model):
         return f"{_code(base_model)} of the Hugging Face hub."
     if not base_model:
-        return "one that was handed over without a name."
+        return "without a name."
     name = base_model.replace("\\", "/").rstrip("/").split("/")[-1]
     return f"{_code(name)}, a folder."
 
 
 def _licence(base_model: str) -> str:
-    own = "Whether the labels it was trained on allow another is for whoever holds them to say."
+    own = "The labels that it was trained on may have terms of their own: ask whoever holds them."
     if (named := _named(base_model)) is not None:
         return f"The base model's licence is {named.licence}. {own}"
-    return f"The licence of the base model holds for what is made of it. {own}"
+    return f"The licence of the base model applies to this one too. {own}"
 
 
 def _data(annotations: Annotations) -> list[str]:
@@ -178,7 +178,7 @@ def _confidence(scorer: Scorer) -> list[str]:
     """How sure the model may be, where its answers are softened."""
     if scorer.temperature == 1:
         return ["Its probabilities are those of `realm predict`.\n"]
-    softened = "Its probabilities are too sure of themselves: divide the logits of the options by"
+    softened = "The probabilities of the plain checkpoint are overconfident: divide the logits of the options by"
     return [
         f"{softened} {scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers "
         "are the same.\n"
