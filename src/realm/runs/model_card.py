@@ -57,8 +57,8 @@ def model_card(
             "# A model fine-tuned on crowd labels\n",
             f"Base model: {_source(base_model)} Method: {method}.",
             "Trained with REALM on labels of annotators of uneven quality. It is a plain checkpoint: nothing that was "
-            f"learned of an annotator is in it. A prompt has {scorer.style.max_length} tokens at most; where it would be "
-            "longer, shorten the text or its context, not the options.\n",
+            f"learned of an annotator is in it. A prompt has {scorer.style.max_length} tokens at most; if it is longer, "
+            "shorten the text or its context, not the options.\n",
             *_findings(findings),
             *_confidence(scorer),
             "## Labels\n",
