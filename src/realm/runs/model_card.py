@@ -57,7 +57,7 @@ def model_card(
             "# A model fine-tuned on crowd labels\n",
             f"Base model: {_source(base_model)} Method: {method}.",
             "Trained with REALM on labels of annotators of uneven quality. It is a plain checkpoint: nothing that was "
-            f"learned of an annotator is in it. A prompt has {scorer.style.max_length} tokens at most; if it is longer, "
+            f"learned of an annotator is in it. A prompt has {scorer.style.max_length} tokens at most; if longer, "
             "shorten the text or its context, not the options.\n",
             *_findings(findings),
             *_confidence(scorer),

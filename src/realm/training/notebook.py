@@ -14,7 +14,7 @@ SECONDS = 1.0
 """What is done sooner than this is not shown."""
 
 
-class TrainingTable(NotebookProgressCallback):  # type: ignore[misc]
+class TrainingTable(NotebookProgressCallback):
     """`Trainer`'s bar and table of steps, losses and figures of the test table."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:

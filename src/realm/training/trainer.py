@@ -176,7 +176,9 @@ class RealmTrainer(SavingTrainer):
             callbacks=list(callbacks) if callbacks else None,
         )
         if self._in_notebook:
-            from realm.training.notebook import NotebookProgressCallback, TrainingTable
+            from transformers.utils.notebook import NotebookProgressCallback
+
+            from realm.training.notebook import TrainingTable
 
             self.remove_callback(NotebookProgressCallback)
             self.add_callback(TrainingTable)
