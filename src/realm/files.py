@@ -242,6 +242,16 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"it holds {name}, which is no number")
 
 
+class TextLoader(yaml.SafeLoader):
+    """Every value but null as a string, as it is written: `no` is a word, and `1.0` keeps its zero."""
+
+
+TextLoader.yaml_implicit_resolvers = {
+    mark: [(tag, form) for tag, form in resolvers if tag in ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")]
+    for mark, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def read_yaml(path: Path, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
     """What a YAML file says; `loader` is a safe one, which makes nothing but plain values."""
     # its own constructors fail in these ways on a tag that does not fit its value, such as !!int "" and !!bool x

@@ -1,16 +1,17 @@
-"""Labels and texts of a table: how often each label was given, names that look alike, texts that are there twice."""
+"""Labels and texts of a table: how often each label was given, names that look alike, texts that are there twice, and
+how both compare with those of a test table."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.data.annotations import Annotations
+from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 
 IDS_LISTED = 5
@@ -47,6 +48,55 @@ def look_alikes(labels: Sequence[str]) -> list[tuple[str, ...]]:
         latin = "".join(_LATIN.get(letter, letter) for letter in normal if unicodedata.category(letter) != "Cf")
         groups.setdefault(" ".join(latin.casefold().split()), []).append(label)
     return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def label_map(groups: Sequence[Sequence[str]], counts: Mapping[str, int]) -> dict[str, str]:
+    """For each group of labels that look alike, the spelling that was given most often in place of the others."""
+    best = {group[0]: max(group, key=lambda label: counts.get(label, 0)) for group in map(tuple, groups)}
+    return {label: best[group[0]] for group in groups for label in group if label != best[group[0]]}
+
+
+@dataclass(frozen=True)
+class LabelDifference:
+    """The labels of one task, in the table and in the gold of a test table.
+
+    | field | meaning |
+    |---|---|
+    | task | its name |
+    | only_in_test | labels of the test table that no annotator gave, with how many test items have each |
+    | only_in_table | labels that annotators gave and no test item has |
+    | variants | of those only in the test table, the label of the table that looks alike |
+    """
+
+    task: str
+    only_in_test: dict[str, int]
+    only_in_table: tuple[str, ...]
+    variants: dict[str, str]
+
+
+def compare_labels(annotations: Annotations, test: Annotations) -> list[LabelDifference]:
+    """Tasks whose labels differ between table and test; tasks whose items list their own options are left out."""
+    own = {task.name: task.labels for task in annotations.tasks}
+    differences = []
+    for index, task in enumerate(test.tasks):
+        of_table = own.get(task.name, own[annotations.tasks[0].name] if len(own) == len(test.tasks) == 1 else None)
+        if of_table is None or task.labels is None or test.gold is None:
+            continue
+        gold = test.gold[(test.item_tasks == index) & (test.gold != UNKNOWN)]
+        counts = np.bincount(gold, minlength=len(task.labels)).tolist()
+        in_test = {label: count for label, count in zip(task.labels, counts, strict=True) if count}
+        only_in_test = {label: count for label, count in in_test.items() if label not in of_table}
+        only_in_table = tuple(label for label in of_table if label not in in_test)
+        given = label_counts(annotations)[annotations.tasks[0].name if task.name not in own else task.name]
+        variants = {
+            label: max(group[:-1], key=lambda each: given[each])
+            for label in only_in_test
+            for group in look_alikes([*of_table, label])
+            if group[-1] == label
+        }
+        if only_in_test or only_in_table:
+            differences.append(LabelDifference(task.name, only_in_test, only_in_table, variants))
+    return differences
 
 
 def repeated_texts(annotations: Annotations) -> tuple[int, tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sized
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from realm.check.agreement import Group, alpha_by_task, connected_groups
-from realm.check.contents import find_leaks, label_counts, look_alikes, repeated_texts
+from realm.check.contents import compare_labels, find_leaks, label_counts, label_map, look_alikes, repeated_texts
 from realm.check.over_time import OverTime
 from realm.crowd.coin import pairs_of
 from realm.crowd.copies import comparable, find_copies
@@ -28,11 +29,14 @@ RARE_NAMED = 10
 """Rare labels that a message names: they fit on a line."""
 SINGLE_SHARE = 0.1
 """Below a tenth, items with one annotation are too few for a caution."""
-NO_INFORMATION = "Leave them out, or ask them; the labels carry no information."
+NO_INFORMATION = "Leave them out with `exclude`, or ask them; the labels carry no information."
 SUSPECTS = {
     "constant": ("", NO_INFORMATION),
     "alternating": ("", NO_INFORMATION),
-    "chance": ("agrees little with the others: ", "Look at some of their labels; leave them out if they guess."),
+    "chance": (
+        "agrees little with the others: ",
+        "Look at some of their labels; leave them out with `exclude` if they guess.",
+    ),
     "below chance": (
         "disagrees with the others more than chance would: ",
         "Look at some of their labels: did they mistake one label for another?",
@@ -96,6 +100,14 @@ class Examination:
             "methods": [asdict(method) for method in self.methods],
         }
 
+    def label_map(self) -> dict[str, str]:
+        """For labels that look alike, the spelling that was given most often in place of each other one."""
+        groups = [finding.about for finding in self.findings if finding.code == "look-alike labels"]
+        counts: Counter[str] = Counter()
+        for by_label in self.label_counts.values():
+            counts.update(by_label)
+        return label_map(groups, counts)
+
     def _independence(self) -> dict[str, Any] | None:
         """How many independent annotators an item's annotations are worth; None where no item has two."""
         if (found := self.dependence) is None:
@@ -104,8 +116,11 @@ class Examination:
         return {**numbers, "exponent": found.exponent, "text": f"{found}."}
 
 
-def examine(annotations: Annotations, test: Items | None = None) -> Examination:
-    """Examine a table, and test items against it. Built with `keep_rows`, the order of labelling is known too."""
+def examine(annotations: Annotations, test: Annotations | Items | None = None) -> Examination:
+    """Examine a table, and a test table against it. Built with `keep_rows`, the order of labelling is known too.
+
+    `test` has gold in its own words, read without the table's tasks; of `Items` only the texts are compared.
+    """
     alpha, groups, counts = alpha_by_task(annotations), connected_groups(annotations), label_counts(annotations)
     suspects = find_suspects(annotations)
     names = annotations.annotators
@@ -128,7 +143,9 @@ def examine(annotations: Annotations, test: Items | None = None) -> Examination:
     times = OverTime.of(annotations)
     findings += [Finding(code, "warning", message, remedy, (name,)) for code, name, message, remedy in times.messages()]
     findings += _group_findings(annotations, groups) + _label_findings(annotations, alpha, counts)
-    findings += _text_findings(annotations, test)
+    findings += _text_findings(annotations, test.items if isinstance(test, Annotations) else test)
+    if isinstance(test, Annotations):
+        findings += _test_label_findings(annotations, test)
     together = dependence(annotations)
     findings += _dependence_findings(together)
     below_chance = any(suspect.kind == "below chance" for suspect in suspects)
@@ -216,7 +233,7 @@ def _label_findings(
         where = "" if len(annotations.tasks) == 1 else f" in task '{task.name}'"
         for group in look_alikes(task.labels or ()):
             message = f"Labels that look alike{where}: {', '.join(map(repr, group))}."
-            remedy = "Mend the spelling if they are one label."
+            remedy = "If they are one label, say so with `map_labels`."
             findings.append(Finding("look-alike labels", "warning", message, remedy, group))
         value = alpha[task.name]
         if value is not None and value < LOW_ALPHA:
@@ -245,6 +262,32 @@ def _text_findings(annotations: Annotations, test: Items | None) -> list[Finding
         )
         remedy = "Take them out of the table or of the test set: the accuracy would be too high."
         findings.append(Finding("text leak", "warning", message, remedy, leak.ids))
+    return findings
+
+
+def _test_label_findings(annotations: Annotations, test: Annotations) -> list[Finding]:
+    """Where the labels of a test table are not those of the table."""
+    findings = []
+    for difference in compare_labels(annotations, test):
+        where = "" if len(annotations.tasks) == 1 else f" in task '{difference.task}'"
+        if variants := difference.variants:
+            pairs = ", ".join(f"{label!r} is {own!r}" for label, own in list(variants.items())[:RARE_NAMED])
+            message = f"The test table spells labels in another way{where}: {pairs} in the table."
+            remedy = "If they are one label, say so with `map_labels`: its gold is renamed too."
+            findings.append(Finding("test spelling", "warning", message, remedy, tuple(variants)))
+        if unknown := {label: n for label, n in difference.only_in_test.items() if label not in variants}:
+            names = ", ".join(f"{label} ({count:,} items)" for label, count in list(unknown.items())[:RARE_NAMED])
+            message = f"Labels of the test table that no annotator gave{where}: {names}."
+            remedy = "A model cannot learn them from this table: list all labels with `labels`, or leave them out."
+            findings.append(Finding("labels only in test", "warning", message, remedy, tuple(unknown)))
+        if absent := [name for name in difference.only_in_table if name not in variants.values()]:
+            message = f"Labels that no item of the test table has{where}: {', '.join(absent[:RARE_NAMED])}."
+            remedy = "The test says nothing about them."
+            findings.append(Finding("labels not in test", "note", message, remedy, tuple(absent)))
+    names = {task.name for task in annotations.tasks}
+    if len(names) > 1 and (unknown_tasks := [task.name for task in test.tasks if task.name not in names]):
+        message = f"Tasks of the test table that the table does not have: {', '.join(unknown_tasks[:RARE_NAMED])}."
+        findings.append(Finding("tasks only in test", "warning", message, "Leave them out.", tuple(unknown_tasks)))
     return findings
 
 

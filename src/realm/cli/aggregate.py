@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from realm.cli.flags import LabelsFile, Overwrite, Raw, takes
+from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, records, show_frame
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @takes(ReadingFlags)
 def aggregate(
-    file: LabelsFile,
+    files: LabelsFiles,
     reading: ReadingFlags,
     method: Annotated[
         str, typer.Option(help="`majority`, `weighted-majority`, `dawid-skene`, `one-coin`, `glad` or `mace`.")
@@ -64,9 +64,9 @@ def aggregate(
 
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
     fitted = None if output is None else output.with_name(f"{output.stem}.fitted.parquet")
-    check_outputs(output, beside, fitted, reads=[file, *([start_from] if start_from else [])], overwrite=overwrite)
+    check_outputs(output, beside, fitted, reads=[*files, *([start_from] if start_from else [])], overwrite=overwrite)
     earlier = None if start_from is None else _read_fitted(start_from)
-    annotations = reading.read(file)
+    annotations = reading.read(files)
     result = aggregate_labels(annotations, method, seed, use_gold=use_gold, abstain=abstain, start_from=earlier)
     labels = result.table(annotations).round({"confidence": 6})
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from realm.cli.flags import AsJson, takes
+from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
 from realm.cli.messages import with_flags
+from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import console
+from realm.cli.terminal import console, note
 from realm.errors import RealmError
 from realm.report.escaping import visible
 
 if TYPE_CHECKING:
     from realm.check import Examination
+    from realm.data import Annotations, Items
 
 NAMED = 8
 """Rows that are named for each reason: enough to look at some, on one line."""
@@ -26,16 +28,26 @@ NAMED = 8
 
 @takes(ReadingFlags)
 def check(
-    file: Annotated[Path, typer.Argument(help="Table of annotations, or an annotation tool's export.")],
+    files: LabelsFiles,
     reading: ReadingFlags,
-    test: Annotated[Path | None, typer.Option("--test", help="Test table, to find its texts in the table.")] = None,
+    test: Annotated[
+        Path | None, typer.Option("--test", help="Test table, to compare its labels and texts with the table's.")
+    ] = None,
+    write_label_map: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write labels that look alike to a CSV, to be edited and given as --map-labels."
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
     from realm.check import examine
 
+    check_outputs(write_label_map, reads=[*files, test], overwrite=overwrite)
     try:
-        annotations = reading.read(file, keep_rows=True)
+        annotations = reading.read(files, keep_rows=True)
         examination = examine(annotations, None if test is None else _read_test(reading, test))
     except RealmError as error:
         if not as_json:
@@ -44,17 +56,47 @@ def check(
         typer.echo(json.dumps(failure, ensure_ascii=False, indent=2))
         raise typer.Exit(2) from None
     if as_json:
-        typer.echo(json.dumps(examination.as_dict(), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(_with_flags(examination.as_dict()), ensure_ascii=False, indent=2))
     elif sys.stdout.isatty():
-        _show(examination, file)
+        _show(examination, ", ".join(map(str, files)))
     else:
         typer.echo("\n".join(lines(examination)))
+    if write_label_map is not None:
+        _write_label_map(examination, write_label_map)
 
 
-def _read_test(reading: ReadingFlags, test: Path) -> Any:
-    """The test table's items; its format is its own, the names of its columns the same."""
-    columns = {name: getattr(reading, name) for name in ("text", "item", "task", "options", "context")}
-    return ReadingFlags(**columns).read_items(test)
+def _with_flags(told: dict[str, Any]) -> dict[str, Any]:
+    """The examination as JSON, with flags in place of arguments in what it says."""
+    for finding in told["findings"]:
+        finding |= {name: with_flags(finding[name]) for name in ("message", "remedy")}
+    return {**told, "warnings": [with_flags(warning) for warning in told["warnings"]]}
+
+
+def _read_test(reading: ReadingFlags, test: Path) -> Annotations | Items:
+    """The test table, or its items where it has no gold; its format is its own, all else as for the table."""
+    names = ("text", "item", "task", "options", "context", "gold", "map_labels", "unanswered", "encoding")
+    names += ("label_form", *(("threshold", "labels") if reading.threshold is not None else ()))
+    own = ReadingFlags(**{name: getattr(reading, name) for name in names})
+    try:
+        return own.read_test(test)
+    except RealmError as error:
+        own.gold = None
+        items = own.read_items(test)
+        note(f"note: the labels of the test table are not compared with the table's: {error}")
+        return items
+
+
+def _write_label_map(examination: Examination, path: Path) -> None:
+    """Each spelling of labels that look alike, and the one that was given most often."""
+    import pandas as pd
+
+    from realm.runs.spreadsheet import write_csv
+
+    if not (entries := examination.label_map()):
+        note("No labels look alike: no label map was written.")
+        return
+    write_csv(pd.DataFrame(entries.items(), columns=["from", "to"]), path, raw=True)
+    note(f"{len(entries):,} spellings in {path}: check the column to, and give it as --map-labels {path}")
 
 
 def lines(examination: Examination) -> list[str]:
@@ -65,16 +107,16 @@ def lines(examination: Examination) -> list[str]:
     text_lines += [f"{reason}: {count} (rows {_rows(rows, count)})" for reason, count, rows in _ledger(examination)]
     text_lines += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
     for finding in examination.findings:
-        text_lines.append(f"{finding.level}: {_clean(finding.message)} {finding.remedy}".rstrip())
+        text_lines.append(f"{finding.level}: {_finding(finding.message)} {_finding(finding.remedy)}".rstrip())
     return text_lines
 
 
-def _show(examination: Examination, file: Path) -> None:
+def _show(examination: Examination, title: str) -> None:
     """The examination for a terminal."""
     from rich.text import Text
 
     screen = console()
-    _grid(_clean(str(file)), (), "lr", _facts(examination))
+    _grid(_clean(title), (), "lr", _facts(examination))
     for task, shares in examination.label_counts.items():
         total = max(sum(shares.values()), 1)
         rows = [(_clean(label), f"{count:,}", f"{count / total:.1%}") for label, count in shares.items()]
@@ -89,7 +131,7 @@ def _show(examination: Examination, file: Path) -> None:
     for finding in examination.findings:
         warns = finding.level == "warning"
         mark = ("! ", "bold yellow") if warns else ("- ", "dim")
-        screen.print(Text.assemble(mark, _clean(finding.message), (f" {finding.remedy}".rstrip(), "dim")))
+        screen.print(Text.assemble(mark, _finding(finding.message), (f" {_finding(finding.remedy)}".rstrip(), "dim")))
     if not examination.findings:
         screen.print(Text("Nothing stands out.", style="green"))
 
@@ -129,13 +171,19 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
     return rows + examination.over_time.facts()
 
 
-def _ledger(examination: Examination) -> list[tuple[str, int, list[int]]]:
+def _ledger(examination: Examination) -> list[tuple[str, int, list[str]]]:
     ledger = examination.ledger
-    return [(_clean(reason), count, ledger.rows.get(reason, [])) for reason, count in ledger.counts.items()]
+    return [(_clean(reason), count, ledger.places(reason)) for reason, count in ledger.counts.items()]
 
 
-def _rows(rows: list[int], count: int) -> str:
-    return ", ".join(map(str, rows[:NAMED])) + (", ..." if count > NAMED else "")
+def _rows(rows: list[str], count: int) -> str:
+    several_files = any(", row " in row for row in rows)
+    return _clean(("; " if several_files else ", ").join(rows[:NAMED]) + (", ..." if count > NAMED else ""))
+
+
+def _finding(text: str) -> str:
+    """What the library says of a table, its arguments as flags."""
+    return _clean(with_flags(text))
 
 
 def _clean(text: str) -> str:

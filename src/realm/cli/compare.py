@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.flags import AsJson, LabelsFile, takes
+from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, show_table
@@ -28,7 +28,7 @@ TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
     without=("method", "seed", "overwrite", "logging_steps", "cross_fit", "hub_model_id", "replay"),
 )
 def compare(
-    file: LabelsFile,
+    files: LabelsFiles,
     test: Annotated[Path, typer.Option(help="Table with gold to score on.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     reading: ReadingFlags,
@@ -52,7 +52,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Train each method with several seeds and set them side by side, with paired tests against `realm`."""
-    annotations = reading.read(file)
+    annotations = reading.read(files)
     test_items = reading.read_test(test, tasks=annotations.tasks)
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)

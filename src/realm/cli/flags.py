@@ -22,13 +22,18 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-import yaml
 
 from realm.cli.messages import Flag, with_flags
 from realm.errors import RealmError
 from realm.training.settings import Settings, described, flag_name
 
-LabelsFile = Annotated[Path, typer.Argument(metavar="LABELS", help="Table or export with the annotations.")]
+LabelsFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="LABELS...",
+        help="Table or export with the annotations; several files, or a folder of them, are one table.",
+    ),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")]
@@ -102,25 +107,15 @@ def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-class _TextLoader(yaml.SafeLoader):
-    """Every value but null as a string, as it is written: `no` is a word, and `1.0` keeps its zero."""
-
-
-_TextLoader.yaml_implicit_resolvers = {
-    mark: [(tag, form) for tag, form in resolvers if tag in ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")]
-    for mark, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     if not os.path.exists(path):
         raise RealmError(f"--config: no such file: {path}")
-    from realm.files import read_yaml
+    from realm.files import TextLoader, read_yaml
 
     try:
-        values = read_yaml(path, _TextLoader) or {}
+        values = read_yaml(path, TextLoader) or {}
     except RealmError as error:
         raise RealmError(f"--config: {error}") from None
     if not isinstance(values, dict):

@@ -16,7 +16,10 @@ from realm.errors import RealmError
 
 @takes(ReadingFlags)
 def import_(
-    export: Annotated[Path, typer.Argument(help="The export, or any table of annotations.")],
+    exports: Annotated[
+        list[Path],
+        typer.Argument(metavar="EXPORT...", help="The export, or any table of annotations; several are one table."),
+    ],
     reading: ReadingFlags,
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .csv or .parquet.")],
     pseudonymise: Annotated[
@@ -35,8 +38,8 @@ def import_(
 
     if key_file is not None and not pseudonymise:
         raise RealmError("--key-file is for --pseudonymise: give both or neither.")
-    check_outputs(output, reads=[export, key_file], overwrite=overwrite)
-    annotations = reading.read(export)
+    check_outputs(output, reads=[*exports, key_file, reading.map_labels], overwrite=overwrite)
+    annotations = reading.read(exports)
     names = annotations.annotators
     if pseudonymise:
         annotations = with_hashes(annotations, read_key(key_file))

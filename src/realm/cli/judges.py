@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.flags import LabelsFile, Overwrite, Raw, takes
+from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.relabel import read_costs
@@ -29,7 +30,7 @@ NAMED = 10
 
 @takes(ReadingFlags)
 def judges(
-    file: LabelsFile,
+    files: LabelsFiles,
     reading: ReadingFlags,
     costs: Annotated[
         Path | None, typer.Option(help="CSV with columns annotator and cost (of one label). Default: 1 each.")
@@ -57,10 +58,10 @@ def judges(
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.humans{output.suffix or '.csv'}")
-    check_outputs(output, beside, reads=[file, costs], overwrite=overwrite)
-    annotations, orders = _read(reading, file)
+    check_outputs(output, beside, reads=[*files, costs], overwrite=overwrite)
+    annotations, orders = _read(reading, files)
     if use_gold and annotations.gold is None:
-        raise RealmError(f"{file}: --use-gold: there is no gold column. Name it with `gold`.")
+        raise RealmError(f"{', '.join(map(str, files))}: --use-gold: there is no gold column. Name it with `gold`.")
     prices = read_costs(costs)
     panel = Panel(annotations, costs=prices, experts=expert, gold=annotations.gold if use_gold else None)
     table, queue = _judges_table(panel, orders), panel.for_a_human(humans)
@@ -102,12 +103,12 @@ def judges(
         typer.echo((table if raw else guarded(table)).to_csv(index=False), nl=False)
 
 
-def _read(reading: ReadingFlags, file: Path) -> tuple[Annotations, OrderHabits | None]:
+def _read(reading: ReadingFlags, files: Sequence[Path]) -> tuple[Annotations, OrderHabits | None]:
     """The table, and what the order of the options did where judges were asked in two."""
     from realm.data.orders import join_orders
 
-    suffix, reading.order_suffix = reading.order_suffix, None
-    annotations = reading.read(file, keep_rows=True)
+    suffix = reading.order_suffix
+    annotations = reading.read(files, keep_rows=True, keep_orders=True)
     return (annotations, None) if suffix is None else join_orders(annotations, suffix)
 
 

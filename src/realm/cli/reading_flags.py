@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _flag = partial(setting, None, panel="Reading the table")
 OF_ANNOTATIONS = (
+    "exclude",
     "annotator",
     "label",
     "weight",
@@ -32,7 +33,7 @@ OF_ANNOTATIONS = (
     "rejected",
 )
 """Flags that mean nothing where annotations are not read: commands that ask a run have none of them."""
-OF_GOLD = ("gold", "label_form", "threshold")
+OF_GOLD = ("gold", "label_form", "threshold", "map_labels")
 
 
 @dataclass
@@ -56,6 +57,13 @@ class ReadingFlags:
     labels: str | None = _flag(
         "The label set in order, comma separated. Default: the labels of the annotations, sorted."
     )
+    exclude: list[str] | None = _flag(
+        "Annotator to leave out, or a file of names (one on each line, or a table with a column annotator); may be "
+        "repeated."
+    )
+    map_labels: Path | None = _flag(
+        "Labels to rename, such as spelling variants: a CSV with the columns from and to, or YAML `spelling: label`."
+    )
     format: str | None = _flag("Format of the file; without it, recognised by its signature.")
     wide: str | None = _flag(
         "Columns of annotators, comma separated, for one row per item; `rest`: every column without a role."
@@ -72,14 +80,17 @@ class ReadingFlags:
     order_suffix: str | None = _flag(
         "Annotators NAME and NAME with this behind it are one judge, asked in two orders of the options."
     )
-    rejected: str | None = _flag("Rejected assignments (MTurk, Toloka): `keep` reads them too.")
+    rejected: str | None = _flag(
+        "Rejected assignments (MTurk, Toloka, CrowdFlower's tainted ones): `keep` reads them too."
+    )
     label_form: str | None = _flag("How labels point at an item's own options: `index` from 0, `letter` or `text`.")
+    encoding: str | None = _flag("Encoding of the text, such as cp1252. Default: UTF-8, or UTF-16 with its mark.")
     max_unpacked_gb: float | None = _flag(
         "Gigabytes that a compressed file may unpack to. Default: 2, and 200 times its size."
     )
 
-    def read(self, path: Path, **arguments: Any) -> Annotations:
-        """Read the table of annotations."""
+    def read(self, path: Path | Sequence[Path], **arguments: Any) -> Annotations:
+        """Read the table of annotations, from one file or from several."""
         from realm.data.readers import read
 
         return read(path, **self.arguments(), **arguments)

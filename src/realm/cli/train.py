@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.evaluate import show_test
-from realm.cli.flags import LabelsFile, takes
+from realm.cli.flags import LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, interactive, note, progress_bar, show_frame
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @takes(ReadingFlags, TrainingFlags)
 def train(
-    file: LabelsFile,
+    files: LabelsFiles,
     output: Annotated[Path, typer.Option("--output", "-o", help="Run folder to write.")],
     reading: ReadingFlags,
     training: TrainingFlags,
@@ -61,11 +61,11 @@ def train(
     if earlier_run is None:
         if "replay" in training.typed:
             raise RealmError("--replay is for going on from an earlier run: give --from too.")
-        annotations = reading.read(file)
+        annotations = reading.read(files)
     else:
         training.take_over(earlier_run)
         known = earlier_run.annotations
-        annotations = reading.read(file, trained=earlier_run.trained_columns)
+        annotations = reading.read(files, trained=earlier_run.trained_columns)
         annotations = aligned(annotations, known.tasks, known.annotators, str(earlier_run.folder), known.groups)
     if gold_items is not None:
         if not training.use_gold:

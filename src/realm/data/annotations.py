@@ -72,8 +72,12 @@ class Annotations:
     # ---------------------------------------------------------------- building
 
     @classmethod
-    def read(cls, path: str | Path, **columns: Any) -> Annotations:
-        """Read a file or an annotation tool's export; see `realm.data.readers.read`."""
+    def read(cls, path: str | Path | Sequence[str | Path], **columns: Any) -> Annotations:
+        """Read a file, several files that are one table, or an annotation tool's export; see `realm.data.readers.read`.
+
+        Example:
+            >>> Annotations.read(["monday.csv", "tuesday.csv"], text="review", exclude=["bot"])  # doctest: +SKIP
+        """
         from realm.data.readers import read
 
         return read(path, **columns)
@@ -87,10 +91,38 @@ class Annotations:
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
-        """Build from a DataFrame with one row per annotation; see `realm.data.build.build`."""
-        from realm.data.build import build
+        """Build from a DataFrame with one row per annotation (or one per item, with `wide`), its columns named by role.
 
-        return build(frame, **columns)
+        Arguments are those of `realm.data.readers.read`; the frame of an annotation tool's export is recognised.
+        """
+        from realm.data.readers import read_table
+
+        if not (hasattr(frame, "iloc") and hasattr(frame, "columns")) and not isinstance(frame, pa.Table):
+            hint = {"Dataset": "from_dataset", "DatasetDict": "from_dataset", "list": "from_list"}
+            other = hint.get(type(frame).__name__, "read")
+            raise RealmError(f"`frame` is {type(frame).__name__}: give a DataFrame, or use `Annotations.{other}`.")
+        return read_table(frame, "the table", **columns)
+
+    @classmethod
+    def from_list(cls, records: Sequence[Mapping[str, Any]], **columns: Any) -> Annotations:
+        """Build from a list of dicts, one for each annotation; those of an annotation tool's export are recognised.
+
+        Arguments are those of `realm.data.readers.read`.
+
+        Example:
+            >>> rows = [{"review": "a", "who": "ada", "mood": "bad"}, {"review": "a", "who": "bob", "mood": "good"}]
+            >>> Annotations.from_list(rows, text="review", annotator="who", label="mood")
+            Annotations(1 items, 2 annotators, 2 annotations, 1 task)
+        """
+        from realm.data.readers import read_table
+
+        if isinstance(records, Mapping | str | bytes) or hasattr(records, "iloc") or hasattr(records, "features"):
+            raise RealmError(f"`records` is {type(records).__name__}: give a list of dicts, one for each annotation.")
+        rows = list(records)
+        for position, record in enumerate(rows):
+            if not isinstance(record, Mapping):
+                raise RealmError(f"`records`: entry {position} is {type(record).__name__}, not a dict of fields.")
+        return read_table([dict(record) for record in rows], "the records", **columns)
 
     @classmethod
     def test_from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
@@ -104,7 +136,7 @@ class Annotations:
         """Build from a `datasets.Dataset` with one row per annotation, or from a split of a `DatasetDict`.
 
         The numbers of a `ClassLabel` column are read as the names that they stand for, -1 as a missing cell; where it
-        is the label of one task, its names are the label set. See `realm.data.build.build` for `columns`.
+        is the label of one task, its names are the label set. Arguments are those of `realm.data.readers.read`.
         """
         from realm.data.hf_datasets import read_dataset
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,14 +14,18 @@ import pyarrow.compute as pc
 from realm.data.annotations import UNKNOWN, Annotations, Floats
 from realm.data.categorical import Codes, combine, encode, renumber
 from realm.data.columns import Rows, number
+from realm.data.corrections import exclude_annotators, read_label_map
+from realm.data.corrections import map_labels as rename_labels
 from realm.data.groups import read_groups
 from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
 from realm.data.options import LABEL_FORMS, LabelForm, option_keys
 from realm.data.orders import join_orders
-from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, TEST, ReadRequest, check_word
+from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, ROLES, TEST, ReadRequest, check_word
 from realm.data.rows import SourceRows
+from realm.data.several_answers import resolve_several
+from realm.data.sources import place_of_two
 from realm.data.verdicts import cut_scores, drop_unanswered, warn_of_refusals
 from realm.data.wrong_columns import column_names, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError
@@ -43,6 +48,8 @@ def build(
     *,
     labels: Sequence[str] | None = None,
     tasks: Sequence[Task] | None = None,
+    exclude: Sequence[str | Path] | str | Path | None = None,
+    map_labels: Mapping[str, str] | str | Path | None = None,
     missing: Literal["error", "drop"] = "error",
     unanswered: Sequence[str] | None = None,
     threshold: float | None = None,
@@ -52,7 +59,8 @@ def build(
     ledger: Ledger | None = None,
     rows: Rows | None = None,
     keep_rows: bool = False,
-    **columns: str | None,
+    keep_orders: bool = False,
+    **columns: Any,
 ) -> Annotations:
     """Build the annotations table.
 
@@ -61,6 +69,10 @@ def build(
         request: what is to be read of it.
         labels: the label set, in order. By default the labels of the annotations, sorted; gold is never looked at.
         tasks: the tasks of an existing run, so that labels and tasks have the numbers they have there.
+        exclude: annotators whose annotations are left out, and counted: names, or files of them (one on each line, or
+            a table with a column `annotator`).
+        map_labels: the label that each spelling stands for: a mapping, a YAML or JSON file of one, or a table with the
+            columns `from` and `to`. Gold is renamed too.
         missing: what to do with a row that has an annotator and no label.
         unanswered: labels that are no answer (a tie, a refusal), in any case: counted, and left out.
         threshold: labels are scores, and these two options of them: below it, and at it or above (`labels` names them).
@@ -70,25 +82,44 @@ def build(
         ledger: what a reader has dropped already; the table's ledger continues it.
         rows: the number of each row in its source, (rows,), where a reader has dropped some.
         keep_rows: keep these numbers, as the table's `source_rows`.
+        keep_orders: leave the annotators of the two orders apart, for `realm.data.orders.join_orders`.
         **columns: the column of each role: item, text, annotator, label, weight, group, created_at, lead_time, task,
-            gold, options, context; by default those of these names (`annotator_group` for the group).
+            gold, options, context; by default those of these names (`annotator_group` for the group). Besides, `multi`:
+            what to do with several answers in one annotation ("first" keeps one, "drop" none; else they are an error).
     """
     check_word("missing", missing, ("error", "drop"))
     check_word("label_form", label_form, ("auto", *LABEL_FORMS))
-    request = replace(request, **columns)  # type: ignore[arg-type]
+    request = _with_columns(request, columns)
+    check_word("multi", request.multi, (None, "first", "drop"))
     ledger = Ledger() if ledger is None else ledger.copy()
     table_rows = _source_rows(table, request, rows, source, ledger)
+    if exclude:
+        exclude_annotators(table_rows, exclude, order_suffix)
+    known = [*(labels or ()), *(name for task in tasks or () for name in task.labels or ())]
+    mapping = {} if map_labels is None else read_label_map(map_labels)
+    resolve_several(table_rows, request.multi, {*known, *mapping})
+    if mapping:
+        rename_labels(table_rows, mapping)
     table_rows.drop_missing(missing)
     if unanswered:
         drop_unanswered(table_rows, unanswered)
     if threshold is not None:
         labels = cut_scores(table_rows, threshold, labels, tasks)
-    table_rows.normalise([*(labels or ()), *(name for task in tasks or () for name in task.labels or ())])
+    table_rows.normalise([*(labels or ()), *known])
     warn_of_refusals(table_rows, labels or ())
     annotations = _annotations(table_rows, table, labels, tasks, label_form, keep_rows)
-    if order_suffix is None or not request.wants_annotations:
+    if order_suffix is None or keep_orders or not request.wants_annotations:
         return annotations
     return join_orders(annotations, order_suffix)[0]
+
+
+def _with_columns(request: ReadRequest, columns: Mapping[str, Any]) -> ReadRequest:
+    """The request with these columns for its roles; the name of a column need not be text."""
+    names = {field.name for field in fields(ReadRequest)}
+    if unknown := [name for name in columns if name not in names]:
+        raise RealmError(f"`{unknown[0]}`: there is no such argument. Columns have the roles {', '.join(ROLES)}.")
+    texts = {name: str(value) if name in ROLES and value is not None else value for name, value in columns.items()}
+    return replace(request, **texts)
 
 
 def _source_rows(
@@ -124,7 +155,7 @@ def build_rows(
 
     `tasks` are those of the model that will answer; see `build` for the rest.
     """
-    table_rows = _source_rows(table, replace(request, **columns), rows, source, Ledger())
+    table_rows = _source_rows(table, _with_columns(request, columns), rows, source, Ledger())
     table_rows.drop_missing("error")
     table_rows.normalise([])
     task_of_row, task_names = _tasks(table_rows, tasks)
@@ -242,9 +273,9 @@ def _items(rows: SourceRows, task_of_row: Codes) -> tuple[Codes, Codes, pa.Large
         if (differing := np.flatnonzero(codes != codes[first][item_of_row])).size:
             row = int(differing[0])
             hint = " If it means one item per task, name the task column with `task`." if role == "text" else ""
-            both = f"rows {rows.numbers[first[item_of_row[row]]]} and {rows.numbers[row]}"
+            both = place_of_two(rows.source, rows.numbers[first[item_of_row[row]]], rows.numbers[row])
             raise RealmError(
-                f"{rows.source}, {both}: the item '{columns['item'].at(row)}' has two different "
+                f"{both}: the item '{columns['item'].at(row)}' has two different "
                 f"{role.removesuffix('s')}s. An id must mean one item.{hint}"
             )
     return item_of_row, first, columns["item"].text(first)

@@ -29,10 +29,21 @@ NOT_WHOLE = 0.5
 
 def take_column(table: pd.DataFrame | pa.Table, name: str, source: str) -> pa.Array | pa.ChunkedArray:
     """One column in Arrow; a DataFrame column of mixed types becomes text."""
+    if isinstance(table, pa.Table):
+        return table.column(name)
+    position = [str(column) for column in table.columns].index(name)
+    return _in_arrow(table.iloc[:, position], name, source)
+
+
+def frame_columns(frame: pd.DataFrame, source: str) -> pa.Table:
+    """All columns of a DataFrame in Arrow, by their names as text."""
+    names = [str(name) for name in frame.columns]
+    columns = [_in_arrow(frame.iloc[:, position], name, source) for position, name in enumerate(names)]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _in_arrow(series: pd.Series[Any], name: str, source: str) -> pa.Array | pa.ChunkedArray:
     try:
-        if isinstance(table, pa.Table):
-            return table.column(name)
-        series = table[name]
         try:
             return pa.array(series, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

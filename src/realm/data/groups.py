@@ -12,6 +12,7 @@ import numpy as np
 
 from realm.data.categorical import Codes
 from realm.data.rows import SourceRows
+from realm.data.sources import place_of_two
 from realm.errors import RealmError
 
 NO_GROUP = ""
@@ -35,7 +36,7 @@ def read_groups(rows: SourceRows, annotated: Codes, annotator: Codes, names: Seq
         before = int(first[annotator[np.searchsorted(annotated, row)]])
         who = rows.columns["annotator"].at(row)
         raise RealmError(
-            f"{rows.source}, rows {rows.numbers[before]} and {rows.numbers[row]}: the annotator '{who}' is in the "
+            f"{place_of_two(rows.source, rows.numbers[before], rows.numbers[row])}: the annotator '{who}' is in the "
             f"group '{column.at(before)}' and in '{column.at(row)}'. An annotator is in one group; if these are two, "
             "give them two names."
         )

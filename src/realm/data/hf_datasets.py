@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.data.annotations import Annotations
-from realm.data.build import build
 from realm.data.items import Task
 from realm.data.roles import listed
 from realm.data.write import to_arrow
@@ -29,7 +28,9 @@ def read_dataset(dataset: Any, split: str | None = None, **arguments: Any) -> An
         table = _with_names(table, column, names)
     if arguments.get("labels") is None and arguments.get("tasks") is None:
         arguments["labels"] = _label_set(table, names_of, arguments)
-    return build(table, **arguments)
+    from realm.data.readers import read_table
+
+    return read_table(table, "the data set", **arguments)
 
 
 def _one_split(dataset: Any, split: str | None) -> Any:
@@ -78,7 +79,7 @@ def _label_set(table: pa.Table, names_of: Mapping[str, list[str]], arguments: Ma
     task = arguments.get("task") or "task"
     if task in table.column_names and pc.count_distinct(table.column(task), mode="all").as_py() > 1:
         return None
-    return names_of.get(arguments.get("label") or "label")
+    return names_of.get(str(arguments.get("label") or "label"))
 
 
 def to_dataset(annotations: Annotations) -> Any:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.data.columns import Mask, Rows, as_array, as_text, is_list, list_lengths, name_rows, take_column
+from realm.data.columns import Mask, Rows, as_array, as_text, is_list, list_lengths, take_column
 from realm.data.roles import split_columns
+from realm.data.sources import place
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) 
             if not isinstance(options, list) or not all(isinstance(o, str | int | float) for o in options):
                 wrong = np.flatnonzero(np.asarray(encoded.indices) == code)
                 raise RealmError(
-                    f"{source}, {name_rows(rows[wrong])}: the options in column '{name}' are not a list "
+                    f"{place(source, rows[wrong])}: the options in column '{name}' are not a list "
                     'such as ["yes", "no"].'
                 )
         lists.append([str(o) for o in options] if options else None)
@@ -86,15 +87,15 @@ def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) 
 def _check(options: pa.LargeListArray, rows: Rows, source: str) -> None:
     counts = list_lengths(options)
     if (few := np.flatnonzero((counts < 2) & np.asarray(options.is_valid()))).size:
-        raise RealmError(f"{source}, {name_rows(rows[few])}: an item needs two options or more.")
+        raise RealmError(f"{place(source, rows[few])}: an item needs two options or more.")
     if (many := np.flatnonzero(counts > MAX_OPTIONS)).size:
         raise RealmError(
-            f"{source}, {name_rows(rows[many])}: {counts[many[0]]} options; an item can have {MAX_OPTIONS} at most."
+            f"{place(source, rows[many])}: {counts[many[0]]} options; an item can have {MAX_OPTIONS} at most."
         )
     values = options.flatten()
     if values.null_count:
         empty = np.unique(np.asarray(pc.list_parent_indices(options).filter(values.is_null())))
-        raise RealmError(f"{source}, {name_rows(rows[empty])}: an option is empty.")
+        raise RealmError(f"{place(source, rows[empty])}: an option is empty.")
 
 
 def option_keys(options: pa.LargeListArray) -> pa.LargeStringArray:
@@ -134,14 +135,14 @@ def read_labels(
         wrong = np.flatnonzero(mask & (by_form[best] == NO_OPTION))
         how = f"read as {best}" if label_form == "auto" else f'`label_form="{label_form}"`'
         raise RealmError(
-            f"{source}, {name_rows(rows[wrong])}: the {role} '{column[int(wrong[0])].as_py()}' is none of the item's "
+            f"{place(source, rows[wrong])}: the {role} '{column[int(wrong[0])].as_py()}' is none of the item's "
             f"options ({how}). Give 0-based indices, letters or the options' own text, one way throughout."
         )
     first = by_form[fitting[0]]
     for other in fitting[1:]:
         if (differing := np.flatnonzero(mask & (by_form[other] != first))).size:
             raise RealmError(
-                f"{source}, {name_rows(rows[differing])}: the {role} '{column[int(differing[0])].as_py()}' can be read "
+                f"{place(source, rows[differing])}: the {role} '{column[int(differing[0])].as_py()}' can be read "
                 f"as {fitting[0]} and as {other}, and they differ. Say which with "
                 f'`label_form="{fitting[0]}"` or `label_form="{other}"`.'
             )

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.data.categorical import Categorical, Codes
-from realm.data.columns import Mask, Rows, as_array, name_rows, take_column
+from realm.data.columns import Mask, Rows, as_array, take_column
 from realm.data.ledger import ROWS_KEPT, Ledger
 from realm.data.options import read_options, written_with_point
 from realm.data.roles import TIME_ROLES
+from realm.data.sources import place
 from realm.data.times import Floats, read_durations, read_times
 from realm.errors import RealmError
 
@@ -73,7 +74,7 @@ class SourceRows:
 
     def error(self, rows: Mask | Codes, message: str) -> RealmError:
         """An error that names these rows of the source."""
-        return RealmError(f"{self.source}, {name_rows(self.numbers[rows])}: {message}")
+        return RealmError(f"{place(self.source, self.numbers[rows])}: {message}")
 
     def record(self, reason: str, rows: Mask | Codes) -> None:
         """Put these rows into the ledger."""
@@ -85,8 +86,9 @@ class SourceRows:
         if self.wants_annotations:
             no_annotator = self.columns["annotator"].missing()
             no_label = self.columns["label"].missing(nan_words=True)
+            left_out = ~self.annotated  # rows of excluded annotators that have gold
             self.annotated = ~(no_annotator & no_label)
-            self.record(NO_ANNOTATION, ~self.annotated)
+            self.record(NO_ANNOTATION, ~self.annotated & ~left_out)
             self._refuse(no_annotator & ~no_label, "annotator", "Every label needs its annotator.")
             unlabelled = no_label & ~no_annotator
             if missing == "error":

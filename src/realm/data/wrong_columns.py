@@ -14,6 +14,7 @@ import pyarrow as pa
 from realm.data.categorical import Categorical, Codes, combine
 from realm.data.columns import take_column
 from realm.data.rows import SourceRows
+from realm.data.sources import place_of_two
 from realm.errors import RealmError
 
 ID_WORDS = ("id", "uid", "uuid", "key", "pair", "idx", "index", "item", "example", "question", "hit", "sentence")
@@ -49,7 +50,7 @@ def refuse_merged_items(rows: SourceRows, table: Any, task_of_row: Codes, item_o
         return
     column = min(candidates, key=lambda name: not set(name.lower().replace("-", "_").split("_")) & set(ID_WORDS))
     raise RealmError(
-        f"{rows.source}, rows {rows.numbers[first]} and {rows.numbers[second]}: they were taken for one item, because "
+        f"{place_of_two(rows.source, rows.numbers[first], rows.numbers[second])}: they were taken for one item, because "
         f"their text is the same, but the gold of one is '{gold.at(first)}' and of the other '{gold.at(second)}'. The "
         f"column '{column}' tells them apart: name it with `item=\"{column}\"`. If one text is one item whatever its "
         f'gold, say so with `item="{rows.names["text"]}"`.'

@@ -1,4 +1,4 @@
-"""A zip or a folder: doccano's files, one file of any kind, or several that nobody can read as one."""
+"""A zip or a folder: doccano's files, one file of any kind, or several that are one table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from realm.data import Annotations, Items
+from realm.data import Annotations, Items, Task
+from realm.data.readers import read_rows
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -53,18 +54,26 @@ def test_another_tools_export_in_a_zip(tmp_path: Path) -> None:
     assert table.ledger.format == "label-studio"
 
 
-def test_several_tables_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    packed = pack(tmp_path / "two.zip", one_csv=TABLE, two_csv=TABLE)
+def test_several_tables_are_one(tmp_path: Path) -> None:
+    other = TABLE.replace("a,ada,x", "d,ada,y")
+    packed = pack(tmp_path / "two.zip", one_csv=TABLE, two_csv=other)
     (tmp_path / "folder").mkdir()
-    for name in ("one.csv", "two.csv"):
-        (tmp_path / "folder" / name).write_text(TABLE)
+    for name, text in (("one.csv", TABLE), ("two.csv", other)):
+        (tmp_path / "folder" / name).write_text(text)
     for path in (packed, tmp_path / "folder"):
-        with pytest.raises(RealmError, match=r'2 files \(one.csv, two.csv\).*into one table.*`format="doccano"`'):
-            Annotations.read(path)
+        table = Annotations.read(path)
+        assert sizes(table) == (4, 3, 10) and table.ledger.files is not None
     named = pack(tmp_path / "doccano.zip", ada_jsonl=DOCCANO % "x", bob_jsonl=DOCCANO % "y")
     assert sizes(Annotations.read(named)) == (2, 2, 4)
-    with pytest.raises(RealmError, match="2 files"):
+    with pytest.raises(RealmError, match=r'ada\.jsonl: there is no column \'annotator\'.*`format="doccano"`'):
         Annotations.read(named, format="table")
+
+
+def test_several_tables_cannot_be_answered_at_once(tmp_path: Path) -> None:
+    packed = pack(tmp_path / "two.zip", one_csv="text\na\n", two_csv="text\nb\n")
+    assert len(Items.read(packed)) == 2
+    with pytest.raises(RealmError, match=r"2 files \(one.csv, two.csv\), and one at a time can be answered"):
+        read_rows(packed, tasks=[Task("default", ("x", "y"))])
 
 
 def test_doccano_is_taken_at_its_word(tmp_path: Path) -> None:

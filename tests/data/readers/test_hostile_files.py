@@ -125,7 +125,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     latin = "text,annotator,label\na,w,x\ncafé,w,y\n".encode("latin-1")
     refused(tmp_path / "t.csv", latin, r"t\.csv, line 3: byte 30 \(0xe9\) is not UTF-8")
     refused(tmp_path / "t.jsonl", b'{"text": "a"}\n{"text": "\xe9"}\n', r"line 2: byte 24 \(0xe9\) is not UTF-8")
-    refused(tmp_path / "t.csv", "text,annotator,label\na,w,x\n".encode("utf-16"), "UTF-16. Save the file as UTF-8")
+    refused(tmp_path / "t.csv", "text,annotator,label\na,w,x\n".encode("utf-16-le"), "UTF-16 without a byte order mark")
 
 
 def test_an_unclosed_quote_does_not_swallow_rows(tmp_path: Path) -> None:

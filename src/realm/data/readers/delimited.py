@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from realm.data.readers.encodings import USUAL
 from realm.data.readers.unpacking import in_arrow
 from realm.errors import RealmError
 
@@ -74,7 +75,7 @@ def check_utf8(data: bytes | pa.Buffer, source: str) -> None:
         line = bytes(data[: error.start]).count(b"\n") + 1
         raise RealmError(
             f"{source}, line {line}: byte {error.start:,} (0x{error.object[error.start]:02x}) is not UTF-8 text. "
-            "Save the file as UTF-8."
+            f"Name its encoding with `encoding` ({USUAL}), or save the file as UTF-8."
         ) from None
 
 

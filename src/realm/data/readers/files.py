@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from realm.data.columns import cell_text
 from realm.data.readers.delimited import check_utf8, read_delimited
+from realm.data.readers.encodings import BOM, HEAD_BYTES, UTF_16, as_utf8
 from realm.data.readers.unpacking import Limits, folder_names, read_bytes, read_members, reading
 from realm.errors import RealmError
 from realm.files import parse_json
@@ -36,16 +37,10 @@ SUFFIXES: dict[str, Container] = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
-BOM = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8."""
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-"""The byte order marks of UTF-16."""
 SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """How .xlsx (a zip) and .xls files begin."""
 USUAL = Limits()
 """What a file may unpack to unless the user allows more."""
-HEAD_BYTES = 4096
-"""Bytes that a container is guessed from: one page of a disk, and more than any blank beginning."""
 LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 """The escape of a surrogate in JSON, alone or of a pair: UTF-8 text can have one in no other way."""
 PARQUET_ROWS = 1 << 16
@@ -106,22 +101,26 @@ class SourceFile:
         return pa.table({name: column_of([r.get(name) for r in records], name, self.source) for name in names})
 
 
-def open_file(path: Path, container: Container | None = None, limits: Limits = USUAL) -> SourceFile:
-    """Open a table or a file of records, whatever it means."""
+def open_file(
+    path: Path, container: Container | None = None, limits: Limits = USUAL, encoding: str | None = None
+) -> SourceFile:
+    """Open a table or a file of records, whatever it means. Text is UTF-8 unless `encoding` names another."""
     data = read_bytes(path, limits)
     if is_blank(data):
         raise RealmError(f"{path}: the file is empty.")
-    return open_bytes(data, path, str(path), container, limits)
+    return open_bytes(data, path, str(path), container, limits, encoding)
 
 
-def open_archive(path: Path, container: Container | None = None, limits: Limits = USUAL) -> list[SourceFile]:
+def open_archive(
+    path: Path, container: Container | None = None, limits: Limits = USUAL, encoding: str | None = None
+) -> list[SourceFile]:
     """The files of a zip or a folder, by name; those without content are passed over."""
     is_folder = path.is_dir()
     files = []
     for member in read_members(path, tuple(SUFFIXES), limits):
         if not is_blank(member.data):
             source = str(path / member.name) if is_folder else f"{path}, {member.name}"
-            file = open_bytes(member.data, path / member.name, source, container, limits)
+            file = open_bytes(member.data, path / member.name, source, container, limits, encoding)
             files.append(replace(file, member=member.name))
     if not files:
         raise RealmError(f"{path}: every file in it is empty.")
@@ -141,19 +140,24 @@ def is_archive(path: Path) -> bool:
 
 
 def open_bytes(
-    data: pa.Buffer, path: Path, source: str, container: Container | None = None, limits: Limits = USUAL
+    data: pa.Buffer,
+    path: Path,
+    source: str,
+    container: Container | None = None,
+    limits: Limits = USUAL,
+    encoding: str | None = None,
 ) -> SourceFile:
     """Open bytes that are known by a path, on disk or within an archive."""
     head = bytes(data[:HEAD_BYTES])
     kind = container or container_of(path, head)
-    if head.startswith(UTF_16):
-        raise RealmError(f"{source}: the text is UTF-16. Save the file as UTF-8.")
     if head.startswith(SPREADSHEETS):
         raise RealmError(f"{source}: a spreadsheet (or a zip by another name), not a table. Save it as CSV (UTF-8).")
     if kind == "parquet":
+        if encoding is not None:
+            raise RealmError(f'{source}: `encoding="{encoding}"`: not for Parquet, whose text is always UTF-8.')
         return SourceFile(path, source, _read_parquet(data, source, limits))
-    if head.startswith(BOM):
-        data = data[len(BOM) :]
+    data = as_utf8(data, source, encoding)
+    kind = container or container_of(path, bytes(data[:HEAD_BYTES]))
     if kind in ("csv", "tsv"):
         return SourceFile(path, source, read_delimited(data, kind, source))
     return SourceFile(path, source, _read_json(bytes(data), kind, source))
@@ -215,6 +219,8 @@ def reading_parquet(source: str) -> Iterator[None]:
 
 def is_blank(data: pa.Buffer) -> bool:
     """Whether there is nothing but a byte order mark and blanks."""
+    if len(data) <= len(BOM) and bytes(data) in (*UTF_16, BOM):
+        return True
     return not bytes(data[:HEAD_BYTES]).removeprefix(BOM).strip() and not bytes(data).removeprefix(BOM).strip()
 
 

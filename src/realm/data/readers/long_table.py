@@ -36,12 +36,14 @@ class LongTable:
     label_form: LabelForm = "auto"
 
 
-def drop_rows(columns: Mapping[str, pa.Array], reasons: Mapping[str, Mask], source: str) -> LongTable:
+def drop_rows(
+    columns: Mapping[str, pa.Array], reasons: Mapping[str, Mask], source: str, ledger: Ledger | None = None
+) -> LongTable:
     """The long table of an export that has one row per annotation, without the rows in these masks.
 
-    A row goes into the ledger under the first reason that it is dropped for.
+    A row goes into the ledger under the first reason that it is dropped for; `ledger` is what there is to say already.
     """
-    table, ledger = pa.table(dict(columns)), Ledger()
+    table, ledger = pa.table(dict(columns)), Ledger() if ledger is None else ledger
     keep = np.ones(len(table), dtype=bool)
     for reason, mask in reasons.items():
         ledger.add(reason, np.flatnonzero(mask & keep) + 1)

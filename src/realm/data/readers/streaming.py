@@ -20,10 +20,8 @@ from realm.data.build import build_rows
 from realm.data.items import Items, Task
 from realm.data.readers import CONTAINERS, detect_format, read_rows
 from realm.data.readers.delimited import first_record, read_delimited, row_ends
+from realm.data.readers.encodings import BOM, HEAD_BYTES, UTF_16
 from realm.data.readers.files import (
-    BOM,
-    HEAD_BYTES,
-    UTF_16,
     Container,
     SourceFile,
     container_of,
@@ -62,16 +60,18 @@ def stream_rows(
     chunk_rows: int | None = None,
     format: str | None = None,
     max_unpacked_gb: float | None = None,
+    encoding: str | None = None,
     **columns: Any,
 ) -> Iterator[RowChunk]:
     """The rows of a file in chunks of at most `chunk_rows` (by default 16,384).
 
-    `tasks` are those of the model that will answer; `columns` names the column of a role, as for `Items.read`.
+    `tasks` are those of the model that will answer; `columns` names the column of a role, as for `Items.read`. Text in
+    another encoding than UTF-8 is read whole.
     """
     path, limits = Path(path), Limits(max_unpacked_gb)
-    whole = {"tasks": tasks, "format": format, "max_unpacked_gb": max_unpacked_gb, **columns}
+    whole = {"tasks": tasks, "format": format, "max_unpacked_gb": max_unpacked_gb, "encoding": encoding, **columns}
     try:
-        if (tables := _plain_tables(path, format, chunk_rows or CHUNK_ROWS, limits)) is not None:
+        if encoding is None and (tables := _plain_tables(path, format, chunk_rows or CHUNK_ROWS, limits)) is not None:
             n_rows = 0
             for table in tables:
                 rows = np.arange(n_rows + 1, n_rows + len(table) + 1, dtype=np.int64)
