@@ -57,11 +57,11 @@ class ReadingFlags:
     labels: str | None = _flag(
         "The label set in order, comma separated. Default: the labels of the annotations, sorted."
     )
-    exclude: list[str] | None = _flag(
+    exclude: list[str] | None = _flag(  # noqa: RUF009 (the default is None)
         "Annotator to leave out, or a file of names (one on each line, or a table with a column annotator); may be "
         "repeated."
     )
-    map_labels: Path | None = _flag(
+    map_labels: Path | None = _flag(  # noqa: RUF009 (the default is None)
         "Labels to rename, such as spelling variants: a CSV with the columns from and to, or YAML `spelling: label`."
     )
     format: str | None = _flag("Format of the file; without it, recognised by its signature.")

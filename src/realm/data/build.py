@@ -118,8 +118,9 @@ def _with_columns(request: ReadRequest, columns: Mapping[str, Any]) -> ReadReque
     names = {field.name for field in fields(ReadRequest)}
     if unknown := [name for name in columns if name not in names]:
         raise RealmError(f"`{unknown[0]}`: there is no such argument. Columns have the roles {', '.join(ROLES)}.")
-    texts = {name: str(value) if name in ROLES and value is not None else value for name, value in columns.items()}
-    return replace(request, **texts)
+    values: dict[str, Any] = dict(columns)
+    values |= {role: str(values[role]) for role in ROLES if values.get(role) is not None}
+    return replace(request, **values)
 
 
 def _source_rows(

@@ -106,10 +106,9 @@ def _text_columns(path: Path, names: Sequence[str], argument: str) -> list[list[
     table = open_file(path).table()
     for name in names:
         if table.column_names.count(name) != 1:
+            needed = f"the column{'s' * (len(names) > 1)} {' and '.join(names)}"
             there = ", ".join(table.column_names[:NAMES_SHOWN])
-            raise RealmError(
-                f"`{argument}`: {path} must have the column{'s' * (len(names) > 1)} {' and '.join(names)}; it has: {there}."
-            )
+            raise RealmError(f"`{argument}`: {path} must have {needed}; it has: {there}.")
     return [as_text(table.column(name), name, str(path)).to_pylist() for name in names]
 
 

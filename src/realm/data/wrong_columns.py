@@ -49,9 +49,10 @@ def refuse_merged_items(rows: SourceRows, table: Any, task_of_row: Codes, item_o
     if not candidates:
         return
     column = min(candidates, key=lambda name: not set(name.lower().replace("-", "_").split("_")) & set(ID_WORDS))
+    both = place_of_two(rows.source, rows.numbers[first], rows.numbers[second])
     raise RealmError(
-        f"{place_of_two(rows.source, rows.numbers[first], rows.numbers[second])}: they were taken for one item, because "
-        f"their text is the same, but the gold of one is '{gold.at(first)}' and of the other '{gold.at(second)}'. The "
+        f"{both}: they were taken for one item, because their text is the same, but the gold of one "
+        f"is '{gold.at(first)}' and of the other '{gold.at(second)}'. The "
         f"column '{column}' tells them apart: name it with `item=\"{column}\"`. If one text is one item whatever its "
         f'gold, say so with `item="{rows.names["text"]}"`.'
     )

@@ -98,8 +98,8 @@ def read_table(
     """
     format, wide = arguments.pop("format", None), arguments.pop("wide", None)
     check_word("format", format, (None, *FORMATS))
-    content = table if isinstance(table, pa.Table | list) else frame_columns(table, source)
-    file = SourceFile(Path(source), source, content)
+    frame: Any = table
+    file = SourceFile(Path(source), source, frame_columns(frame, source) if hasattr(table, "iloc") else frame)
     if format is None and not wide:
         columns = (str(arguments.get(role) or role) for role in ANNOTATIONS.required)
         is_plain = file.names.issuperset(columns)
@@ -190,7 +190,7 @@ def _read_opened(
             f'{source}: `ignore={", ".join(ignore)}`: only with `wide="rest"`; other columns are not read.'
         )
     given = {role: arguments.pop(role, None) for role in ROLES}
-    columns = {role: None if name is None else str(name) for role, name in given.items()}
+    columns: dict[str, Any] = {role: None if name is None else str(name) for role, name in given.items()}
     request = replace(request, **columns, multi=multi, rejected=rejected, trained=trained)
     long, detected = _read_files(open_all(), source, format, columns_of_annotators, request)
     long.ledger.format = detected

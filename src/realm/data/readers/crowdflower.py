@@ -108,7 +108,8 @@ def _gold(table: pa.Table, name: str, ledger: Ledger, source: str) -> pa.LargeSt
 
 
 def _any_of(reasons: dict[str, Mask], n_rows: int) -> Mask:
-    return np.logical_or.reduce([np.zeros(n_rows, dtype=bool), *reasons.values()])
+    dropped: Mask = np.logical_or.reduce([np.zeros(n_rows, dtype=bool), *reasons.values()])
+    return dropped
 
 
 def _is_true(table: pa.Table, name: str, source: str) -> Mask:

@@ -59,8 +59,8 @@ def _decoded(data: pa.Buffer, head: bytes, source: str, encoding: str) -> pa.Buf
         return data[len(BOM) :] if head.startswith(BOM) else data
     if head.startswith(BOM) or (_is_single_byte(name) and _is_utf8_beyond_ascii(bytes(data))):
         raise RealmError(
-            f"{source}: the text is UTF-8, and would be garbled if it were read as {encoding}. Leave `encoding` out, or "
-            "save all files that are read together in one encoding."
+            f"{source}: the text is UTF-8, and would be garbled if it were read as {encoding}. Leave `encoding` out, "
+            "or save all files that are read together in one encoding."
         )
     return _recoded(bytes(data), source, encoding)
 

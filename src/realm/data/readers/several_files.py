@@ -47,9 +47,8 @@ def join(
     for name, format in zip(names, formats, strict=True):
         if format != formats[0]:
             raise RealmError(
-                f"{names[0]} was read as {_in_words(formats[0])} and {name} as {_in_words(format)}: files that are read "
-                "together must have one format. Read them one at a time with `realm import`, and give the tables that "
-                "it writes."
+                f"{names[0]} was read as {_in_words(formats[0])} and {name} as {_in_words(format)}: files that are "
+                "read together must have one format. Write each as a table with `realm import`, and give the tables."
             )
     source = Files.of(names, [_n_rows(file, part) for file, part in zip(files, parts, strict=True)])
     ledger = _join_ledgers(source, [part.ledger for part in parts])
@@ -145,8 +144,8 @@ def _concatenated(arrays: Sequence[pa.Array], column: str, names: Sequence[str],
             )
         with_lists, plain = names[nested.index(True)], names[nested.index(False)]
         raise RealmError(
-            f"the column '{column}' holds lists or objects in {with_lists} and single values in {plain}. Files that are "
-            "read together must have the same columns."
+            f"the column '{column}' holds lists or objects in {with_lists} and single values in {plain}. Files that "
+            "are read together must have the same columns."
         )
     try:
         return pa.concat_arrays([as_text(array, column, name) for array, name in zip(arrays, names, strict=True)])
