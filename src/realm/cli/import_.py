@@ -18,7 +18,7 @@ from realm.errors import RealmError
 def import_(
     exports: Annotated[
         list[Path],
-        typer.Argument(metavar="EXPORT...", help="The export, or any table of annotations; several are one table."),
+        typer.Argument(metavar="EXPORT", help="The export, or any table of annotations; several are one table."),
     ],
     reading: ReadingFlags,
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .csv or .parquet.")],
