@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.data.items import Ints, Items, Task
+from realm.data.items import Ints, Items, Task, clipped
 from realm.data.ledger import Ledger
+from realm.data.roles import Corrections
+from realm.display import ROWS, counted, notebook_html
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ OPTIONAL = ("weight", "source_rows", "created_at", "lead_time")
 """Columns of annotations that a table need not have."""
 UNKNOWN = -1
 """The number of a label or gold that is not there."""
+TASKS_SHOWN = 10
+"""Tasks whose labels a notebook shows."""
 NAMES_SHOWN = 20
 """Names that a message lists: enough to see how they are spelled."""
 
@@ -44,6 +48,7 @@ class Annotations:
     | lead_time | (annotations,) float64 or None | how long it took, in seconds; NaN where not known |
     | groups | (annotators,) names or None | whose pool each annotator is drawn to; None: all are in one |
     | source_rows | (annotations,) int32 or None | its row in the source, where `keep_rows` was given |
+    | corrections | | annotators who were left out and labels that were renamed on reading |
     | columns | | the column of each role of an item that the source had, such as `{"text": "review"}` |
     """
 
@@ -59,6 +64,7 @@ class Annotations:
     columns: Mapping[str, str] = field(default_factory=dict)
     created_at: Floats | None = None
     lead_time: Floats | None = None
+    corrections: Corrections = field(default_factory=Corrections)
     groups: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -112,7 +118,7 @@ class Annotations:
         Example:
             >>> rows = [{"review": "a", "who": "ada", "mood": "bad"}, {"review": "a", "who": "bob", "mood": "good"}]
             >>> Annotations.from_list(rows, text="review", annotator="who", label="mood")
-            Annotations(1 items, 2 annotators, 2 annotations, 1 task)
+            Annotations(1 item, 2 annotators, 2 annotations, 1 task)
         """
         from realm.data.readers import read_table
 
@@ -187,9 +193,23 @@ class Annotations:
 
     def __repr__(self) -> str:
         return (
-            f"Annotations({self.n_items:,} items, {self.n_annotators:,} annotators, "
-            f"{self.n_annotations:,} annotations, {len(self.tasks)} task{'s' * (len(self.tasks) != 1)})"
+            f"Annotations({counted(self.n_items, 'item')}, {counted(self.n_annotators, 'annotator')}, "
+            f"{counted(self.n_annotations, 'annotation')}, {counted(len(self.tasks), 'task')})"
         )
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {
+            f"labels of {task.name}": task.labels_in_words() for task in self.tasks[:TASKS_SHOWN]
+        }
+        if len(self.tasks) > TASKS_SHOWN:
+            facts["more tasks"] = len(self.tasks) - TASKS_SHOWN
+        if self.gold is not None:
+            facts["items with gold"] = f"{int((self.gold != UNKNOWN).sum()):,}"
+        facts["dropped or changed on reading"] = self.ledger.reasons()
+        first = self.keep_annotations(np.arange(min(self.n_annotations, ROWS)))
+        first = first.take_items(np.unique(first.item)) if len(first) else self.take_items(np.arange(0))
+        frame = first.to_pandas().map(lambda cell: clipped(cell) if isinstance(cell, str) else cell)
+        return notebook_html(repr(self), facts, frame[[name for name in frame.columns if name not in ("item", "task")]])
 
     # ---------------------------------------------------------------- of the items
 

@@ -43,6 +43,8 @@ def _how(value: Any) -> str:
         return "Items say nothing of who labelled them: read the table of labels with `Annotations.read(path)`."
     if hasattr(value, "column_names"):
         return "Give `Annotations.from_dataset(dataset)`."
+    if isinstance(value, list | tuple):
+        return "Give `Annotations.from_list(records)`, with the fields for text, annotator and label."
     if _is_table(value):
         return "Give `Annotations.from_pandas(frame)`, with the columns for text, annotator and label."
     return "Make them with `Annotations.read(path)` or `Annotations.from_pandas(frame)`."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,13 +23,13 @@ from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
 from realm.data.options import LABEL_FORMS, LabelForm, option_keys
 from realm.data.orders import join_orders
-from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, ROLES, TEST, ReadRequest, check_word
+from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, ROLES, TEST, Corrections, ReadRequest, check_word
 from realm.data.rows import SourceRows
 from realm.data.several_answers import resolve_several
 from realm.data.sources import place_of_two
 from realm.data.verdicts import cut_scores, drop_unanswered, warn_of_refusals
 from realm.data.wrong_columns import column_names, refuse_merged_items, refuse_swapped
-from realm.errors import RealmError
+from realm.errors import RealmError, other_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,13 +94,10 @@ def build(
     check_word("multi", request.multi, (None, "first", "drop"))
     ledger = Ledger() if ledger is None else ledger.copy()
     table_rows = _source_rows(table, request, rows, source, ledger)
-    if exclude:
-        exclude_annotators(table_rows, exclude, order_suffix)
+    corrections = _corrections(table_rows, request, exclude, map_labels, order_suffix)
     known = [*(labels or ()), *(name for task in tasks or () for name in task.labels or ())]
-    mapping = {} if map_labels is None else read_label_map(map_labels)
-    resolve_several(table_rows, request.multi, {*known, *mapping})
-    if mapping:
-        rename_labels(table_rows, mapping)
+    resolve_several(table_rows, request.multi, {*known, *corrections.map_labels})
+    rename_labels(table_rows, corrections.map_labels, warn=map_labels is not None)
     table_rows.drop_missing(missing)
     if unanswered:
         drop_unanswered(table_rows, unanswered)
@@ -108,16 +106,45 @@ def build(
     table_rows.normalise([*(labels or ()), *known])
     warn_of_refusals(table_rows, labels or ())
     annotations = _annotations(table_rows, table, labels, tasks, label_form, keep_rows)
+    annotations = replace(annotations, corrections=corrections)
     if order_suffix is None or keep_orders or not request.wants_annotations:
         return annotations
     return join_orders(annotations, order_suffix)[0]
 
 
+def _corrections(
+    rows: SourceRows,
+    request: ReadRequest,
+    exclude: Sequence[str | Path] | str | Path | None,
+    map_labels: Mapping[str, str] | str | Path | None,
+    order_suffix: str | None,
+) -> Corrections:
+    """What is corrected: as the arguments say, else as in the run that the table is for. Annotators are left out."""
+    trained = Corrections() if request.trained is None else request.trained.corrections
+    mapping = trained.map_labels if map_labels is None else read_label_map(map_labels)
+    if exclude is not None:
+        return Corrections(exclude_annotators(rows, exclude, order_suffix), mapping)
+    there = rows.columns["annotator"].values.to_pylist() if rows.wants_annotations else []
+    if names := [name for name in trained.exclude if name in there]:
+        exclude_annotators(rows, names, order_suffix)
+        assert request.trained is not None
+        rows.ledger.warn(
+            f"left out as in the run {request.trained.run}: {', '.join(names)}. Name others with `exclude`."
+        )
+    return Corrections(trained.exclude, mapping)
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Refuse the name of an argument that `build` does not have."""
+    known = [*ROLES, *(each.name for each in fields(ReadRequest)), *inspect.signature(build).parameters]
+    if unknown := [name for name in names if name not in known]:
+        hint = other_name(unknown[0], known, {}) or f"Columns have the roles {', '.join(ROLES)}."
+        raise RealmError(f"`{unknown[0]}`: there is no such argument. {hint}")
+
+
 def _with_columns(request: ReadRequest, columns: Mapping[str, Any]) -> ReadRequest:
     """The request with these columns for its roles; the name of a column need not be text."""
-    names = {field.name for field in fields(ReadRequest)}
-    if unknown := [name for name in columns if name not in names]:
-        raise RealmError(f"`{unknown[0]}`: there is no such argument. Columns have the roles {', '.join(ROLES)}.")
+    refuse_unknown(columns)
     values: dict[str, Any] = dict(columns)
     values |= {role: str(values[role]) for role in ROLES if values.get(role) is not None}
     return replace(request, **values)

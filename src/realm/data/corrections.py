@@ -41,20 +41,23 @@ def near_names(name: str, names: Sequence[str]) -> str:
 # ---------------------------------------------------------------- annotators
 
 
-def exclude_annotators(rows: SourceRows, exclude: Sequence[str | Path] | str | Path, suffix: str | None = None) -> None:
+def exclude_annotators(
+    rows: SourceRows, exclude: Sequence[str | Path] | str | Path, suffix: str | None = None
+) -> tuple[str, ...]:
     """Leave out the annotations of these annotators. An item that nobody else labelled goes too, unless it has gold.
 
     Each entry is an annotator's name or a file of names (see `read_names`): a text is a file where no annotator is
     called so. A name that is not there is an error, and where it comes from a file a warning. With `suffix`, those
-    called NAME + `suffix` go with NAME.
+    called NAME + `suffix` go with NAME. Returns the names; a blank one is nobody.
     """
     if not rows.wants_annotations:
-        return
+        return ()
     column = rows.columns["annotator"]
     texts = column.values.to_pylist()
     code_of = {text: code for code, text in enumerate(texts)}
     codes: dict[int, None] = {}
-    for name, file in _names([exclude] if isinstance(exclude, str | Path) else exclude, code_of):
+    named = _names([exclude] if isinstance(exclude, str | Path) else exclude, code_of)
+    for name, file in named:
         there = [code_of[each] for each in (name, name + suffix if suffix else name) if each in code_of]
         if not there and file is None:
             raise RealmError(
@@ -74,12 +77,15 @@ def exclude_annotators(rows: SourceRows, exclude: Sequence[str | Path] | str | P
         rows.columns[role] = Categorical(np.where(excluded, NULL, of_role.codes), of_role.values)
     rows.annotated = rows.annotated & ~excluded
     rows.leave_out(excluded & ~has_gold)
+    return tuple(dict.fromkeys(name for name, _ in named))
 
 
 def _names(exclude: Sequence[str | Path], annotators: Mapping[str, int]) -> list[tuple[str, Path | None]]:
     """Each name, with the file that it comes from."""
     names: list[tuple[str, Path | None]] = []
     for entry in exclude:
+        if not str(entry).strip():
+            continue
         if isinstance(entry, str) and (entry in annotators or not os.path.isfile(entry)):
             names.append((entry, None))
         else:
@@ -154,8 +160,10 @@ def read_label_map(labels: Mapping[Any, Any] | str | Path) -> dict[str, str]:
     return mapping
 
 
-def map_labels(rows: SourceRows, mapping: Mapping[str, str]) -> None:
-    """Rename labels and gold; 1.0 is renamed where 1 is named. What occurs nowhere is a warning."""
+def map_labels(rows: SourceRows, mapping: Mapping[str, str], warn: bool = True) -> None:
+    """Rename labels and gold; 1.0 is renamed where 1 is named. With `warn`, what occurs nowhere is a warning."""
+    if not mapping:
+        return
     seen: set[str] = set()
     spellings = rows.columns["label"].values.to_pylist() if "label" in rows.columns else []
     for role in ("label", "gold"):
@@ -171,7 +179,7 @@ def map_labels(rows: SourceRows, mapping: Mapping[str, str]) -> None:
         renamed = [text if key is None else mapping[key] for text, key in zip(texts, keys, strict=True)]
         codes, values = encode(pa.array(renamed, pa.large_string()))
         rows.columns[role] = Categorical(np.append(codes, NULL)[column.codes], values)
-    if rows.wants_annotations and (absent := [old for old in mapping if old not in seen]):
+    if warn and rows.wants_annotations and (absent := [old for old in mapping if old not in seen]):
         named = ", ".join(repr(old) for old in absent[:NAMES_SHOWN]) + ", ..." * (len(absent) > NAMES_SHOWN)
         rows.ledger.warn(f"`map_labels` names labels that do not occur: {named}. {near_names(absent[0], spellings)}")
 

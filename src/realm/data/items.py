@@ -14,12 +14,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from realm.data.columns import list_lengths
+from realm.display import ROWS, counted, notebook_html
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Ints = npt.NDArray[np.int32]
+LABELS_SHOWN = 12
+"""Labels that are listed on one line."""
+CHARACTERS_SHOWN = 120
+"""Characters of a text that a notebook shows: two lines."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,16 @@ class Task:
 
     name: str
     labels: tuple[str, ...] | None
+
+    def labels_in_words(self) -> str:
+        """The labels on one line, for people."""
+        if self.labels is None:
+            return "every item lists its own options"
+        more = f", ... ({len(self.labels):,} in all)" if len(self.labels) > LABELS_SHOWN else ""
+        return ", ".join(self.labels[:LABELS_SHOWN]) + more
+
+    def _repr_html_(self) -> str:
+        return notebook_html(f"Task {self.name}", {"labels": self.labels_in_words()})
 
 
 class Item(NamedTuple):
@@ -122,7 +137,15 @@ class Items:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return f"Items({len(self):,} items, {len(self.tasks)} task{'s' * (len(self.tasks) != 1)})"
+        return f"Items({counted(len(self), 'item')}, {counted(len(self.tasks), 'task')})"
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        first = self.take(np.arange(min(len(self), ROWS)))
+        rows = [(item.id, clipped(item.text), clipped(", ".join(item.options))) for item in first]
+        table = pd.DataFrame(rows, columns=["item", "text", "options"])
+        return notebook_html(repr(self), {}, table)
 
     def __iter__(self) -> Iterator[Item]:
         contexts = pa.nulls(len(self), pa.large_string()) if self.contexts is None else self.contexts
@@ -195,6 +218,11 @@ class Items:
         fold_of_text = np.arange(self.n_texts, dtype=np.int32) % k
         np.random.default_rng(seed).shuffle(fold_of_text)
         return np.asarray(fold_of_text[self.text_codes], dtype=np.int32)
+
+
+def clipped(text: str) -> str:
+    """The beginning of a text, for people."""
+    return text if len(text) <= CHARACTERS_SHOWN else text[: CHARACTERS_SHOWN - 1] + "…"
 
 
 def _codes(strings: pa.Array) -> npt.NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from realm.errors import RealmError
@@ -29,6 +29,14 @@ Multi = Literal["first", "drop"]
 
 
 @dataclass(frozen=True)
+class Corrections:
+    """What a user said of a table: annotators who are left out, and the label that each spelling stands for."""
+
+    exclude: tuple[str, ...] = ()
+    map_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TrainedColumns:
     """The columns that a run was trained on, by which tables for it are read.
 
@@ -37,11 +45,13 @@ class TrainedColumns:
     | run | what messages call the run |
     | columns | the column of each role that the table trained on had; one that it had not is not read |
     | export | the tool whose export it was; None for a plain table |
+    | corrections | annotators left out and labels renamed there, as they are here unless others are named |
     """
 
     run: str
     columns: Mapping[str, str]
     export: str | None = None
+    corrections: Corrections = field(default_factory=Corrections)
 
 
 @dataclass(frozen=True)

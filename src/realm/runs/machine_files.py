@@ -52,6 +52,8 @@ CONFIG_SCHEMA = {
     "start?": ({"folder": str, "manifest": str}, None),
     "columns?": ({str: str}, None),
     "export?": (str, None),
+    "exclude?": ([str], None),
+    "map_labels?": ({str: str}, None),
     "versions": {str: str},
 }
 SCORER_SCHEMA = {

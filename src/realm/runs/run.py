@@ -18,7 +18,7 @@ from realm.crowd.relabel import contradictions, relabel_queue
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.data.build import build_rows
-from realm.data.roles import TrainedColumns
+from realm.data.roles import Corrections, TrainedColumns
 from realm.display import counted, notebook_html
 from realm.errors import RealmError, no_attribute
 from realm.files import MANIFEST, verify_manifest
@@ -191,8 +191,11 @@ class Run:
 
     @property
     def trained_columns(self) -> TrainedColumns | None:
-        """How tables for this run are read: by the columns it was trained on."""
-        return TrainedColumns(str(self.folder), self.columns, self.config.get("export")) if self.columns else None
+        """How tables for this run are read: by the columns it was trained on, with the same labels renamed."""
+        if not self.columns:
+            return None
+        corrections = Corrections(tuple(self.config.get("exclude") or ()), self.config.get("map_labels") or {})
+        return TrainedColumns(str(self.folder), self.columns, self.config.get("export"), corrections)
 
     @cached_property
     def annotations(self) -> Annotations:

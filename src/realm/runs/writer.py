@@ -57,8 +57,8 @@ class RunDescription:
     `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
     for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate;
     `start` the run that this one goes on from.
-    `columns` and `export` say how the table was read, so that tables for the run are read in the same way; a run goes
-    on with the same data under other names.
+    `columns`, `export`, `exclude` and `map_labels` say how the table was read, so that tables for the run are read in
+    the same way; a run goes on with the same data under other names.
     """
 
     model: str
@@ -71,6 +71,8 @@ class RunDescription:
     start: dict[str, str] | None = None
     columns: dict[str, str] = field(default_factory=dict)
     export: str | None = None
+    exclude: list[str] | None = None
+    map_labels: dict[str, str] | None = None
     versions: dict[str, str] = field(
         default_factory=lambda: {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")}
     )
@@ -112,6 +114,8 @@ def describe(
         start=start,
         columns=dict(annotations.columns),
         export=annotations.ledger.format if annotations.ledger.format in EXPORTS else None,
+        exclude=list(annotations.corrections.exclude) or None,
+        map_labels=dict(annotations.corrections.map_labels) or None,
     )
 
 

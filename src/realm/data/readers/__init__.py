@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pyarrow as pa
 
 from realm.data.annotations import Annotations
-from realm.data.build import build, build_rows
+from realm.data.build import build, build_rows, refuse_unknown
 from realm.data.columns import frame_columns
 from realm.data.items import Items, Task
 from realm.data.readers import (
@@ -182,6 +182,7 @@ def _read_opened(
     trained: TrainedColumns | None = None,
     **arguments: Any,
 ) -> Annotations:
+    refuse_unknown(arguments)
     check_word("multi", multi, (None, "first", "drop"))
     check_word("rejected", rejected, ("drop", "keep"))
     columns_of_annotators = None if not wide else Wide.of(wide, ignore, arguments.get("threshold") is not None)
