@@ -1,9 +1,9 @@
 """Every command and Python block of the README and the docs is run.
 
 A block marked `console` holds `realm` commands, one marked `python` is executed; blocks of a page share a folder and a
-namespace, in order. The folder holds what the pages speak of: `labels.csv`, `test.csv`, `new.csv`, `export.json` (put
-back before each block; one that a command writes makes room) and a finished run in `runs/sentiment` (unless the page
-makes it). Tiny models stand in for those that the pages name.
+namespace, in order. The folder holds what the pages speak of: `labels.csv` (its halves are `monday.csv` and
+`tuesday.csv`), `test.csv`, `new.csv`, `export.json` (put back before each block; one that a command writes makes room)
+and a finished run in `runs/sentiment` (unless the page makes it). Tiny models stand in for those that the pages name.
 
 A comment before a block says otherwise, and must give its reason:
 
@@ -111,6 +111,7 @@ def play(page: Path, scene: Path, mark: str, monkeypatch: pytest.MonkeyPatch) ->
         shutil.rmtree(scene / "runs")
     frame = pd.read_csv("labels.csv")
     namespace: dict[str, Any] = {"__name__": "__main__", "frame": frame, "dataset": _dataset(frame)}
+    namespace["records"] = frame.to_dict("records")
     for block in blocks(page):
         if block.mark != mark or block.language in SHOWN:
             continue
@@ -164,6 +165,8 @@ def made_scene(tmp_path_factory: pytest.TempPathFactory, tiny_models: dict[str, 
             row |= {"gold": COLOURS[truth[index]], "review": texts[index], "worker": name, "sentiment": said}
             rows.append(row)
     pd.DataFrame(rows).to_csv(folder / "labels.csv", index=False)
+    pd.DataFrame(rows[:45]).to_csv(folder / "monday.csv", index=False)
+    pd.DataFrame(rows[45:]).to_csv(folder / "tuesday.csv", index=False)
     gold = pd.DataFrame({"text": texts[30:], "gold": [COLOURS[label] for label in truth[30:]]})
     gold.to_csv(folder / "test.csv", index=False)
     gold[["text"]].to_csv(folder / "new.csv", index=False)

@@ -116,6 +116,9 @@ LOSSLESS: dict[str, tuple[str, Callable[[list[Row]], bytes]]] = {
     "tabs in a csv": ("t.csv", lambda rows: as_csv(rows, "\t")),
     "all quoted": ("t.csv", lambda rows: as_csv(rows, quoting=csv.QUOTE_ALL)),
     "byte order mark": ("t.csv", lambda rows: b"\xef\xbb\xbf" + as_csv(rows)),
+    "utf-16": ("t.csv", lambda rows: as_csv(rows).decode().encode("utf-16")),
+    "utf-32": ("t.csv", lambda rows: as_csv(rows).decode().encode("utf-32")),
+    "json in utf-16": ("t.json", lambda rows: json.dumps(rows, ensure_ascii=False).encode("utf-16")),
     "no last line end": ("t.csv", lambda rows: as_csv(rows).rstrip(b"\r\n")),
     "blank lines": ("t.csv", lambda rows: as_csv(rows) + b"\r\n\r\n"),
     "capital ending": ("T.CSV", as_csv),
@@ -144,6 +147,14 @@ LOSSLESS: dict[str, tuple[str, Callable[[list[Row]], bytes]]] = {
             {"deep/t.tsv": as_csv(rows, "\t"), "__MACOSX/._t.csv": b"junk", "readme.txt": b"read me"},
             zipfile.ZIP_STORED,
         ),
+    ),
+    "zip of two halves": (
+        "t.zip",
+        lambda rows: as_zip({"a.csv": as_csv(rows[: len(rows) // 2]), "b.csv": as_csv(rows[len(rows) // 2 :])}),
+    ),
+    "zip of a table in two forms": (
+        "t.zip",
+        lambda rows: as_zip({"a.parquet": as_parquet(rows[:3]), "b.jsonl": as_lines(rows[3:])}),
     ),
     "zip of parquet": ("t.zip", lambda rows: as_zip({"t.parquet": as_parquet(rows)})),
     "zip of json lines, gzip": ("t.zip", lambda rows: as_zip({"T.JSONL.GZ": gzip.compress(as_lines(rows))})),
@@ -232,7 +243,7 @@ WRONG_BYTES: dict[str, tuple[str, Callable[[list[Row]], bytes]]] = {
     "empty": ("t.csv", lambda rows: b""),
     "blank": ("t.jsonl", lambda rows: b" \n\n"),
     "a header alone": ("t.csv", lambda rows: as_csv(rows).split(b"\r\n")[0] + b"\r\n"),
-    "utf-16": ("t.csv", lambda rows: as_csv(rows).decode().encode("utf-16")),
+    "utf-16 without a mark": ("t.csv", lambda rows: b"t\0e\0x\0t\0\n\0" + as_csv(rows).decode().encode("utf-16-le")),
     "latin-1": ("t.csv", lambda rows: "text,annotator,label\ncafé,w,x\nb,w,y\n".encode("latin-1")),
     "a row too long": ("t.csv", lambda rows: as_csv(rows) + b"a,b,c,d,e\r\n"),
     "a row too short": ("t.csv", lambda rows: as_csv(rows) + b"a,b\r\n"),
@@ -242,7 +253,10 @@ WRONG_BYTES: dict[str, tuple[str, Callable[[list[Row]], bytes]]] = {
     "gzip, junk behind": ("t.csv.gz", lambda rows: gzip.compress(as_csv(rows)) + b"junk"),
     "zip, cut": ("t.zip", lambda rows: as_zip({"t.csv": as_csv(rows)})[:-30]),
     "zip, damaged": ("t.zip", lambda rows: _damaged(as_zip({"t.csv": as_csv(rows)}, zipfile.ZIP_LZMA))),
-    "zip of two tables": ("t.zip", lambda rows: as_zip({"a.csv": as_csv(rows), "b.csv": as_csv(rows)})),
+    "zip of unlike tables": (
+        "t.zip",
+        lambda rows: as_zip({"a.csv": as_csv(rows), "b.csv": as_csv(rows).replace(b"text", b"sentence", 1)}),
+    ),
     "zip of a zip": ("t.zip", lambda rows: as_zip({"t.csv": as_zip({"t.csv": as_csv(rows)})})),
     PACKED_ANNOTATOR: (
         "t.zip",
@@ -284,6 +298,9 @@ WRONG_FLAGS: dict[str, tuple[str, ...]] = {
     "wide columns that are not there": ("--wide", "u,v"),
     "a word that is none": ("--missing", "perhaps"),
     "gigabytes that are none": ("--max-unpacked-gb", "nan"),
+    "an encoding that is none": ("--encoding", "nosuch"),
+    "an annotator who is not there": ("--exclude", "no such annotator"),
+    "a label map that is not there": ("--map-labels", "nosuch.csv"),
     "a config that is not there": ("--config", "nosuch.yaml"),
     "a flag that is none": ("--nosuch",),
     "one column for two roles": ("--text", "label,annotator"),
@@ -341,7 +358,7 @@ def make_case(seed: int, folder: Path) -> Case:
         elif kind == "flags":
             wrong = WRONG_SIMULATIONS if command == "simulate" and generator.random() < 0.7 else WRONG_FLAGS
             case.name, words = pick(generator, wrong)
-            if command == "simulate" and wrong is WRONG_FLAGS and words[0] in ("--label", "--wide"):
+            if command == "simulate" and wrong is WRONG_FLAGS and words[0] in ("--label", "--wide", "--exclude"):
                 words = ("--gold", "nosuch")
             flags, case.refuse = list(words), True
         else:

@@ -82,7 +82,7 @@ class Annotations:
         """Read a file, several files that are one table, or an annotation tool's export; see `realm.data.readers.read`.
 
         Example:
-            >>> Annotations.read(["monday.csv", "tuesday.csv"], text="review", exclude=["bot"])  # doctest: +SKIP
+            >>> Annotations.read(["monday.csv", "tuesday.csv"], text="review", exclude=["cyd"])  # doctest: +SKIP
         """
         from realm.data.readers import read
 

@@ -217,6 +217,7 @@ def _annotations(
     if (np.diff(item[last]) < 0).any():
         last = last[np.argsort(item[last], kind="stable")]
     weight = _weights(rows, annotated)
+    times = {role: seconds[annotated[last]] for role, seconds in rows.times.items()}
     return Annotations(
         items=items,
         annotators=names,
@@ -229,7 +230,8 @@ def _annotations(
         source_rows=rows.numbers[annotated[last]].astype(np.int32) if keep_rows else None,
         columns=_columns_of_items(rows, items),
         groups=read_groups(rows, annotated, annotator, names),
-        **{role: seconds[annotated[last]] for role, seconds in rows.times.items()},
+        created_at=times.get("created_at"),
+        lead_time=times.get("lead_time"),
     )
 
 
