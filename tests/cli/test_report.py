@@ -93,6 +93,15 @@ def test_a_table_gets_a_report_here(run: Run, table: Path, tmp_path: Path) -> No
     assert "worker-0" not in page and "Spring · annotator report" in page
 
 
+def test_several_tables_are_one(run: Run, table: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(table)
+    for name, part in (("one.csv", frame[: len(frame) // 2]), ("two.csv", frame[len(frame) // 2 :])):
+        part.to_csv(tmp_path / name, index=False)
+    code, err = run(tmp_path / "one.csv", tmp_path / "two.csv")
+    assert code == 0, err
+    assert "one.csv, two.csv" in (tmp_path / "one.report.html").read_text()
+
+
 def test_a_table_is_read_by_the_flags_of_other_commands(run: Run, table: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(table).rename(columns={"text": "review", "annotator": "who", "label": "said"})
     frame.to_csv(tmp_path / "other.csv", index=False)

@@ -21,7 +21,8 @@ def report(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Run folder; several to set side by side; a folder of `compare`; or a table of annotations.",
+            help="Run folder; several to set side by side; a folder of `compare`; or a table of annotations (several "
+            "files are one table).",
         ),
     ],
     reading: ReadingFlags,
@@ -56,10 +57,10 @@ def report(
     tables = [path for path in paths if path.is_file()]
     if compared and len(paths) > 1:
         raise RealmError(f"{compared[0]} is a comparison of methods; it gets a page of its own: give it alone.")
-    if tables and len(paths) > 1:
-        raise RealmError(f"{tables[0]} is a table; it gets a page of its own: give it alone.")
+    if tables and len(paths) > len(tables):
+        raise RealmError(f"{tables[0]} is a table; it gets a page of its own: give it without runs.")
     if tables:
-        path = _table_report(tables[0], reading, output, title, use_gold, pseudonymise, overwrite)
+        path = _table_report(tables, reading, output, title, use_gold, pseudonymise, overwrite)
     else:
         _refuse_table_flags(paths, reading, use_gold)
         if title and (compared or len(paths) > 1):
@@ -79,7 +80,7 @@ def report(
 
 
 def _table_report(
-    file: Path,
+    files: list[Path],
     reading: ReadingFlags,
     output: Path | None,
     title: str,
@@ -89,10 +90,13 @@ def _table_report(
 ) -> Path:
     from realm.report.run_page import table_report_name, write_table_report
 
-    path = output or Path(table_report_name(file))
-    check_outputs(path, reads=[file], overwrite=overwrite)
-    annotations = reading.read(file, keep_rows=True)
-    return write_table_report(annotations, file, output=path, pseudonymise=pseudonymise, title=title, use_gold=use_gold)
+    path = output or Path(table_report_name(files[0]))
+    check_outputs(path, reads=[*files], overwrite=overwrite)
+    annotations = reading.read(files, keep_rows=True)
+    title = title or (", ".join(file.name for file in files) if len(files) > 1 else "")
+    return write_table_report(
+        annotations, files[0], output=path, pseudonymise=pseudonymise, title=title, use_gold=use_gold
+    )
 
 
 def _refuse_table_flags(paths: list[Path], reading: ReadingFlags, use_gold: bool) -> None:
