@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 import realm
 from realm import Annotations, estimate
 from realm.crowd.tables import expertise_table, labels_table
+from realm.data.roles import ANNOTATION_COLUMNS, ITEM_ROLES
 from realm.runs.folder import CHECKPOINTS, MODEL, RUN_FILES
 from tests.contracts.modules import ROOT
 
@@ -147,6 +148,13 @@ def test_every_file_and_column_of_a_run_is_in_the_reference() -> None:
         *labels_table(annotations, estimates.posterior, "in-sample"),
     ]
     assert [name for name in columns if f"`{name}`" not in page] == []
+
+
+def test_every_column_of_a_table_is_in_the_reference() -> None:
+    page = (REFERENCE / "tables.md").read_text()
+    columns = {"text", *ANNOTATION_COLUMNS, *ITEM_ROLES}
+    assert {"text", "annotator_group", "gold"} <= columns
+    assert [name for name in sorted(columns) if f"| `{name}`" not in page] == []
 
 
 def test_every_page_is_in_the_navigation() -> None:
