@@ -10,8 +10,8 @@ compares every byte with what the command wrote when it was left alone. The faul
 | kill -9 | at a random change of a file, or at a random time; the command that goes on may be killed again |
 | Ctrl-C, kill | the same, with SIGINT or SIGTERM: one line, exit code 130 or 143, nothing half-written |
 | disk refuses | from a random change on: full, read-only, no permission; one line, exit code 2 |
-| damaged checkpoint | of an interrupted training: a file of the newest is cut short, emptied, changed or gone. If that \
-is the only one, going on is refused, and `--overwrite` begins again |
+| damaged checkpoint | of an interrupted training: a file of the newest is cut short, emptied, changed or gone. If \
+that is the only one, going on is refused, and `--overwrite` begins again |
 | odd input | a table with bytes changed at random: read, or refused with a line and exit code 2 |
 
 A wrong result is: other bytes than those of the command left alone, another exit code, a trace, files left behind, or

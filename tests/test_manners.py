@@ -68,6 +68,17 @@ def test_settings_by_other_names(arguments: dict, message: str, tmp_path: Path) 
         RealmConfig(str(tmp_path), **arguments)
 
 
+def test_settings_given_to_a_comparison_say_where_they_belong() -> None:
+    table = small_annotations(12)
+    with pytest.raises(
+        RealmError, match=r"compare: there is no argument `max_steps`. It is a setting: .*settings={'max"
+    ):
+        realm.compare(table, table, max_steps=2)
+    with pytest.raises(RealmError, match="Did you mean `methods`"):
+        realm.compare(table, table, method="noisy")
+    assert list(inspect.signature(realm.compare).parameters)[:3] == ["annotations", "test", "model"]
+
+
 def test_signatures_are_those_of_the_constructors() -> None:
     """A notebook's help shows them."""
     assert list(inspect.signature(RealmTrainer).parameters)[:4] == ["model", "annotations", "config", "test"]
@@ -85,6 +96,7 @@ def test_arguments_of_other_types_say_how_to_make_them(tiny_model, tmp_path: Pat
         ((model, frame, config), r"`annotations` is a DataFrame.*Annotations\.from_pandas\(frame\)"),
         ((model, "labels.csv", config), r"Annotations\.read\('labels\.csv'\)"),
         ((model, table.to_dataset(), config), r"Annotations\.from_dataset\(dataset\)"),
+        ((model, frame.to_dict("records"), config), r"`annotations` is a list.*Annotations\.from_list\(records\)"),
         ((model, table.items, config), "Items say nothing of who labelled them"),
         ((model, table, "runs/x"), r"`config` is a str.*RealmConfig\('runs/x'\)"),
         ((model, table, TrainingArguments(str(tmp_path))), "takes the same names"),
@@ -97,7 +109,8 @@ def test_arguments_of_other_types_say_how_to_make_them(tiny_model, tmp_path: Pat
         RealmTrainer(model, table, config, test=frame)
     with pytest.raises(RealmError, match=r"`test` is 'test.csv'.*read_test\(path, tasks="):
         RealmTrainer(model, table, config, test="test.csv")
-    assert RealmTrainer(Path(model), table, config).model_name == model
+    made = RealmTrainer(Path(model), table, config)
+    assert made.model_name == model and made.config is config
 
 
 def test_functions_that_take_annotations_say_so() -> None:
@@ -176,10 +189,11 @@ def test_results_show_what_they_are(trained: RealmTrainer) -> None:
     assert HOSTILE not in result._repr_html_() and "&lt;script&gt;" in result._repr_html_()
 
 
-def test_the_first_rows_of_a_long_table_are_shown_and_counted() -> None:
-    table = pd.DataFrame({"a": range(11), "b": 0.123456})
+def test_both_ends_of_a_long_table_are_shown() -> None:
+    table = pd.DataFrame({"a": range(100, 111), "b": 0.123456})
     shown = notebook_html("x", {"none": None, "empty": "", "zero": 0}, table)
-    assert "10 of 11 rows" in shown and shown.count("0.123<") == 10 and "zero" in shown
+    assert "the last 5 of 11 rows" in shown and shown.count("0.123<") == 10 and "zero" in shown
+    assert "<td>104</td>" in shown and "<td>105</td>" not in shown and "<td>110</td>" in shown
     assert "none" not in shown and "empty" not in shown
     assert "rows" not in notebook_html("x", {}, table.head(10))
 

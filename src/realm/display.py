@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 LEFT = 'style="text-align: left"'
 ROWS = 10
-"""How many rows of a table are shown."""
+"""How many rows of a table are shown, half of them from its end: the worst annotators are there."""
 
 
 def notebook_html(heading: str, facts: Mapping[str, object], table: pd.DataFrame | None = None) -> str:
-    """A heading, a line for each fact that is not None or empty, and the first rows of a table, all of it escaped."""
+    """A heading, a line for each fact that is not None or empty, and both ends of a table, all of it escaped."""
     lines = [
         f"<tr><th {LEFT}>{escape(name)}</th><td {LEFT}>{escape(str(value))}</td></tr>"
         for name, value in facts.items()
@@ -23,10 +23,13 @@ def notebook_html(heading: str, facts: Mapping[str, object], table: pd.DataFrame
     ]
     parts = [f"<p><strong>{escape(heading)}</strong></p>", "<table>", *lines, "</table>"]
     if table is not None and len(table):
-        shown = table.head(ROWS).map(lambda value: round(value, 3) if isinstance(value, float) else value)
+        import pandas as pd
+
+        ends = [table.head(ROWS // 2), table.tail(ROWS // 2)] if len(table) > ROWS else [table]
+        shown = pd.concat(ends).map(lambda value: round(value, 3) if isinstance(value, float) else value)
         parts.append(shown.to_html(index=False, escape=True, na_rep="", border=0))
         if len(table) > ROWS:
-            parts.append(f"<p>{ROWS} of {len(table):,} rows</p>")
+            parts.append(f"<p>the first {ROWS // 2} and the last {ROWS // 2} of {len(table):,} rows</p>")
     return f"<div>{''.join(parts)}</div>"
 
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 FEW = 20
 """So many names are listed where none is near."""
 
@@ -41,23 +41,29 @@ def no_attribute(owner: str, name: str, names: Iterable[str], hints: Mapping[str
     return AttributeError(f"{owner} has no attribute {name!r}{'. ' * bool(hint)}{hint}")
 
 
-def refuses_other_names(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
-    """A class whose constructor refuses arguments that it does not have, with `other_name`."""
+def refuses_other_names(hints: Mapping[str, str]) -> Callable[[F], F]:
+    """A function, or a class by its constructor, that refuses arguments it does not have, with `other_name`."""
 
-    def decorate(cls: type[T]) -> type[T]:
-        construct = cls.__init__
-        names = list(inspect.signature(construct).parameters)[1:]
-
-        @functools.wraps(construct)
-        def __init__(self: T, *arguments: Any, **named: Any) -> None:
-            for name in named:
-                if name not in names:
-                    listed = f"It has: {', '.join(names)}." if len(names) <= FEW else f"See help({cls.__name__})."
-                    hint = other_name(name, names, hints) or listed
-                    raise RealmError(f"{cls.__name__}: there is no argument `{name}`. {hint}")
-            construct(self, *arguments, **named)
-
-        cls.__init__ = __init__  # type: ignore[assignment]
-        return cls
+    def decorate(function: F) -> F:
+        if isinstance(function, type):
+            construct = vars(function)["__init__"]
+            setattr(function, "__init__", _refusing(function.__name__, construct, hints))  # noqa: B010
+            return function
+        refusing: F = _refusing(function.__name__, function, hints)
+        return refusing
 
     return decorate
+
+
+def _refusing(title: str, function: Any, hints: Mapping[str, str]) -> Any:
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in names:
+                listed = f"It has: {', '.join(names)}." if len(names) <= FEW else f"See help({title})."
+                raise RealmError(f"{title}: there is no argument `{name}`. {other_name(name, names, hints) or listed}")
+        return function(*arguments, **named)
+
+    return call

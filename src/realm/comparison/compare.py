@@ -23,12 +23,13 @@ from realm.data.arguments import require_annotations, require_test
 from realm.data.options import MAX_OPTIONS
 from realm.data.overlap import shown_in
 from realm.display import counted, notebook_html
-from realm.errors import RealmError
+from realm.errors import RealmError, refuses_other_names
 from realm.files import partial_files, remove_partial_files, writing
 from realm.locks import LOCK, holding
 from realm.methods import COMPARED, METHODS
 from realm.metrics import METRICS, Metric, check_test, gold_items
 from realm.progress import Progress, ignore_progress
+from realm.training.settings import Settings, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,6 +129,13 @@ every label (`labels`), and `realm` minus it with paired tests |
         }
 
 
+@refuses_other_names(
+    {
+        each.name: f"It is a setting: give it as `settings={{'{each.name}': ...}}`."
+        for each in settings_of(Settings)
+        if each.name not in RESERVED
+    }
+)
 def compare(
     annotations: Annotations,
     test: Annotations,

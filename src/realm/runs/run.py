@@ -124,7 +124,7 @@ class Run:
             "labels": "; ".join(f"{task.name}: {', '.join(task.labels or ['own options'])}" for task in self.tasks),
             "labels and reliability rest on": self.probabilities,
             "test": ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None),
-            "findings": "; ".join(self.findings),
+            "findings": " ".join(self.findings),
         }
         columns = ["annotator", "task", "accuracy", "low", "high", "annotations", "verdict"]
         return notebook_html(f"Run {self.folder}", facts, self.expertise[columns])

@@ -212,6 +212,12 @@ class RealmTrainer(SavingTrainer):
         for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
 
+    @property
+    def config(self) -> RealmConfig:
+        """The settings that the trainer was given, which `Trainer` calls `args`."""
+        config: RealmConfig = self.args
+        return config
+
     def __repr__(self) -> str:
         steps = self.state.global_step
         trained = f"{steps:,} of {self.state.max_steps:,} steps" if steps else "not trained yet"
@@ -227,8 +233,8 @@ class RealmTrainer(SavingTrainer):
             "data": repr(self.annotations),
             "method": self.args.method,
             "run": self.run if self.args.write_run else "none is written",
-            "found": "; ".join(self.notes),
-            "warnings": "; ".join(self.warnings),
+            "found": " ".join(self.notes),
+            "warnings": " ".join(self.warnings),
         }
         return notebook_html(repr(self), facts, rows[[name for name in shown if name in rows]].tail(ROWS))
 
