@@ -83,6 +83,12 @@ def test_every_command_reads_several_files(tmp_path: Path, realm_cli) -> None:
     assert code == 2 and "this is what is read" in error
     code, _, error = realm_cli("import", one, two, "--output", two, "--overwrite")
     assert code == 2 and "this is what is read" in error
+    code, _, error = realm_cli("import", one, two, *flags, "--output", tmp_path / "all.csv", "--overwrite")
+    assert code == 0, error
+    (tmp_path / "names.csv").write_text("annotator\nw3\n")
+    words = ("--exclude", tmp_path / "names.csv", "--output", tmp_path / "names.csv", "--overwrite")
+    code, _, error = realm_cli("import", one, two, *words)
+    assert code == 2 and "this is what is read" in error
 
 
 def test_mistakes_name_flags(tmp_path: Path, realm_cli) -> None:

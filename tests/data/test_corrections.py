@@ -83,7 +83,7 @@ def test_a_file_of_names(tmp_path: Path) -> None:
     for path in (tmp_path / "blocked.txt", str(tmp_path / "blocked.csv")):
         assert Annotations.from_pandas(frame, exclude=path).fingerprint() == expected.fingerprint()
     table = Annotations.from_pandas(frame, exclude=[tmp_path / "blocked.txt"])
-    assert any("names 'zed', which is no annotator" in warning for warning in table.ledger.warnings)
+    assert any("names 1 who are not among the annotators: zed" in warning for warning in table.ledger.warnings)
     (tmp_path / "names.csv").write_text("who\nbob\n")
     with pytest.raises(RealmError, match=r"`exclude`: .*names\.csv must have the column annotator; it has: who"):
         Annotations.from_pandas(frame, exclude=tmp_path / "names.csv")
@@ -109,6 +109,20 @@ def test_both_orders_of_a_judge_go() -> None:
     )
     table = Annotations.from_pandas(frame, exclude=["gpt"], order_suffix=" swapped")
     assert table.annotators == ("llm",) and table.ledger.counts["annotator excluded: gpt swapped"] == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("gold", [True, False])
+def test_a_column_of_an_annotator_is_left_out(seed: int, gold: bool) -> None:
+    """One row per item: it is the table without that column, and keeps the gold of items that nobody else labelled."""
+    draw = random.Random(seed)
+    columns = {name: [draw.choice(["x", "y", "", ""]) for _ in range(30)] for name in ("ada", "bob", "cyd")}
+    frame = pd.DataFrame({"text": [f"t{n}" for n in range(30)], **columns})
+    if gold:
+        frame["gold"] = [draw.choice(["x", "y", ""]) for _ in range(30)]
+    table = Annotations.from_pandas(frame, wide=["ada", "bob", "cyd"], exclude="bob")
+    expected = Annotations.from_pandas(frame.drop(columns="bob"), wide=["ada", "cyd"])
+    assert table.fingerprint(gold=True) == expected.fingerprint(gold=True)
 
 
 def test_tests_and_items_have_no_annotators(tmp_path: Path) -> None:

@@ -84,6 +84,21 @@ def test_items_with_their_own_options_are_let_be() -> None:
     assert Annotations.from_list(records).n_annotations == 3
 
 
+def test_an_export_that_lists_answers_has_no_joined_ones() -> None:
+    def task(number: int, choice: str) -> dict[str, Any]:
+        result = [{"from_name": "mood", "to_name": "text", "type": "choices", "value": {"choices": [choice]}}]
+        return {"id": number, "data": {"text": f"t{number}"}, "annotations": [{"completed_by": 1, "result": result}]}
+
+    tasks = [task(number, choice) for number, choice in enumerate(["yes", "no", "yes, no"])]
+    assert given(Annotations.from_list(tasks)) == ["yes", "no", "yes, no"]
+    header = ["HITId", "WorkerId", "AssignmentStatus", "Input.text", "Answer.topic"]
+    rows = [("h", f"w{n}", "Approved", "t", answer) for n, answer in enumerate(["food", "staff", "food|staff"])]
+    records = [dict(zip(header, row, strict=True)) for row in rows]
+    with pytest.raises(RealmError, match="several answers"):
+        Annotations.from_list(records)
+    assert given(Annotations.from_list(records, multi="first")) == ["food", "staff", "food"]
+
+
 def test_gold_of_several_answers_is_none() -> None:
     records = [
         {"text": t, "annotator": who, "label": label, "gold": gold}

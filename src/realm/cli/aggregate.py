@@ -64,7 +64,7 @@ def aggregate(
 
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
     fitted = None if output is None else output.with_name(f"{output.stem}.fitted.parquet")
-    check_outputs(output, beside, fitted, reads=[*files, *([start_from] if start_from else [])], overwrite=overwrite)
+    check_outputs(output, beside, fitted, reads=[*files, start_from, *reading.files()], overwrite=overwrite)
     earlier = None if start_from is None else _read_fitted(start_from)
     annotations = reading.read(files)
     result = aggregate_labels(annotations, method, seed, use_gold=use_gold, abstain=abstain, start_from=earlier)

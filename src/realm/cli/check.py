@@ -45,7 +45,7 @@ def check(
     """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
     from realm.check import examine
 
-    check_outputs(write_label_map, reads=[*files, test], overwrite=overwrite)
+    check_outputs(write_label_map, reads=[*files, test, *reading.files()], overwrite=overwrite)
     try:
         annotations = reading.read(files, keep_rows=True)
         examination = examine(annotations, None if test is None else _read_test(reading, test))
@@ -104,7 +104,7 @@ def lines(examination: Examination) -> list[str]:
     text_lines = [f"{name}: {value}" for name, value in _facts(examination)]
     for task, shares in examination.label_counts.items():
         text_lines += [f"label ({task}): {_clean(label)} {count}" for label, count in shares.items()]
-    text_lines += [f"{reason}: {count} (rows {_rows(rows, count)})" for reason, count, rows in _ledger(examination)]
+    text_lines += [f"{reason}: {count} ({_rows(rows, count, 'rows ')})" for reason, count, rows in _ledger(examination)]
     text_lines += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
     for finding in examination.findings:
         text_lines.append(f"{finding.level}: {_finding(finding.message)} {_finding(finding.remedy)}".rstrip())
@@ -176,9 +176,11 @@ def _ledger(examination: Examination) -> list[tuple[str, int, list[str]]]:
     return [(_clean(reason), count, ledger.places(reason)) for reason, count in ledger.counts.items()]
 
 
-def _rows(rows: list[str], count: int) -> str:
-    several_files = any(", row " in row for row in rows)
-    return _clean(("; " if several_files else ", ").join(rows[:NAMED]) + (", ..." if count > NAMED else ""))
+def _rows(rows: list[str], count: int, title: str = "") -> str:
+    """The first rows of a reason; each has its file where there are several, and needs no title."""
+    several_files = any(not row.isdecimal() for row in rows)
+    separator, title = ("; ", "") if several_files else (", ", title)
+    return _clean(title + separator.join(rows[:NAMED]) + f"{separator}..." * (count > NAMED))
 
 
 def _finding(text: str) -> str:

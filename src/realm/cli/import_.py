@@ -38,7 +38,7 @@ def import_(
 
     if key_file is not None and not pseudonymise:
         raise RealmError("--key-file is for --pseudonymise: give both or neither.")
-    check_outputs(output, reads=[*exports, key_file, reading.map_labels], overwrite=overwrite)
+    check_outputs(output, reads=[*exports, key_file, *reading.files()], overwrite=overwrite)
     annotations = reading.read(exports)
     names = annotations.annotators
     if pseudonymise:

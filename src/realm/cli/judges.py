@@ -58,7 +58,7 @@ def judges(
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.humans{output.suffix or '.csv'}")
-    check_outputs(output, beside, reads=[*files, costs], overwrite=overwrite)
+    check_outputs(output, beside, reads=[*files, costs, *reading.files()], overwrite=overwrite)
     annotations, orders = _read(reading, files)
     if use_gold and annotations.gold is None:
         raise RealmError(f"{', '.join(map(str, files))}: --use-gold: there is no gold column. Name it with `gold`.")

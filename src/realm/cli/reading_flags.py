@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -88,6 +89,11 @@ class ReadingFlags:
     max_unpacked_gb: float | None = _flag(
         "Gigabytes that a compressed file may unpack to. Default: 2, and 200 times its size."
     )
+
+    def files(self) -> list[Path]:
+        """The files that are read besides the table."""
+        names = [Path(name) for name in self.exclude or () if os.path.isfile(name)]
+        return names if self.map_labels is None else [*names, self.map_labels]
 
     def read(self, path: Path | Sequence[Path], **arguments: Any) -> Annotations:
         """Read the table of annotations, from one file or from several."""

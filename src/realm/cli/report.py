@@ -91,7 +91,7 @@ def _table_report(
     from realm.report.run_page import table_report_name, write_table_report
 
     path = output or Path(table_report_name(files[0]))
-    check_outputs(path, reads=[*files], overwrite=overwrite)
+    check_outputs(path, reads=[*files, *reading.files()], overwrite=overwrite)
     annotations = reading.read(files, keep_rows=True)
     title = title or (", ".join(file.name for file in files) if len(files) > 1 else "")
     return write_table_report(

@@ -26,7 +26,7 @@ from realm.data.orders import join_orders
 from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, ROLES, TEST, Corrections, ReadRequest, check_word
 from realm.data.rows import SourceRows
 from realm.data.several_answers import resolve_several
-from realm.data.sources import place_of_two
+from realm.data.sources import Files, place_of_two
 from realm.data.verdicts import cut_scores, drop_unanswered, warn_of_refusals
 from realm.data.wrong_columns import column_names, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError, other_name
@@ -96,7 +96,8 @@ def build(
     table_rows = _source_rows(table, request, rows, source, ledger)
     corrections = _corrections(table_rows, request, exclude, map_labels, order_suffix)
     known = [*(labels or ()), *(name for task in tasks or () for name in task.labels or ())]
-    resolve_several(table_rows, request.multi, {*known, *corrections.map_labels})
+    if request.joins_answers:
+        resolve_several(table_rows, request.multi, {*known, *corrections.map_labels})
     rename_labels(table_rows, corrections.map_labels, warn=map_labels is not None)
     table_rows.drop_missing(missing)
     if unanswered:
@@ -303,6 +304,8 @@ def _items(rows: SourceRows, task_of_row: Codes) -> tuple[Codes, Codes, pa.Large
         if (differing := np.flatnonzero(codes != codes[first][item_of_row])).size:
             row = int(differing[0])
             hint = " If it means one item per task, name the task column with `task`." if role == "text" else ""
+            if isinstance(rows.source, Files):
+                hint += f' If each file numbers its items anew, give `item="{rows.names["text"]}"`.'
             both = place_of_two(rows.source, rows.numbers[first[item_of_row[row]]], rows.numbers[row])
             raise RealmError(
                 f"{both}: the item '{columns['item'].at(row)}' has two different "

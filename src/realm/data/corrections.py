@@ -56,6 +56,7 @@ def exclude_annotators(
     texts = column.values.to_pylist()
     code_of = {text: code for code, text in enumerate(texts)}
     codes: dict[int, None] = {}
+    absent: dict[Path | None, list[str]] = {}
     named = _names([exclude] if isinstance(exclude, str | Path) else exclude, code_of)
     for name, file in named:
         there = [code_of[each] for each in (name, name + suffix if suffix else name) if each in code_of]
@@ -64,8 +65,11 @@ def exclude_annotators(
                 f'{rows.source}: `exclude="{name}"`: there is no such annotator. {near_names(name, texts)}'
             )
         if not there:
-            rows.ledger.warn(f"`exclude`: {file} names {name!r}, which is no annotator of the table.")
+            absent.setdefault(file, []).append(name)
         codes.update(dict.fromkeys(there))
+    for path, names in absent.items():
+        shown = ", ".join(names[:NAMES_SHOWN]) + ", ..." * (len(names) > NAMES_SHOWN)
+        rows.ledger.warn(f"`exclude`: {path} names {len(names):,} who are not among the annotators: {shown}.")
     for code in codes:
         rows.record(f"{EXCLUDED}: {texts[code]}", column.codes == code)
     excluded = np.isin(column.codes, list(codes))

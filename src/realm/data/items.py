@@ -82,8 +82,8 @@ class Items:
     # ---------------------------------------------------------------- building
 
     @classmethod
-    def read(cls, path: str | Path, **columns: Any) -> Items:
-        """Read the items of a file or of an annotation tool's export; see `realm.data.readers.read_items`."""
+    def read(cls, path: str | Path | Sequence[str | Path], **columns: Any) -> Items:
+        """Read the items of a file, or of several that are one table; see `realm.data.readers.read_items`."""
         from realm.data.readers import read_items
 
         return read_items(path, **columns)

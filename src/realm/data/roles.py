@@ -66,6 +66,7 @@ class ReadRequest:
     | wants_annotations | annotators and labels are read, and must be there |
     | wants_gold | gold is read; it must be there where annotations are not read |
     | trained | the columns of the run that the table is for, which take the place of the roles' own names |
+    | joins_answers | several answers may be joined in one cell; an export that lists them has no such cells |
     """
 
     item: str | None = None
@@ -85,6 +86,7 @@ class ReadRequest:
     wants_annotations: bool = True
     wants_gold: bool = True
     trained: TrainedColumns | None = None
+    joins_answers: bool = True
 
     @property
     def required(self) -> tuple[str, ...]:

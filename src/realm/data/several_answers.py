@@ -133,6 +133,8 @@ def _joined(rows: SourceRows, cells: Mapping[int, str], labels: Collection[str])
     best: dict[int, Answers] = {}
     for separator in SEPARATORS:
         candidates = {code: _cut(cell, separator) for code, cell in cells.items() if separator in cell}
+        if not candidates:
+            continue
         alone = {cell.strip() for code, cell in cells.items() if code not in candidates} | set(labels)
         joined = {code: parts for code, parts in candidates.items() if len(parts) > 1 and alone.issuperset(parts)}
         if separator == "," and joined and all(_NUMBER.fullmatch(p) for parts in joined.values() for p in parts):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import random
 from pathlib import Path
 
@@ -67,6 +69,9 @@ def test_rows_are_named_by_file(tmp_path: Path) -> None:
     write(second, [("2", "c", "bob", "x"), ("1", "b", "bob", "y")], "item,text,annotator,label\n")
     with pytest.raises(RealmError, match=rf"^{first}, row 1 and {second}, row 2: the item '1' has two different texts"):
         Annotations.read([first, second])
+    with pytest.raises(RealmError, match=r'If each file numbers its items anew, give `item="text"`'):
+        Annotations.read([first, second])
+    assert Annotations.read([first, second], item="text").n_items == 3
 
 
 def test_one_file_in_a_list_is_that_file(tmp_path: Path) -> None:
@@ -173,3 +178,6 @@ def test_places() -> None:
     assert [files.locate(row) for row in range(1, 7)] == [("a", 1), ("a", 2), ("c", 1), ("c", 2), ("c", 3), ("d", 1)]
     assert place(files, np.array([1, 2, 4])) == "a, rows 1, 2 (and rows of 1 more file)"
     assert place(files, np.array([4])) == "c, row 2"
+    # comparisons hand tables to other processes
+    again = pickle.loads(pickle.dumps(copy.deepcopy(files)))  # noqa: S301
+    assert again == files and again.place(6) == "d, row 1"

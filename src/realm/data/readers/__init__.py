@@ -62,6 +62,8 @@ EXPORTS: dict[str, tuple[Callable[[SourceFile], bool], Callable[[SourceFile, Rea
     "verdicts": (nested_verdicts.matches, nested_verdicts.read),
 }
 """Formats of annotation tools and research data sets: whether a file has it, and how it is read."""
+JOINING = ("mturk", "toloka")
+"""Exports that join several answers of one annotation in a cell; the others list them."""
 FORMATS = ("table", *CONTAINERS, *EXPORTS)
 Paths = str | Path | Sequence[str | Path]
 ONE_EACH = ' If each file has the labels of one annotator, whose name it bears, give `format="doccano"`.'
@@ -196,7 +198,7 @@ def _read_opened(
     long, detected = _read_files(open_all(), source, format, columns_of_annotators, request)
     long.ledger.format = detected
     if detected in EXPORTS:
-        request = request.without_columns()
+        request = replace(request.without_columns(), joins_answers=detected in JOINING)
     if long.labels is not None and arguments.get("labels") is None and arguments.get("tasks") is None:
         arguments["labels"] = long.labels
     if long.label_form != "auto":
