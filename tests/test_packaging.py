@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import re
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 import realm
+from tests.contracts.modules import modules
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -43,6 +46,44 @@ def test_the_base_install_has_no_tools_for_tests() -> None:
     assert not tools & {re.split(r"[<>=\[ ]", requirement)[0] for requirement in PROJECT["dependencies"]}
     extras = PROJECT["optional-dependencies"]
     assert {"ray", "docs", "test", "dev"} == set(extras)
+
+
+def third_party(source: str) -> set[str]:
+    """The packages that a module imports, wherever the import stands, but for ours and the standard library's."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names - {"realm", *sys.stdlib_module_names}
+
+
+BROUGHT = {
+    "huggingface_hub": "transformers",
+    "tokenizers": "transformers",
+    "click": "typer",
+    "markupsafe": "jinja2",
+}
+"""Packages that are imported and brought along by a dependency, which needs the same one."""
+OPTIONAL = {"ray": "ray"}
+"""Packages of an extra, by its name: imported where they are asked for."""
+
+
+def test_everything_that_is_imported_is_a_dependency() -> None:
+    """What works here because of a tool for tests would fail elsewhere."""
+    names = {re.split(r"[<>=\[ ]", requirement)[0].lower() for requirement in PROJECT["dependencies"]} | {"yaml"}
+    imported = set().union(*map(third_party, modules().values()))
+    assert imported - names - set(BROUGHT) - set(OPTIONAL) == set()
+    assert set(BROUGHT.values()) <= names and set(OPTIONAL.values()) <= set(PROJECT["optional-dependencies"])
+    assert set(BROUGHT) <= imported and set(OPTIONAL) <= imported, "an entry nobody needs"
+
+
+def test_an_import_is_seen_wherever_it_stands() -> None:
+    assert third_party("def f():\n    import sklearn.base\n    from crowdkit import x\nimport os, realm") == {
+        "sklearn",
+        "crowdkit",
+    }
 
 
 # -------------------------------------------------------------------- type hints

@@ -88,12 +88,13 @@ def test_the_sdist_holds_what_a_packager_needs(built: Path) -> None:
     assert not any(name.startswith((".venv", ".git/", "runs/", "site/", "dist/")) for name in names)
 
 
-def test_the_wheel_runs_the_quick_demo_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    """A new environment that borrows what the wheel asks for of what is installed here, and nothing else."""
-    home = tmp_path / "env"
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a new environment that borrows what the wheel asks for of what is installed here."""
+    home = tmp_path_factory.mktemp("empty") / "env"
     subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-    python = home / "bin" / "python"
-    asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    python = str(home / "bin" / "python")
+    asked = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     own = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
     borrowed = own / "borrowed"
     borrowed.mkdir()
@@ -102,14 +103,40 @@ def test_the_wheel_runs_the_quick_demo_in_an_empty_environment(wheel: Path, tmp_
             if not (borrowed / name).exists():
                 (borrowed / name).symlink_to(Path(str(distribution.locate_file(name))))
     (own / "borrowed.pth").write_text(str(borrowed))
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    own_tools = ["-m", "pip", "uninstall", "--quiet", "--yes", "setuptools"]  # older than torch asks for
-    subprocess.run([str(python), *own_tools], check=True, env=clean)
-    install = ["-m", "pip", "install", "--quiet", "--no-index", str(wheel)]  # fails where something is missing
-    subprocess.run([str(python), *install], check=True, env=clean)
-    code = "import importlib.util as u, realm; print(realm.__file__, u.find_spec('pytest'), u.find_spec('ray'))"
-    where = subprocess.run([str(python), "-c", code], cwd=tmp_path, env=clean, capture_output=True, text=True)
-    assert str(own) in where.stdout and where.stdout.split()[1:] == ["None", "None"], where.stdout + where.stderr
-    done = subprocess.run([str(home / "bin" / "realm"), "demo", "--quick"], cwd=tmp_path, env=clean, timeout=3600)
+    own_tools = ["uninstall", "--quiet", "--yes", "setuptools"]  # older than torch asks for
+    install = ["install", "--quiet", "--no-index", str(wheel)]  # fails where something is missing
+    for words in (own_tools, install):
+        subprocess.run([python, "-m", "pip", *words], check=True, env=clean())
+    return home / "bin"
+
+
+def clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+ALONE = """
+import importlib.util
+import realm
+from realm.testing import small_annotations, tiny_model
+
+tools = ("pytest", "hypothesis", "mypy", "ray", "IPython", "crowdkit")
+assert not [name for name in tools if importlib.util.find_spec(name)]
+config = realm.RealmConfig("run", max_steps=1, use_cpu=True, disable_tqdm=True)
+realm.RealmTrainer(tiny_model("model"), small_annotations(12), config).train()
+print(realm.__file__, len(realm.Run.open("run").predict("a red boat")))
+"""
+
+
+def test_the_wheel_trains_with_what_it_asks_for_alone(programs: Path, tmp_path: Path) -> None:
+    done = subprocess.run([programs / "python", "-c", ALONE], cwd=tmp_path, env=clean(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    where, answers = done.stdout.split()[-2:]
+    assert Path(where).is_relative_to(programs.parent) and answers == "1"
+    said = subprocess.run([programs / "realm", "--version"], cwd=tmp_path, env=clean(), capture_output=True, text=True)
+    assert said.returncode == 0 and said.stdout.startswith("realm ")
+
+
+def test_the_wheel_runs_the_quick_demo(programs: Path, tmp_path: Path) -> None:
+    done = subprocess.run([programs / "realm", "demo", "--quick"], cwd=tmp_path, env=clean(), timeout=3600)
     assert done.returncode == 0
     assert (tmp_path / "runs" / "demo" / "run" / "report.html").exists()
