@@ -62,7 +62,6 @@ def third_party(source: str) -> set[str]:
 BROUGHT = {
     "huggingface_hub": "transformers",
     "tokenizers": "transformers",
-    "click": "typer",
     "markupsafe": "jinja2",
 }
 """Packages that are imported and brought along by a dependency, which needs the same one."""
