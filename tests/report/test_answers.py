@@ -51,6 +51,16 @@ def test_guessers_are_named_first_with_their_share_of_the_labels() -> None:
     assert card.state == "bad" and card.word == "problem"
 
 
+def test_a_guesser_of_one_answer_is_named_once_with_it() -> None:
+    table, log_probs = guessers(guessing=())
+    who = table.annotators.index("worker-5")
+    table = replace(table, label=np.where(table.annotator == who, 1, table.label).astype(np.int32))
+    found = summary.alarms(data_of(table, log_probs))
+    remarks = [remark for alarm in found for name, remark in alarm.names if name == "worker-5"]
+    assert len(remarks) == 1 and remarks[0].endswith("%, always answers “yes”")
+    assert not [alarm for alarm in found if "pattern" in alarm.title]
+
+
 def test_without_guessers_nobody_is_named() -> None:
     table, log_probs = guessers(guessing=())
     data = data_of(table, log_probs)
@@ -159,6 +169,11 @@ def test_details_hold_confusion_peers_and_examples() -> None:
             [row] = np.flatnonzero(rows & (table.item == item))
             assert given == LABELS[table.label[row]] and cleaned == LABELS[data.labels[item]] != given
             assert confidence == round(100 * data.confidence[item]) >= 80
+        expertise = data.estimate.expertise[pair, 0]
+        shown = {label: share for label, share in entry.get("h", [])}
+        assert bool(shown) == (expertise < 0.9)
+        for label, share in shown.items():
+            assert share == round(100 * data.estimate.habits[pair, 0, LABELS.index(label)])
     few, _ = details(data, data.ranked, limit=1_500)
     kept = [pair for pair, entry in zip(data.ranked.tolist(), few, strict=True) if entry is not None]
     assert None in few and len(data.bad_pairs) == 2
@@ -270,3 +285,12 @@ def test_over_time_is_in_the_details_and_the_trend_in_the_table() -> None:
         assert all(low <= share <= high for _, share, low, high in entry["t"]["a"])
     assert "The accuracy of 1 annotator has fallen" in page.text
     assert "trend" not in Page(render(data_of(replace(table, created_at=None), log_probs))).data
+
+
+def test_a_run_remembers_what_its_table_was_called(tmp_path: Path) -> None:
+    from realm.runs.writer import describe
+
+    table, _ = crowd(n_items=20)
+    annotations = Annotations.read(write_table(tmp_path / "march.csv", table))
+    assert describe("owner/model", annotations, {}, gold_used=False).as_dict()["file"] == "march.csv"
+    assert "file" not in describe("owner/model", table, {}, gold_used=False).as_dict(), "a table that was no file"

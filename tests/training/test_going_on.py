@@ -115,7 +115,7 @@ def test_the_report_says_what_changed_and_hides_names_where_asked(monday, tmp_pa
     assert "Since the last run" in page and "Who left" in page and "20 new items" in page
     assert "Since the last run" not in write_report(monday, output=tmp_path / "m.html").read_text()
     hidden = write_report(tuesday, output=tmp_path / "hidden.html", pseudonymise=True).read_text()
-    part = hidden[hidden.index('id="since"') : hidden.index('id="annotators-section"')]
+    part = hidden[hidden.index('id="since"') : hidden.index('id="limits"')]
     assert "Who left" in part and "w2" not in part and "newcomer" not in hidden
 
 

@@ -292,4 +292,4 @@ def test_the_screen_and_the_report_say_first_that_the_model_did_not_learn(tiny_m
     assert lines[0].startswith("warning: the model is no better than the base rate")
     assert lines[1].startswith("warning: so the model has no say") or lines[2].startswith("warning: so the model has")
     page = (tmp_path / "run" / "report.html").read_text()
-    assert 0 < page.index("the model is no better than the base rate") < page.index('class="cards"')
+    assert 0 < page.index("The model is no better than the base rate") < page.index('class="cards"')

@@ -17,6 +17,7 @@ class Ledger:
 
     Row numbers are those of the source: the first record is row 1 (a header is not a record). Where several `files`
     were read as one table, rows are numbered through them. `format` is the format that the source was read as.
+    `file` is the name of the file or files.
 
     Examples:
         >>> ledger = Ledger()
@@ -30,6 +31,7 @@ class Ledger:
     warnings: list[str] = field(default_factory=list)
     format: str | None = None
     files: Files | None = None
+    file: str | None = None
 
     def add(self, reason: str, rows: Iterable[int], count: int | None = None) -> None:
         """Record rows under a reason; `count` where there are more rows than are listed."""
@@ -45,7 +47,7 @@ class Ledger:
     def copy(self) -> Ledger:
         """A ledger with the same entries, to which more can be added."""
         rows = {reason: list(numbers) for reason, numbers in self.rows.items()}
-        return Ledger(dict(self.counts), rows, list(self.warnings), self.format, self.files)
+        return Ledger(dict(self.counts), rows, list(self.warnings), self.format, self.files, self.file)
 
     def reasons(self) -> str:
         """The counts in one line, for a message."""

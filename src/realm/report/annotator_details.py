@@ -22,6 +22,10 @@ LABELS = 8
 """Most labels of a small confusion matrix; the rarest are added up."""
 PEERS, EXAMPLES = 3, 5
 """Peers at each end, and items, that are listed."""
+READS = 0.9
+"""Expertise from which on a habit rests on one label in ten or fewer, and is not shown."""
+ANSWERS = 3
+"""Most answers of a habit."""
 TEXT, LABEL = 160, 32
 """Most characters of an example's text, and of a label."""
 PERIODS = 12
@@ -67,6 +71,8 @@ class _Source:
         rows = self._rows[start:stop]
         examples, items = self._examples(rows)
         entry: dict[str, Any] = {"c": self._confusion(pair), "p": self._peers(pair), "e": examples}
+        if habit := self._habit(pair):
+            entry["h"] = habit
         if over_time := self._over_time(pair, rows):
             entry["t"] = over_time
         return entry, items
@@ -83,6 +89,15 @@ class _Source:
             counts = np.column_stack([rows[:, frequent], rows[:, rest].sum(axis=1)])
             names = [names[place] for place in frequent] + [f"{len(rest)} others"]
         return {"l": names, "n": counts.tolist()}
+
+    def _habit(self, pair: int) -> list[list[Any]]:
+        """[label, percent] of what is answered when not answering from the item; empty where all labels are read."""
+        at = divmod(pair, self._n_tasks)
+        names, shares = self._data.label_names(at[1]), self._data.estimate.habits[at]
+        if not self._data.estimate.expertise[at] < READS or not np.isfinite(shares[: len(names)]).all():
+            return []
+        order = np.argsort(-shares[: len(names)], kind="stable")[:ANSWERS].tolist()
+        return [[clipped(visible(names[place]), LABEL), round(100 * float(shares[place]))] for place in order]
 
     def _peers(self, pair: int) -> list[list[int]]:
         """[annotator, items with the same label, items in common] of those who agree most and least."""

@@ -222,7 +222,7 @@ def read_run(run: Run | str | Path) -> RunData:
         trained=run.channel_summary.get(TRAINED),
         trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
         changes=run.changes,
-        file=str(run.config.get("data", {}).get("file", "")),
+        file=str(run.config.get("file") or ""),
         date=_day((run.folder / MANIFEST).stat().st_mtime),
     )
 
@@ -255,7 +255,7 @@ def read_table(annotations: Annotations, file: Path, *, use_gold: bool = False) 
         log_probs=log_probs,
         estimate=estimate(table, log_probs, gold=gold),
         has_model=False,
-        file=file.name,
+        file=annotations.ledger.file or file.name,
         date=_day(datetime.now(UTC).timestamp()),
     )
 

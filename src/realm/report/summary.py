@@ -21,6 +21,8 @@ USABLE, PARTLY = 0.95, 0.85
 harm; below the second it is more than one in seven."""
 NAMED = 8
 """Most annotators that a sentence names: two lines."""
+REMARK = 120
+"""Most characters of a remark on an annotator: a line."""
 NOTED = 4
 """Most sentences about single annotators."""
 A_FEW = 0.05
@@ -148,7 +150,7 @@ def answer(data: RunData) -> Answer:
 
 def alarms(data: RunData) -> list[Alarm]:
     """What must be known before any figure is used, the worst first."""
-    found = [_finding(text) for text in data.findings]
+    found = _from_training(data.findings)
     found += _by_verdict(data)
     found += _changed(data)
     found += _patterns(data)
@@ -156,10 +158,18 @@ def alarms(data: RunData) -> list[Alarm]:
     return sorted(found, key=lambda alarm: (WARNING, CARE).index(alarm.state))
 
 
-def _finding(text: str) -> Alarm:
-    """What a run has found of its model or of labels that have moved."""
-    state = WARNING if any(words in text for words in MODEL_FAILS) else CARE
-    return Alarm(state, "The model" if state == WARNING else "From the training", f"{text[0].upper()}{text[1:]}")
+def _from_training(findings: list[str]) -> list[Alarm]:
+    """What a run has found of its model or of labels that have moved; what follows from it ("so ...") with it."""
+    found: list[Alarm] = []
+    for text in findings:
+        sentence = f"{text[:1].upper()}{text[1:]}"
+        if found and text.startswith("so "):
+            found[-1] = found[-1]._replace(text=f"{found[-1].text} {sentence}")
+            continue
+        fails = any(words in text for words in MODEL_FAILS)
+        title = "The model is of no use" if fails else "Noted in training"
+        found.append(Alarm(WARNING if fails else CARE, title, sentence))
+    return found
 
 
 def _by_verdict(data: RunData) -> list[Alarm]:
@@ -186,10 +196,17 @@ def _by_verdict(data: RunData) -> list[Alarm]:
         title = f"1 {unit} {one}: {percent(share)} of all labels"
         if len(pairs) > 1:
             title = f"{len(pairs):,} {units} {several}: together they gave {percent(share)} of all labels"
-        names = [(clipped(pair_name(data, pair), 64), percent(counts[pair] / total)) for pair in pairs[:NAMED]]
+        names = [(clipped(pair_name(data, pair), 64), _remark(data, pair, total)) for pair in pairs[:NAMED]]
         state = WARNING if share > A_FEW else CARE
         found.append(Alarm(state, title, advice, names, max(len(pairs) - NAMED, 0)))
     return found
+
+
+def _remark(data: RunData, pair: int, total: int) -> str:
+    """The share of all labels that a pair gave, and what its labels show by themselves."""
+    note = str(data.notes.reshape(-1)[pair])
+    share = percent(data.estimate.annotations.reshape(-1)[pair] / total)
+    return clipped(f"{share}, {note}", REMARK) if note else share
 
 
 def _changed(data: RunData) -> list[Alarm]:
@@ -214,7 +231,7 @@ def _patterns(data: RunData) -> list[Alarm]:
     """Annotators whose labels show a pattern by themselves, but for those who are named for their accuracy."""
     n_tasks, kinds = len(data.annotations.tasks), data.verdicts.reshape(-1)
     noted = [(pair, str(text)) for pair, text in enumerate(data.notes.reshape(-1)) if text and kinds[pair] >= 0]
-    noted = [(pair, text) for pair, text in noted if not text.startswith("accuracy ")]
+    noted = [(pair, text) for pair, text in noted if pair not in data.bad_pairs and not text.startswith("accuracy ")]
     seen: dict[int, tuple[int, str]] = {}
     for pair, text in noted:  # one line for each annotator: copies are noted in every task
         seen.setdefault(pair // n_tasks, (pair, text))

@@ -54,6 +54,7 @@ CONFIG_SCHEMA = {
     "export?": (str, None),
     "exclude?": ([str], None),
     "map_labels?": ({str: str}, None),
+    "file?": (str, None),
     "versions": {str: str},
 }
 SCORER_SCHEMA = {

@@ -166,9 +166,11 @@ def _read(
     check_encoding(encoding)
     limits = Limits(max_unpacked_gb)
     refuse_repeated(paths)
-    return _read_opened(
+    table = _read_opened(
         lambda: _open(paths, format, limits, encoding), str(paths[0]), request, format=format, wide=wide, **arguments
     )
+    table.ledger.file = ", ".join(each.name for each in paths)
+    return table
 
 
 def _read_opened(
