@@ -169,7 +169,7 @@ def _read(
     table = _read_opened(
         lambda: _open(paths, format, limits, encoding), str(paths[0]), request, format=format, wide=wide, **arguments
     )
-    table.ledger.file = ", ".join(each.name for each in paths)
+    table.ledger.file = paths[0].name + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return table
 
 
