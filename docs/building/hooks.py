@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from links import OUTSIDE, REPLACED, ROOT, SCRIPT, html_with_site_links, notebooks, with_site_links
+from links import OUTSIDE, REPLACED, ROOT, SCRIPT, headings, html_with_site_links, notebooks, with_site_links
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.toc import get_toc
 
 
 def on_config(config: Any) -> Any:
@@ -26,8 +28,14 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    return with_site_links(markdown, page.file.src_uri)
+    # the lexer `console` greys lines without a prompt, taking commands for their output
+    return re.sub(r"^```console$", "```bash", with_site_links(markdown, page.file.src_uri), flags=re.MULTILINE)
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    return html_with_site_links(html, page.file.src_uri) if page.file.src_uri.endswith(".ipynb") else html
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    found = headings(html)
+    page.toc = get_toc(found)
+    page.title = found[0]["name"]
+    return html_with_site_links(html, page.file.src_uri)

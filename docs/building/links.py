@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/results.md")
@@ -27,6 +28,7 @@ REMOTE = re.compile(
     re.DOTALL,
 )
 """Scripts that nbconvert puts into every notebook: they would fetch diagrams and formulas from elsewhere."""
+HEADING = re.compile(r'<h([1-3]) id="([^"]+)">(.*?)<a class="anchor-link".*?</h\1>', re.DOTALL)
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -81,3 +83,18 @@ def html_with_site_links(html: str, page: str) -> str:
         return f'{link["before"]}{re.sub(r"[.](md|ipynb)$", ".html", target)}{link["anchor"] or ""}"'
 
     return HREF.sub(rewritten, REMOTE.sub("", html))
+
+
+def headings(html: str) -> list[dict[str, Any]]:
+    """The headings of a notebook, nested as MkDocs has them: level, id, name and the headings below.
+
+    The plugin's own list leaves out code, and then its links lead nowhere.
+    """
+    top: list[dict[str, Any]] = []
+    path: list[dict[str, Any]] = []
+    for level, anchor, words in HEADING.findall(html):
+        heading = {"level": int(level), "id": anchor, "name": re.sub(r"<[^>]+>", "", words), "children": []}
+        path = [each for each in path if each["level"] < heading["level"]]
+        (path[-1]["children"] if path else top).append(heading)
+        path.append(heading)
+    return top

@@ -109,7 +109,7 @@ def _annotators(annotators: list[dict[str, Any]]) -> list[str]:
 
 
 def _model(figures: dict[str, float]) -> list[str]:
-    top, left, width = 292, 790, 140
+    top, left, width = 292, 798, 132
     parts = [
         f'<text class="h" x="580" y="{top}">Out: a fine-tuned model</text>',
         f'<text class="s" x="580" y="{top + 20}">right on new messages, when trained on</text>',

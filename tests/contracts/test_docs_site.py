@@ -23,7 +23,7 @@ from tests.contracts.modules import ROOT
 sys.path.insert(0, str(ROOT / "docs" / "building"))
 
 from check_site import main, problems
-from links import OUTSIDE, html_with_site_links, notebooks, page_of, site_link, with_site_links
+from links import OUTSIDE, headings, html_with_site_links, notebooks, page_of, site_link, with_site_links
 
 REFERENCE = ROOT / "docs" / "reference"
 MODULES = ("lab", "testing")
@@ -71,6 +71,16 @@ def test_links_of_a_notebook_and_its_scripts() -> None:
     assert rewritten == '<a href="../method.html#channels">m</a><a href="https://x.org/a.md">x</a>' + own
     with pytest.raises(ValueError, match=r"links to \.\./Makefile\.py, which is no page"):
         html_with_site_links('<a href="../Makefile.py">', "examples/judges.ipynb")
+
+
+def test_headings_of_a_notebook_are_nested_and_keep_code() -> None:
+    link = '<a class="anchor-link" href="#x">¶</a>'
+    html = (
+        f'<h1 id="a">A <code>run</code>{link}</h1><h3 id="b">B{link}</h3><h2 id="c">C{link}</h2><h1 id="d">D{link}</h1>'
+    )
+    first, last = headings(html)
+    assert (first["name"], first["id"], last["name"], last["children"]) == ("A run", "a", "D", [])
+    assert [each["id"] for each in first["children"]] == ["b", "c"]
 
 
 def test_notebooks_have_the_order_of_the_tutorials(tmp_path: Path) -> None:
