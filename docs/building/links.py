@@ -18,6 +18,7 @@ OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/results
 TUTORIALS = ("first_steps", "judges", "one_label", "relabelling", "own_channel", "transformers_and_hub")
 """The order of the notebooks; others come behind."""
 SCRIPT = "examples/realm_in_100_lines.py"
+OVERVIEW = "examples/README.md"
 REPLACED = {"README.md": "index.md", SCRIPT: SCRIPT.replace(".py", ".md")}
 """Files that have another page in their place."""
 LINK = re.compile(r"(?P<before>!?\[(?P<words>[^\]]*)\]\()(?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
@@ -39,6 +40,12 @@ def notebooks(root: Path = ROOT) -> list[str]:
     return [f"examples/{name}.ipynb" for name in ordered]
 
 
+def tutorials(root: Path = ROOT) -> list[str]:
+    """The pages below examples/: what there is, then the notebooks."""
+    overview = [OVERVIEW] if (root / OVERVIEW).exists() else []
+    return [*overview, *notebooks(root)]
+
+
 def source_of(page: str) -> str:
     """The file of the repository that a page of the site comes from."""
     return page if page in OUTSIDE or page.startswith("examples/") else f"docs/{page}"
@@ -50,7 +57,7 @@ def page_of(file: str) -> str | None:
         return REPLACED[file]
     if file.startswith("docs/"):
         return file.removeprefix("docs/")
-    return file if file in OUTSIDE or file.endswith(".ipynb") else None
+    return file if file in (*OUTSIDE, OVERVIEW) or file.endswith(".ipynb") else None
 
 
 def site_link(page: str, target: str) -> str | None:

@@ -23,7 +23,7 @@ from tests.contracts.modules import ROOT
 sys.path.insert(0, str(ROOT / "docs" / "building"))
 
 from check_site import main, problems
-from links import OUTSIDE, headings, html_with_site_links, notebooks, page_of, site_link, with_site_links
+from links import OUTSIDE, headings, html_with_site_links, page_of, site_link, tutorials, with_site_links
 
 REFERENCE = ROOT / "docs" / "reference"
 MODULES = ("lab", "testing")
@@ -40,6 +40,7 @@ MODULES = ("lab", "testing")
         ("method.md", "../CONTRIBUTING.md", "CONTRIBUTING.md"),
         ("method.md", "../README.md", "index.md"),
         ("method.md", "../examples/judges.ipynb", "examples/judges.ipynb"),
+        ("method.md", "../examples/README.md", "examples/README.md"),
         ("method.md", "../examples/realm_in_100_lines.py", "examples/realm_in_100_lines.md"),
         ("reference/data.md", "../method.md", "../method.md"),
         ("reference/data.md", "../../CONTRIBUTING.md", "../CONTRIBUTING.md"),
@@ -87,7 +88,9 @@ def test_notebooks_have_the_order_of_the_tutorials(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     for name in ("judges", "a_new_one", "first_steps"):
         (tmp_path / "examples" / f"{name}.ipynb").touch()
-    assert [Path(name).stem for name in notebooks(tmp_path)] == ["first_steps", "judges", "a_new_one"]
+    assert [Path(name).stem for name in tutorials(tmp_path)] == ["first_steps", "judges", "a_new_one"]
+    (tmp_path / "examples" / "README.md").touch()
+    assert tutorials(tmp_path)[:2] == ["examples/README.md", "examples/first_steps.ipynb"]
 
 
 # -------------------------------------------------------------------- the check of what was built
