@@ -91,6 +91,19 @@ def test_every_command_reads_several_files(tmp_path: Path, realm_cli) -> None:
     assert code == 2 and "this is what is read" in error
 
 
+def test_no_run_is_written_into_a_folder_that_is_read(tmp_path: Path, realm_cli) -> None:
+    (tmp_path / "batches").mkdir()
+    batches(tmp_path / "batches")
+    (tmp_path / "batches" / "map.yaml").unlink()
+    inside = ("--output", tmp_path / "batches" / "run", "--model", tmp_path / "no model")
+    for words in (("train",), ("compare", "--test", tmp_path / "no test")):
+        code, _, error = realm_cli(*words, tmp_path / "batches", *inside)
+        assert code == 2 and "which is read as a table. Name a folder elsewhere" in " ".join(error.split())
+    outside = ("--output", tmp_path / "batches-run", "--model", tmp_path / "no model")
+    code, _, error = realm_cli("train", tmp_path / "batches", *outside)
+    assert code == 2 and "elsewhere" not in error
+
+
 def test_mistakes_name_flags(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     for words, expected in (

@@ -9,6 +9,7 @@ import typer
 
 from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
+from realm.cli.output_files import refuse_inside
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, show_table
 from realm.cli.training_flags import TrainingFlags
@@ -52,6 +53,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Train each method with several seeds and set them side by side, with paired tests against `realm`."""
+    refuse_inside(output, files)
     annotations = reading.read(files)
     test_items = reading.read_test(test, tasks=annotations.tasks)
     if contrast:

@@ -30,7 +30,7 @@ from realm.training.settings import Settings, described, flag_name
 LabelsFiles = Annotated[
     list[Path],
     typer.Argument(
-        metavar="LABELS...",
+        metavar="LABELS",
         help="Table or export with the annotations; several files, or a folder of them, are one table.",
     ),
 ]

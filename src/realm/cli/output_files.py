@@ -45,6 +45,13 @@ def check_outputs(
             raise RealmError(f"--output {output}: another process is writing it. Wait for it, or name another file.")
 
 
+def refuse_inside(output: Path, reads: Sequence[Path]) -> None:
+    """Refuse an output folder within a folder that is read: what is written there would be read the next time."""
+    for path in reads:
+        if os.path.isdir(path) and Path(os.path.realpath(output)).is_relative_to(os.path.realpath(path)):
+            raise RealmError(f"--output {output} is in {path}, which is read as a table. Name a folder elsewhere.")
+
+
 def _refuse_run_file(output: Path) -> None:
     """Refuse one of a run's own files; others may lie in its folder."""
     from realm.runs.folder import CHECKPOINTS, MODEL, RUN_FILES, holds_run

@@ -10,6 +10,7 @@ import typer
 from realm.cli.evaluate import show_test
 from realm.cli.flags import LabelsFiles, takes
 from realm.cli.models import fetch_named_model
+from realm.cli.output_files import refuse_inside
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, interactive, note, progress_bar, show_frame
 from realm.cli.training_flags import TrainingFlags
@@ -56,6 +57,7 @@ def train(
 
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
+    refuse_inside(output, files)
     check_output(output, overwrite=training.overwrite, resume=resume)
     earlier_run = None if start_from is None else _open_earlier(start_from, output)
     if earlier_run is None:
