@@ -45,12 +45,13 @@ demo: $(BASE)
 test: dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-# The report is opened in Chromium, and a Label Studio server is pulled from and pushed to; where one of them is not
-# there and cannot be had, those tests say so and are skipped.
+# The report and the docs are opened in Chromium, and a Label Studio server is pulled from and pushed to; where one of
+# them is not there and cannot be had, those tests say so and are skipped.
 test-all: dev
 	command -v chromium >/dev/null || ! command -v apt-get >/dev/null \
 		|| (apt-get update -qq && apt-get install -y -qq chromium >/dev/null) || true
 	$(MAKE) $(LABEL_STUDIO)/.ready || true
+	$(MAKE) $(DOCS)/.ready || true
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 # A real Label Studio server in an environment of its own (1 GB), which a test starts, kills and starts again.
