@@ -109,7 +109,15 @@ def test_arguments_of_other_types_say_how_to_make_them(tiny_model, tmp_path: Pat
         RealmTrainer(model, table, config, test=frame)
     with pytest.raises(RealmError, match=r"`test` is 'test.csv'.*read_test\(path, tasks="):
         RealmTrainer(model, table, config, test="test.csv")
+    with pytest.raises(RealmError, match=r"`channel` is 'habit'.*RealmConfig\(\.\.\., channel='habit'\)"):
+        RealmTrainer(model, table, config, channel="habit")
+    with pytest.raises(RealmError, match=r"`channel` is 3, not a `Channel`\.$"):
+        RealmTrainer(model, table, config, channel=3)
+    with pytest.raises(RealmError, match="`eval_strategy=steps`: give the table to evaluate on as `test`"):
+        RealmTrainer(model, table, RealmConfig(str(tmp_path), use_cpu=True, eval_strategy="steps"))
     made = RealmTrainer(Path(model), table, config)
+    with pytest.raises(RealmError, match=r"hyperparameter_search: use `compare"):
+        made.hyperparameter_search()
     assert made.model_name == model and made.config is config
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import TrainingArguments
 
+from realm.channels import Channel
 from realm.data.arguments import require_annotations, require_test
 from realm.errors import RealmError
 from realm.runs import Run
@@ -28,7 +29,7 @@ OTHER_NAMES = {
 """Arguments of `Trainer` and its kin that are called otherwise here."""
 
 
-def check_types(model: Any, annotations: Any, config: Any, test: Any) -> None:
+def check_types(model: Any, annotations: Any, config: Any, test: Any, channel: Any) -> None:
     """Refuse what is of another type than the argument, saying how to make it."""
     if not isinstance(model, str | Scorer | Run):
         own = getattr(getattr(model, "config", None), "_name_or_path", None)
@@ -43,3 +44,8 @@ def check_types(model: Any, annotations: Any, config: Any, test: Any) -> None:
         raise RealmError(f"`config` is a {type(config).__name__}, not a `RealmConfig`. Give `{how}`{same}.")
     if test is not None:
         require_test(test, "test")
+    elif config.eval_strategy != "no":
+        raise RealmError(f"`eval_strategy={config.eval_strategy.value}`: give the table to evaluate on as `test`.")
+    if channel is not None and not isinstance(channel, Channel):
+        how = f"; a channel by its name is a setting: RealmConfig(..., channel={channel!r})"
+        raise RealmError(f"`channel` is {channel!r}, not a `Channel`{how if isinstance(channel, str) else ''}.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import Field, dataclass, field, fields
+from numbers import Real
 from typing import Any
 
 from realm.channels import CHANNELS
@@ -97,6 +98,9 @@ def check_values(settings: Any) -> None:
             setattr(settings, each.name, value)
         if (choices := allowed["choices"]) is not None and value not in choices:
             raise RealmError(f"`{each.name}={value}`: must be one of {', '.join(choices)}.")
+        bounded = any(allowed[bound] is not None for bound in ("above", "minimum", "maximum"))
+        if bounded and (isinstance(value, bool) or not isinstance(value, Real)):
+            raise RealmError(f"`{each.name}={value!r}`: must be a number.")
         # `not`: NaN is above and below nothing
         if (bound := allowed["above"]) is not None and not value > bound:
             raise RealmError(f"`{each.name}` must be more than {bound}, but is {value}.")

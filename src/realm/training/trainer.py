@@ -110,7 +110,7 @@ class RealmTrainer(SavingTrainer):
         progress: Progress | None = None,
     ) -> None:
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        check_types(model, annotations, config, test)
+        check_types(model, annotations, config, test, channel)
         if config.n_gpu > 1:
             raise RealmError(
                 f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
@@ -465,6 +465,12 @@ class RealmTrainer(SavingTrainer):
             folder = Path(output_dir) if output_dir else self.run / "model"
             self.scorer.backbone.save_pretrained(folder)
             self.scorer.tokenizer.save_pretrained(folder)
+
+    def hyperparameter_search(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: a comparison tries settings, judged by annotations that are held out."""
+        raise RealmError(
+            "hyperparameter_search: use `compare(..., choose={'realm': {'learning_rate': [1e-5, 5e-5]}})`."
+        )
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> str:
         """Refused: `Trainer` would upload the whole run folder, the annotators with it."""
