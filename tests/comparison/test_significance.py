@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from realm.comparison.significance import Summary, contrast, count_wins, rank_correlation
+from realm.comparison.significance import Summary, contrast, count_wins, paired_t_test, rank_correlation
 
 NAMES = ("realm", "noisy")
 
@@ -35,6 +35,17 @@ def test_a_contrast_pairs_seeds_and_leaves_out_what_is_missing() -> None:
     assert made.p_seeds == pytest.approx(ttest_rel(first[known], second[known]).pvalue)
     assert not made.unanimous and made.low is None
     assert contrast(NAMES, np.array([np.nan]), np.array([0.5])) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_difference_on_every_seed_is_certain_up_to_rounding() -> None:
+    first, second = np.array([0.8, 0.3]), np.array([0.7, 0.2])
+    assert np.ptp(first - second) > 0  # one difference but for its last digit
+    assert paired_t_test(first, second) == 0
+    assert paired_t_test(first, first + np.array([0, 1e-16])) == 1
+    second = np.array([0.83, 0.22])
+    assert paired_t_test(first, second) == pytest.approx(ttest_rel(first, second).pvalue)
+    assert paired_t_test(first[:1], second[:1]) is None
 
 
 def test_items_give_an_interval_around_the_difference() -> None:
