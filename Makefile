@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 READY := $(VENV)/.ready
 
-.PHONY: setup dev demo test test-all test-lowest test-label-studio docs wheel lint bench studies reproduce redraw clean
+.PHONY: setup dev demo test test-all test-lowest test-label-studio docs notebooks wheel lint bench studies reproduce redraw clean
 
 # REALM alone: what `make demo` and your own data need. `make dev` adds the tools that test and check it.
 setup: $(BASE)
@@ -97,9 +97,13 @@ wheel: dev
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
+# Runs the notebooks of examples/ (one to two minutes each) and stores them with their outputs.
+notebooks: dev
+	OMP_NUM_THREADS=2 $(BIN)/python examples/run.py
+
 lint: dev
-	$(BIN)/ruff check src tests benchmarks docs/building docs/pictures
-	$(BIN)/ruff format --check src tests benchmarks docs/building docs/pictures
+	$(BIN)/ruff check src tests benchmarks examples docs/building docs/pictures
+	$(BIN)/ruff format --check src tests benchmarks examples docs/building docs/pictures
 	$(BIN)/mypy
 
 bench: dev

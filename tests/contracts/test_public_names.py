@@ -1,19 +1,22 @@
-"""Docs, README and examples import what `realm`, `realm.lab` and `realm.testing` list and nothing deeper; the lab
-uses the same names, and the experiment engine."""
+"""Docs, README, examples and notebooks import what `realm`, `realm.demo`, `realm.lab` and `realm.testing` list and
+nothing deeper; the lab uses the same names, and the experiment engine."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import realm
+import realm.demo
 import realm.lab
 import realm.testing
 from tests.contracts.modules import ROOT, imports_of, modules
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ENGINE = "realm.comparison"  # what the lab runs its grids with
-PUBLIC = {f"{module.__name__}.{name}" for module in (realm, realm.lab, realm.testing) for name in module.__all__}
+MODULES = (realm, realm.demo, realm.lab, realm.testing)
+PUBLIC = {f"{module.__name__}.{name}" for module in MODULES for name in module.__all__}
 
 
 def hidden_names(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
@@ -31,7 +34,15 @@ def examples() -> dict[str, str]:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     sources = {name(page): "\n".join(PYTHON.findall(page.read_text())) for page in pages}
     folder = ROOT / "examples"
-    return sources | {name(path): path.read_text() for path in sorted(folder.rglob("*.py"))}
+    sources |= {name(path): path.read_text() for path in sorted(folder.rglob("*.py"))}
+    return sources | {name(path): notebook_code(path) for path in sorted(folder.glob("*.ipynb"))}
+
+
+def notebook_code(path: Path) -> str:
+    """The Python of a notebook; a line that is a command of the shell becomes `pass`."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    lines = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code").split("\n")
+    return "\n".join("pass" if line.startswith("!") else line for line in lines)
 
 
 def name(path: Path) -> str:
