@@ -51,6 +51,17 @@ def test_guessers_are_named_first_with_their_share_of_the_labels() -> None:
     assert card.state == "bad" and card.word == "problem"
 
 
+def test_with_several_tasks_an_annotator_is_named_once_with_the_tasks() -> None:
+    table, log_probs = crowd(n_items=900, accuracies=(0.95, 0.95, 0.95, 0.95, 1 / 3), per_item=4, tasks=2)
+    found = [each for each in summary.alarms(data_of(table, log_probs)) if "chance level" in each.title]
+    [alarm] = found
+    [(name, remark)] = alarm.names
+    share = float((table.annotator == table.annotators.index("worker-4")).mean())
+    assert name == "worker-4"
+    assert remark in (f"{share:.0%}, in task-0, task-1", f"{share:.0%}, in task-1, task-0"), "the busier task first"
+    assert alarm.title.startswith("2 pairs of annotator and task answer at chance level: together they gave ")
+
+
 def test_a_guesser_of_one_answer_is_named_once_with_it() -> None:
     table, log_probs = guessers(guessing=())
     who = table.annotators.index("worker-5")

@@ -10,7 +10,6 @@ from markupsafe import Markup
 from realm.crowd.peers import DisputedLabels, clear_confusions, disputed_labels
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
-from realm.report.summary import pair_name
 from realm.report.svg import Picture, number, percent, percent_range
 from realm.report.wording import TENTATIVE
 
@@ -173,7 +172,7 @@ def _confused(data: RunData) -> tuple[list[dict[str, str]], int]:
         names = data.label_names(pair % len(data.annotations.tasks))
         rows.append(
             {
-                "name": clipped(pair_name(data, pair), NAME),
+                "name": clipped(data.pair_name(pair), NAME),
                 "cleaned": clipped(names[found.cleaned[row]], LABEL),
                 "given": clipped(names[found.given[row]], LABEL),
                 "times": f"{found.times[row]:,} of {found.of[row]:,}",

@@ -39,8 +39,7 @@ def time_section(data: RunData) -> dict[str, Any] | None:
 
 
 def _name(data: RunData, each: AnnotatorOverTime) -> str:
-    name = data.annotations.annotators[each.annotator]
-    return clipped(f"{name} · {data.task_names[each.task]}" if data.several_tasks else name, NAME)
+    return clipped(data.pair_name(each.annotator * len(data.annotations.tasks) + each.task), NAME)
 
 
 def _chart(data: RunData, each: AnnotatorOverTime) -> Figure:

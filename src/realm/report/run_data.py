@@ -135,6 +135,12 @@ class RunData:
         pairs = np.flatnonzero(np.isin(self.verdicts.reshape(-1), BAD))
         return [int(pair) for pair in pairs[np.argsort(-counts[pairs], kind="stable")]]
 
+    def pair_name(self, pair: int) -> str:
+        """The annotator of a pair (annotator * tasks + task), with the task where there are several."""
+        annotator, task = divmod(pair, len(self.annotations.tasks))
+        name = self.annotations.annotators[annotator]
+        return f"{name} · {self.task_names[task]}" if self.several_tasks else name
+
     def label_names(self, task: int) -> list[str]:
         """The labels of a task; places where every item lists its own options."""
         names = self.annotations.tasks[task].labels

@@ -174,15 +174,9 @@ def _scatter(run: RunData, one: Common, other: Common, first: str, second: str) 
     plot.x_axis(f"accuracy in {first}", percent)
     plot.line(plot.x(0), plot.y(0), plot.x(1), plot.y(1), "guide")
     for i in np.unique(np.linspace(0, len(x) - 1, min(len(x), DRAWN)).round().astype(int)).tolist():
-        hint = f"{_pair_name(run, int(one.pairs[i]))}: {percent(x[i])} and {percent(y[i])}"
+        hint = f"{run.pair_name(int(one.pairs[i]))}: {percent(x[i])} and {percent(y[i])}"
         plot.mark(plot.x(x[i]), plot.y(y[i]), int(one.verdict[i]), 3.2, hint=hint)
     return Figure(plot.markup("chart half"), f"{first} and {second}", note)
-
-
-def _pair_name(run: RunData, pair: int) -> str:
-    annotator, task = divmod(pair, len(run.annotations.tasks))
-    name = run.annotations.annotators[annotator]
-    return f"{name}, {run.task_names[task]}" if run.several_tasks else name
 
 
 def _changed_verdicts(
@@ -200,7 +194,7 @@ def _changed_verdicts(
                 }
                 for side in (one, other)
             ]
-            who = clipped(_pair_name(run, int(one.pairs[i])), LABEL)
+            who = clipped(run.pair_name(int(one.pairs[i])), LABEL)
             rows.append({"who": who, "run": name, "sides": sides, "gap": abs(one.accuracy[i] - other.accuracy[i])})
     return sorted(rows, key=lambda row: -row["gap"])[:LISTED_ANNOTATORS]
 

@@ -23,6 +23,8 @@ NAMED = 8
 """Most annotators that a sentence names: two lines."""
 REMARK = 120
 """Most characters of a remark on an annotator: a line."""
+LONGEST_NAME = 64
+"""As in the table of annotators, whose rows the names open."""
 NOTED = 4
 """Most sentences about single annotators."""
 A_FEW = 0.05
@@ -68,13 +70,6 @@ class Alarm(NamedTuple):
     @property
     def word(self) -> str:
         return STATE_WORDS[self.state]
-
-
-def pair_name(data: RunData, pair: int) -> str:
-    """The annotator of a pair (annotator * tasks + task), with the task where there are several."""
-    annotator, task = divmod(pair, len(data.annotations.tasks))
-    name = data.annotations.annotators[annotator]
-    return f"{name} · {data.task_names[task]}" if data.several_tasks else name
 
 
 # -------------------------------------------------------------------- can the labels be used
@@ -196,17 +191,26 @@ def _by_verdict(data: RunData) -> list[Alarm]:
         title = f"1 {unit} {one}: {percent(share)} of all labels"
         if len(pairs) > 1:
             title = f"{len(pairs):,} {units} {several}: together they gave {percent(share)} of all labels"
-        names = [(clipped(pair_name(data, pair), 64), _remark(data, pair, total)) for pair in pairs[:NAMED]]
+        names = _by_annotator(data, pairs, total)
         state = WARNING if share > A_FEW else CARE
-        found.append(Alarm(state, title, advice, names, max(len(pairs) - NAMED, 0)))
+        found.append(Alarm(state, title, advice, names[:NAMED], max(len(names) - NAMED, 0)))
     return found
 
 
-def _remark(data: RunData, pair: int, total: int) -> str:
-    """The share of all labels that a pair gave, and what its labels show by themselves."""
-    note = str(data.notes.reshape(-1)[pair])
-    share = percent(data.estimate.annotations.reshape(-1)[pair] / total)
-    return clipped(f"{share}, {note}", REMARK) if note else share
+def _by_annotator(data: RunData, pairs: list[int], total: int) -> list[tuple[str, str]]:
+    """Each annotator of these pairs with a remark: the share of all labels, the tasks, what their labels show."""
+    n_tasks, counts = len(data.annotations.tasks), data.estimate.annotations.reshape(-1)
+    own: dict[int, list[int]] = {}
+    for pair in pairs:
+        own.setdefault(pair // n_tasks, []).append(pair)
+    names = []
+    for annotator, theirs in own.items():
+        share = sum(int(counts[pair]) for pair in theirs) / total
+        parts = [percent(share) if share >= 0.01 else f"{share:.1%}"]
+        parts += [f"in {', '.join(data.task_names[pair % n_tasks] for pair in theirs)}"] if data.several_tasks else []
+        parts += list(dict.fromkeys(str(note) for pair in theirs if (note := data.notes.reshape(-1)[pair])))
+        names.append((clipped(data.annotations.annotators[annotator], LONGEST_NAME), clipped(", ".join(parts), REMARK)))
+    return names
 
 
 def _changed(data: RunData) -> list[Alarm]:
@@ -214,9 +218,11 @@ def _changed(data: RunData) -> list[Alarm]:
     fell = [each for each in data.times if each.drift is not None and each.drift.flagged]
     fell = [each for each in fell if each.drift is not None and each.drift.after[0] < each.drift.before[0]]
     fell.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
-    n_tasks = len(data.annotations.tasks)
     names = [
-        (clipped(pair_name(data, each.annotator * n_tasks + each.task), 64), drift_in_words(each.drift))
+        (
+            clipped(data.annotations.annotators[each.annotator], LONGEST_NAME),
+            f"{data.task_names[each.task]}: " * data.several_tasks + drift_in_words(each.drift),
+        )
         for each in fell[:NOTED]
         if each.drift is not None
     ]
@@ -238,7 +244,9 @@ def _patterns(data: RunData) -> list[Alarm]:
     if not seen:
         return []
     lines = list(seen.values())
-    names = [(clipped(data.annotations.annotators[pair // n_tasks], 64), text) for pair, text in lines[:NOTED]]
+    names = [
+        (clipped(data.annotations.annotators[pair // n_tasks], LONGEST_NAME), text) for pair, text in lines[:NOTED]
+    ]
     title = f"The labels of {plural(len(lines), 'annotator')} show a pattern"
     return [
         Alarm(CARE, title, "Look at some of their labels before you rely on them.", names, max(len(lines) - NOTED, 0))

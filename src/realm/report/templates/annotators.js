@@ -336,7 +336,7 @@ document.getElementById("annotator-save").addEventListener("click", function () 
 Array.prototype.forEach.call(document.querySelectorAll("[data-opens]"), function (link) {
   link.addEventListener("click", function (event) {
     event.preventDefault();
-    var name = link.dataset.opens.split(" · ")[0];
+    var name = link.dataset.opens;
     var wanted = rows.filter(function (row) { return data.names[data.who[row]] === name; });
     search.value = wanted.length ? name : "";
     chips.forEach(function (chip) { chip.setAttribute("aria-pressed", "false"); });
