@@ -206,10 +206,9 @@ function detail(row) {
   var about = element(box, "div");
   element(about, "h4", "Habit");
   var habit = data.habit && data.habit[row] ? data.habit[row][0].toUpperCase() + data.habit[row].slice(1) + "." : "";
-  if (habit) isolated(element(about, "p"), habit);
-  var answers = found && found.h ? found.h.map(function (answer) { return answer[0] + " " + answer[1] + "%"; }) : [];
+  var answers = found && found.h ? found.h.filter(function (answer) { return answer[1] > 0; }).map(function (answer) { return answer[0] + " " + answer[1] + "%"; }) : [];
   if (answers.length) isolated(element(about, "p"), "Labels given when not answering from the item: " + answers.join(", ") + ".");
-  else if (!habit) element(about, "p", "Nearly every label is given from the item: no habit shows.");
+  else isolated(element(about, "p"), habit || "Nearly every label is given from the item: no habit shows.");
   if (data.notes && data.notes[row]) isolated(element(about, "p"), "Note: " + data.notes[row] + ".");
   element(about, "p", figures, "soft");
   if (!found) {
