@@ -33,30 +33,33 @@ def aggregate(
         typer.Option(
             "--output",
             "-o",
-            help="CSV to write the labels to; the annotators go to NAME.annotators.csv, and what --from needs to "
-            "NAME.fitted.parquet.",
+            help="CSV to write the labels to. Annotators are written to NAME.annotators.csv, and the fitted "
+            "parameters, for --from, to NAME.fitted.parquet.",
         ),
     ] = None,
     start_from: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FITTED", help="NAME.fitted.parquet of an earlier aggregation to go on from."),
+        typer.Option("--from", metavar="FITTED", help="NAME.fitted.parquet of an earlier aggregation to start from."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of how ties are broken.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for breaking ties at random.")] = 0,
     use_gold: Annotated[
-        bool, typer.Option("--use-gold", help="Hold the items with gold to it, and judge the annotators by it.")
+        bool,
+        typer.Option(
+            "--use-gold", help="Fix the items with gold to their true label, and judge the annotators by them."
+        ),
     ] = False,
     abstain: Annotated[
         str | None,
         typer.Option(
             metavar="LABEL",
-            help="The label of those who did not say (labelling functions): an answer, but never the truth.",
+            help="The label that means no answer (of labelling functions, for example): never taken for the truth.",
         ),
     ] = None,
     raw: Raw = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
-    """The most probable label of each item, its confidence, and how accurate each annotator is."""
+    """Estimate the true label of each item and the accuracy of each annotator, without training a model."""
     from realm.crowd.against_gold import aggregate_against_gold
     from realm.crowd.aggregation import aggregate as aggregate_labels
     from realm.crowd.shared_error import too_sure
@@ -107,8 +110,8 @@ def _read_fitted(path: Path) -> FittedAnnotators:
 
 def _show(labels: pd.DataFrame, annotators: pd.DataFrame, method: str) -> None:
     busiest = annotators.sort_values("annotations", ascending=False, kind="stable")
-    more = f": the {ROWS} busiest of {len(busiest):,}" if len(busiest) > ROWS else ""
+    more = f": the {ROWS} with most annotations of {len(busiest):,}" if len(busiest) > ROWS else ""
     show_frame(f"Annotators, by {method}{more}", busiest.head(ROWS))
     unsure = labels.dropna(subset="confidence").sort_values("confidence", kind="stable").head(ROWS)
-    title = f"The items it is least sure of, of {len(labels):,}" if len(labels) > len(unsure) else "Labels"
+    title = f"The least certain of {len(labels):,} labels" if len(labels) > len(unsure) else "Labels"
     show_frame(title, unsure[["text", *unsure.columns.drop(["item", "text"])]])

@@ -10,6 +10,7 @@ import typer
 from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
+from realm.cli.progress import logged_to, progress_display
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, show_table
 from realm.cli.training_flags import TrainingFlags
@@ -19,7 +20,7 @@ from realm.methods import COMPARED, METHODS
 if TYPE_CHECKING:
     from realm.metrics import Metric
 
-TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
+TRIALS = "Choosing learning rates (by held-out annotations of one seed, without gold)"
 
 
 # a comparison varies the method and the seed itself, and writes no run folders
@@ -30,29 +31,42 @@ TRIALS = "Choosing rates (held-out annotations of one seed, no gold)"
 )
 def compare(
     files: LabelsFiles,
-    test: Annotated[Path, typer.Option(help="Table with gold to score on.")],
+    test: Annotated[Path, typer.Option(help="Table of items with gold to score the methods on.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     reading: ReadingFlags,
     training: TrainingFlags,
     methods: Annotated[str, typer.Option(help=f"Comma separated, of {', '.join(METHODS)}.")] = ",".join(COMPARED),
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
     regime: Annotated[str, typer.Option(help="`shared` keeps all annotations, `sparse` one per item.")] = "shared",
     rank_by: Annotated[
         str | None,
         typer.Option(help="`macro-f1` (default), `accuracy`, `log-loss`, `rarest-recall` or `calibration-error`."),
     ] = None,
-    contrast: Annotated[int, typer.Option(help="Keep the m best and m worst annotators against gold.")] = 0,
-    min_annotations: Annotated[int, typer.Option(help="For --contrast: rank annotators with n or more.")] = 1,
+    contrast: Annotated[
+        int, typer.Option(help="Keep only the m annotators who agree with gold most and the m who do least.")
+    ] = 0,
+    min_annotations: Annotated[
+        int, typer.Option(help="For --contrast: rank only annotators with at least n annotations.")
+    ] = 1,
     expertise_rates: Annotated[
-        str | None, typer.Option(help="Expertise rates to try for `realm`.", rich_help_panel=TRIALS)
+        str | None,
+        typer.Option(
+            help="Learning rates of the expertise to try for `realm`, comma separated.", rich_help_panel=TRIALS
+        ),
     ] = None,
     learning_rates: Annotated[
-        str | None, typer.Option(help="As many model rates to try for the others.", rich_help_panel=TRIALS)
+        str | None,
+        typer.Option(help="Learning rates of the model to try for the other methods; as many.", rich_help_panel=TRIALS),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start again.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Discard the results in --output and start again.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train each method with several seeds and set them side by side, with paired tests against `realm`."""
+    """Train several methods on the same annotations over several seeds, and compare them on a test table.
+
+    Differences are tested by paired tests over test items and seeds. Interrupted, the same command continues.
+    """
     refuse_inside(output, files)
     annotations = reading.read(files)
     test_items = reading.read_test(test, tasks=annotations.tasks)
@@ -63,13 +77,15 @@ def compare(
     from realm.comparison.compare import hold_comparison
     from realm.files import write_json, writing
     from realm.report.comparison_page import comparison_page
+    from realm.runs.folder import LOG
     from realm.runs.spreadsheet import write_csv
 
     names = [method.strip() for method in methods.split(",")]
     values_to_try = _values_to_try(names, expertise_rates, learning_rates)
     note(repr(annotations))
     fetch_named_model(training.model)
-    with hold_comparison(output):  # until the last file is written
+    # held until the last file is written
+    with logged_to(output / LOG, append=not overwrite), progress_display() as display, hold_comparison(output):
         comparison = compare_methods(
             annotations,
             test_items,
@@ -83,6 +99,7 @@ def compare(
             output=output,
             overwrite=overwrite,
             progress=lambda message, done, total: note(f"[{done}/{total}] {message}" if done else message),
+            step_progress=display,
         )
         for warning in comparison.warnings:
             note(f"warning: {warning}")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.models import fetch_named_model
-from realm.cli.terminal import console, interactive, note, progress_bar, show_table
+from realm.cli.progress import progress_display
+from realm.cli.terminal import console, interactive, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the messages, the annotators and the training.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Six annotators, four of them guessing: train on what they said, and see who was right."""
+    """Train on labels of six simulated annotators, four of whom guess, and compare the methods."""
     _check_folder(output)
     note("Loading ...")
     from realm.demo import experiments
@@ -38,7 +39,7 @@ def demo(
     size = experiments.QUICK if quick else experiments.FULL
     fetch_named_model(size.model)
     record: dict[str, Any] = {"model": size.model, "seed": seed}
-    with ExitStack() as held, progress_bar() as progress:
+    with ExitStack() as held, progress_display() as progress:
         with writing(output, advice=""):
             held.enter_context(holding(output))
             write_json(output / RECORD, record)
@@ -64,7 +65,7 @@ def _check_folder(folder: Path) -> None:
     if not folder.exists() or (folder.is_dir() and (folder / RECORD).exists()):
         return
     if not folder.is_dir() or set(folder.iterdir()) - {folder / LOCK, *partial_files(folder)}:
-        raise RealmError(f"--output {folder}: holds something that no demo wrote. Name another folder.")
+        raise RealmError(f"--output {folder}: is not empty and was not written by `realm demo`. Name another folder.")
 
 
 class DemoOutput:
@@ -144,9 +145,11 @@ def _introduce(demo: Demo) -> None:
     note("")
     note(f"{items.n_items} messages to a help desk. What is each about: {', '.join(items.options_of(0))}? For example:")
     note(f"    {items.texts[0].as_py()}  -> {items.label_name(0, int(items.gold[0]))}")  # type: ignore[index]
-    note(f"{len(CROWD)} annotators label them, one label each. Two are careful, four guess, and nobody says who.")
+    note(
+        f"{len(CROWD)} annotators label them, one label each. Two are careful, four guess; the methods are not told who."
+    )
     note(f"{demo.size.model} is trained on these labels by each method, with the same number of steps:")
-    note("    noisy believes every label; realm learns whom to believe; oracle is told the truth, as a yardstick.")
+    note("    noisy trusts every label; realm learns whom to trust; oracle has the true labels, for comparison.")
     note("")
 
 

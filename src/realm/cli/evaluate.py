@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from realm.cli.flags import AsJson, RunFolder, takes
+from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, ReadingFlags
-from realm.cli.terminal import ROWS, note, progress_bar, show_table
+from realm.cli.terminal import ROWS, note, show_table
 from realm.report.escaping import clipped
 
 MATRIX = 6
@@ -27,16 +28,18 @@ def evaluate(
     folder: RunFolder,
     test: Annotated[Path, typer.Argument(help="Table with text and gold.")],
     reading: ReadingFlags,
-    generation: Annotated[bool, typer.Option(help="Also let the model answer freely, and score that.")] = True,
+    generation: Annotated[
+        bool, typer.Option(help="Also let the model generate its answer freely, and score that.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Accuracy beside base rate, macro-F1, log loss and calibration; precision, recall and F1 of every label."""
+    """Test a run on items with gold: accuracy, base rate, macro F1, log loss, calibration, figures of every label."""
     from realm.metrics import LOW_MASS, seen_warning
     from realm.runs import Run
 
     run = Run.open(folder)
     table = reading.read_test(test, tasks=run.tasks, trained=run.trained_columns)
-    with progress_bar() as progress:
+    with progress_display() as progress:
         figures = run.evaluate(table, generation=generation, progress=progress)
     if as_json:
         typer.echo(json.dumps(figures))
@@ -47,8 +50,8 @@ def evaluate(
         note(f"warning: {seen_warning(seen, figures['items'])}")
     if figures.get("answer_mass", 1.0) < LOW_MASS:
         note(
-            f"warning: only {figures['answer_mass']:.2f} of the probability lies on the answers. Answer through "
-            "`realm predict` or the model card's snippet; free generation may say something else."
+            f"warning: the options have only {figures['answer_mass']:.2f} of the model's probability. Free generation "
+            "may give something that is no option: use `realm predict` or the snippet of the model card."
         )
 
 
@@ -85,8 +88,8 @@ def warn_of_base_rate(figures: Mapping[str, Any]) -> None:
     for task, part in _parts(figures):
         if part.get("base_rate") is not None and part["accuracy"] <= part["base_rate"]:
             note(
-                f"warning: {f'{task}: ' if task else ''}accuracy {part['accuracy']:.1%} is no better than always "
-                f"giving the most frequent label, {part['base_rate']:.1%}."
+                f"warning: {f'{task}: ' if task else ''}accuracy {part['accuracy']:.1%} is no better than the "
+                f"base rate, {part['base_rate']:.1%} (always giving the most frequent label)."
             )
 
 

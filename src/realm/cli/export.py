@@ -24,7 +24,7 @@ def export(
     raw: Raw = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write the most probable label of every item, with its confidence."""
+    """Write the cleaned label of every item with its confidence, as CSV or for Label Studio."""
     from realm.data.write import label_studio_tasks
     from realm.files import write_json, writing
     from realm.runs import Run

@@ -31,12 +31,14 @@ LabelsFiles = Annotated[
     list[Path],
     typer.Argument(
         metavar="LABELS",
-        help="Table or export with the annotations; several files, or a folder of them, are one table.",
+        help="Table or export of an annotation tool; several files, or a folder of them, are read as one table.",
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
-Raw = Annotated[bool, typer.Option("--raw", help="Write cells as they are, even ones a spreadsheet would run.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Write cells as they are, even those that a spreadsheet would run as formulas.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
 
 
@@ -132,7 +134,9 @@ def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-CONFIG = typer.Option("--config", help="YAML file with any of these flags.", is_eager=True, callback=_read_config)
+CONFIG = typer.Option(
+    "--config", help="YAML file with values of these flags, `flag: value`.", is_eager=True, callback=_read_config
+)
 
 
 def _key(name: Any) -> str:

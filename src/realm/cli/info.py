@@ -20,7 +20,7 @@ _PACKAGES = (
 
 
 def info(as_json: AsJson = False) -> None:
-    """Show versions, device, cores and folders: what to paste into a bug report."""
+    """Show versions, device, cores and folders, to paste into a bug report."""
     from realm.models import store
 
     facts: dict[str, Any] = {"realm": __version__, "python": platform.python_version(), "platform": platform.platform()}

@@ -1,31 +1,39 @@
-"""`realm lab`: the paper's grids, run as far as cells are missing; their tables in the paper's shape, and plots."""
+"""`realm lab`: grids of trainings (cells), run as far as cells are missing; their tables and plots."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from realm.cli.flags import AsJson, Overwrite
-from realm.cli.terminal import console, interactive, note, show_table
+from realm.cli.models import say_where_model_comes_from
+from realm.cli.progress import Display, logged_to, progress_display, time_left
+from realm.cli.terminal import note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     from realm.comparison.cells import Cell
     from realm.comparison.grid import CellFinished
+    from realm.comparison.results import Results
     from realm.comparison.training import CellResult
+    from realm.lab.recorded import RecordedResults
+    from realm.lab.spec import Spec
 
-app = typer.Typer(no_args_is_help=True, help="Reproduce the paper's tables and figures: grids, results, tables, plots.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Run grids of trainings and print their tables and plots: the paper's, or your own.",
+)
 
 RESULTS = Path("runs/lab/results.sqlite")
 ERRORS = 5
 """Failed cells that are named at the end: most fail for the same reason."""
 SCORES = ("accuracy", "held_out_likelihood")
 """The metrics of a cell and of a trial."""
-ResultsFile = Annotated[Path, typer.Option("--results", help="SQLite file with the finished cells.")]
+ResultsFile = Annotated[Path, typer.Option("--results", help="SQLite file of finished cells.")]
 SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A name from `realm lab list`, or a YAML file.")]
 
 
@@ -34,45 +42,59 @@ def list_specs(
     results: ResultsFile = RESULTS,
     as_json: AsJson = False,
 ) -> None:
-    """List the specs that come with the package, with the cells of each and how many are finished."""
-    from realm.comparison.results import Results
-    from realm.lab.spec import expand, load_spec, packaged_specs
+    """List the specs that come with the package: how many cells (trainings) each has, and how many are finished."""
+    from realm.lab.spec import count_cells, packaged_specs, read_spec
 
-    store = Results.open(results) if results.is_file() else None
     rows = []
     for name in packaged_specs():
-        spec = load_spec(name)
-        cells = expand(spec)
-        finished = 0 if store is None else len(cells) - len(store.missing(cells))
-        rows.append({"spec": name, "cells": len(cells), "finished": finished, "paper": spec.paper, "title": spec.title})
+        spec = read_spec(name)
+        finished = _count_finished(spec, results) if results.is_file() else 0
+        rows.append(
+            {"spec": name, "cells": count_cells(spec), "finished": finished, "paper": spec.paper, "title": spec.title}
+        )
     if as_json:
         typer.echo(json.dumps(rows))
     else:
         columns = ["spec", "cells", "finished", "title"]
         show_table("Specs", columns, [[row[name] for name in columns] for row in rows])
+        if not results.is_file():
+            note(f"No cell is finished: there is no results file {results}. `realm lab run SPEC` makes one.")
+
+
+def _count_finished(spec: Spec, results: Path) -> int:
+    from realm.comparison.results import Results
+    from realm.lab.spec import expand
+
+    cells = expand(spec)
+    return len(cells) - len(Results.open(results).missing(cells))
 
 
 @app.command()
 def run(
     spec: SpecName,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the benchmarks' files; by default they come from the hub.")
+        Path | None,
+        typer.Option(help="Folder with the benchmarks' files. Default: they come from the Hugging Face hub."),
     ] = None,
     results: ResultsFile = RESULTS,
     jobs: Annotated[
-        int | None, typer.Option(help="Cells to run at once: one by default, on Ray all there is room for.")
+        int | None, typer.Option(help="Cells to run at once. Default: one; on Ray as many as there is room for.")
     ] = None,
     engine: Annotated[str, typer.Option(help="`processes`, or `ray` for a Ray cluster.")] = "processes",
     only: Annotated[
         list[str] | None, typer.Option(help="Only these cells, such as `method=realm,noisy`; may be repeated.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Run this many cells at most.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Run at most this many cells.")] = None,
 ) -> None:
-    """Run the cells of a spec that are missing. Stop it as you like: the same command goes on."""
+    """Run the cells of a spec that are not finished yet. It may be interrupted: the same command continues.
+
+    Progress goes to the screen and to a log beside the results file.
+    """
     from realm.comparison.engines import ENGINES
     from realm.comparison.grid import run_cells
     from realm.comparison.results import Results
     from realm.lab.spec import expand, load_spec
+    from realm.lab.tables import layout_of
     from realm.models.store import offline
 
     if engine not in ENGINES:
@@ -80,22 +102,36 @@ def run(
     for flag, value in (("--jobs", jobs), ("--limit", limit)):
         if value is not None and value < 1:
             raise RealmError(f"{flag} {value}: must be 1 or more.")
-    cells = selected(expand(load_spec(spec), data, offline(), report=note), only or [])
+    grid = load_spec(spec)
+    layout = layout_of(grid)  # refuses a table that there is not, before anything is trained
+    cells = selected(expand(grid, data, offline(), report=note), only or [])
     store = Results.open(results, create=True)
-    before = len(cells) - len(store.missing(cells))
-    note(f"{len(cells)} cells, {before} of them finished, in {results}")
-    progress = GridProgress()
-    try:
-        failed = run_cells(cells, store, engine=engine, jobs=jobs, limit=limit, on_finished=progress.finished)
-    except KeyboardInterrupt:
-        note("Finished cells are kept: the same command goes on.")
-        raise typer.Exit(130) from None
-    finally:
-        progress.close()
-    note(f"{len(cells) - len(store.missing(cells))} of {len(cells)} cells are finished")
+    missing = store.missing(cells)
+    with logged_to(results.with_suffix(".log"), append=True), progress_display() as display:
+        note(f"{len(cells)} cells, {len(cells) - len(missing)} of them finished, in {results}")
+        for model in dict.fromkeys(cell.model for cell in missing):
+            say_where_model_comes_from(model)
+        progress = GridProgress(display)
+        try:
+            failed = run_cells(
+                cells, store, engine=engine, jobs=jobs, limit=limit, on_finished=progress.finished, progress=display
+            )
+        except KeyboardInterrupt:
+            note("Finished cells are kept. To continue, give the same command again.")
+            raise typer.Exit(130) from None
+        note(f"{len(cells) - len(store.missing(cells))} of {len(cells)} cells are finished")
+    words = ["realm", "lab", "table", _spec_word(grid), "--results", str(results)]
+    note(f"The table ({layout}{'' if grid.table else ', since the spec names none'}): {shlex.join(words)}")
     if failed:
         errors = "\n".join(f"  {cell}: {error}" for cell, error in list(failed.items())[:ERRORS])
         raise RealmError(f"{len(failed)} cells failed:\n{errors}")
+
+
+def _spec_word(spec: Spec) -> str:
+    """How a spec is named on the command line."""
+    from realm.lab.spec import SPECS
+
+    return spec.name if spec.path.parent == SPECS else str(spec.path)
 
 
 @app.command()
@@ -104,23 +140,42 @@ def table(
     results: ResultsFile = RESULTS,
     form: Annotated[str, typer.Option("--format", help="`md`, `latex`, or `csv` with a line per figure.")] = "md",
 ) -> None:
-    """Print the table of a spec in the paper's shape, the paper's figures beside ours, and the tests behind it."""
+    """Print the table of a spec, with the paper's figures where it has any, and the significance tests behind it."""
     from realm.comparison.results import Results
     from realm.lab.recorded import RecordedResults
-    from realm.lab.spec import SPECS, load_spec
+    from realm.lab.spec import load_spec
     from realm.lab.tables import FORMATS, make_tables
 
     if form not in FORMATS:
         raise RealmError(f"--format {form}: must be one of {', '.join(FORMATS)}.")
     grid = load_spec(spec)
-    name = grid.name if grid.path.parent == SPECS else str(grid.path)
-    command = shlex.join(["realm", "lab", "run", name, "--results", str(results)])
     store = Results.open(results) if results.is_file() else RecordedResults.open(results) if results.is_dir() else None
-    tables = make_tables(grid, store, command)
+    tables = make_tables(grid, store, _run_command(grid, results, store))
     typer.echo(tables.text(form), nl=False)
     if form == "csv":
         for remark in tables.remarks:
             note(remark)
+
+
+def _run_command(spec: Spec, results: Path, store: Results | RecordedResults | None) -> str:
+    """The command that runs what is missing, with the folder of the data as it was given last."""
+    from realm.comparison.results import Results
+
+    words = ["realm", "lab", "run", _spec_word(spec)]
+    if any(name not in spec.benchmarks for name in _benchmarks(spec)):
+        folders = store.data_folders() if isinstance(store, Results) else []
+        words += ["--data", folders[0] if folders else "FOLDER"]
+    command = shlex.join([*words, *(["--results", str(results)] if not results.is_dir() else [])])
+    if "FOLDER" in words:
+        command += "\n(FOLDER has the benchmarks' files; without --data they come from the Hugging Face hub.)"
+    return command
+
+
+def _benchmarks(spec: Spec) -> set[str]:
+    """The benchmarks that the grids of a spec name, without their tasks."""
+    values = [grid["benchmark"] for grid in spec.grids]
+    names = [name for value in values for name in (value if isinstance(value, list) else [value])]
+    return {part.partition("/")[0] for name in names for part in name.split("+")}
 
 
 @app.command()
@@ -130,7 +185,10 @@ def plot(
     results: ResultsFile = RESULTS,
     overwrite: Overwrite = False,
 ) -> None:
-    """Draw learning curves, the way of expertise and how well it is recovered, as SVG files."""
+    """Draw plots of a spec's results as SVG files.
+
+    Learning curves, expertise during training, and estimated expertise against the annotators' true accuracy.
+    """
     from realm.cli.output_files import check_outputs
     from realm.comparison.results import Results
     from realm.files import write_text, writing
@@ -159,33 +217,22 @@ def selected(cells: list[Cell], only: list[str]) -> list[Cell]:
             values_of.setdefault(name, []).append(value.strip())
     agreeing = [cell for cell in cells if all(str(cell.fields()[name]) in values for name, values in values_of.items())]
     if cells and not agreeing:
-        raise RealmError(f"--only {' '.join(only)}: no cell of the spec agrees.")
+        raise RealmError(f"--only {' '.join(only)}: no cell of the spec has these values.")
     return agreeing
 
 
 class GridProgress:
-    """A bar with the time left in a terminal, a line for each finished cell elsewhere."""
+    """In a terminal a bar over the cells, elsewhere and in the log a line for each finished cell."""
 
-    def __init__(self) -> None:
-        self.bar: Any = None
+    def __init__(self, display: Display) -> None:
+        self.display = display
 
     def finished(self, event: CellFinished) -> None:
-        left, message = time_left(event.seconds_left), f"{event.cell}: {outcome(event.result)}"
-        if not interactive():
-            note(f"[{event.done}/{event.total}] {message} ({left})")
-            return
-        if self.bar is None:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            text = TextColumn("{task.fields[left]}  {task.description}", markup=False)
-            self.bar = Progress(MofNCompleteColumn(), BarColumn(), text, console=console(stderr=True))
-            self.bar.start()
-            self.bar.add_task("", total=event.total, left=left)
-        self.bar.update(self.bar.task_ids[0], completed=event.done, description=message, left=left)
-
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        self.display.say(
+            f"[{event.done}/{event.total}] {event.cell}: {outcome(event.result)} ({time_left(event.seconds_left)})"
+        )
+        if self.display.bars is not None:
+            self.display.bars("cells", event.done, event.total)
 
 
 def outcome(result: CellResult | RealmError) -> str:
@@ -193,9 +240,3 @@ def outcome(result: CellResult | RealmError) -> str:
         return f"failed: {result}"
     score = next(f"{name.replace('_', ' ')} {result.metrics[name]:.4f}" for name in SCORES if name in result.metrics)
     return f"{score}, {result.seconds:.0f} s"
-
-
-def time_left(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {seconds:.0f} s left"
-    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"

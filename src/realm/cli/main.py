@@ -39,7 +39,8 @@ from realm.report.escaping import visible
 
 app = typer.Typer(
     name="realm",
-    help="Fine-tune language models on labels from annotators of uneven quality, and learn whom to trust.",
+    help="Fine-tune language models on labels from annotators of uneven quality, and learn whom to trust.\n\n"
+    "Start with `realm check labels.csv`, or with `realm demo`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -61,36 +62,40 @@ def _version(requested: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and end.", is_eager=True, callback=_version)
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
     ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", envvar="REALM_OFFLINE", help="Forbid every network call.")
-    ] = False,
-    debug: Annotated[bool, typer.Option(DEBUG, help="Show the whole trace of an error.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", envvar="REALM_OFFLINE", help="Make no network call.")] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
         os.environ["REALM_OFFLINE"] = "1"
 
 
-app.command()(check.check)
-app.command("import")(import_.import_)
-app.command()(train.train)
-app.command()(evaluate.evaluate)
-app.command()(predict.predict)
-app.command()(compare.compare)
-app.command()(aggregate.aggregate)
-app.command()(judges.judges)
-app.command()(relabel.relabel)
-app.command()(export.export)
-app.command()(report.report)
-app.command()(demo.demo)
-app.command()(simulate.simulate)
-app.add_typer(pull.app, name="pull")
-app.add_typer(push.app, name="push")
-app.add_typer(lab.app, name="lab")
-app.add_typer(models.app, name="models")
-app.command()(info.info)
+LOOK = "See what is in your labels"
+TRAIN = "Train and use a model"
+IMPROVE = "Improve and share the labels"
+TRY = "Try and compare"
+SYSTEM = "Set-up"
+
+app.command(rich_help_panel=LOOK)(check.check)
+app.command(rich_help_panel=LOOK)(aggregate.aggregate)
+app.command(rich_help_panel=LOOK)(judges.judges)
+app.command("import", rich_help_panel=LOOK)(import_.import_)
+app.add_typer(pull.app, name="pull", rich_help_panel=LOOK)
+app.command(rich_help_panel=TRAIN)(train.train)
+app.command(rich_help_panel=TRAIN)(evaluate.evaluate)
+app.command(rich_help_panel=TRAIN)(predict.predict)
+app.command(rich_help_panel=TRAIN)(report.report)
+app.command(rich_help_panel=IMPROVE)(relabel.relabel)
+app.command(rich_help_panel=IMPROVE)(export.export)
+app.add_typer(push.app, name="push", rich_help_panel=IMPROVE)
+app.command(rich_help_panel=TRY)(demo.demo)
+app.command(rich_help_panel=TRY)(compare.compare)
+app.command(rich_help_panel=TRY)(simulate.simulate)
+app.add_typer(lab.app, name="lab", rich_help_panel=TRY)
+app.add_typer(models.app, name="models", rich_help_panel=SYSTEM)
+app.command(rich_help_panel=SYSTEM)(info.info)
 
 
 def main() -> None:
@@ -120,8 +125,8 @@ def main() -> None:
             sys.exit(2)
         _say(f"error: {type(error).__name__}: {redacted(str(error))[:MESSAGE_WIDTH]}", fg="red")
         path = write_trace(error)
-        place = f"{path} has the whole trace" if path is not None else f"`realm {DEBUG} ...` shows the whole trace"
-        _say(f"This is a mistake of realm's, not yours: {place}. Please report it with that (SECURITY.md says how).")
+        place = f"{path} has the traceback" if path is not None else f"`realm {DEBUG} ...` shows the traceback"
+        _say(f"This is a bug in realm: {place}. Please report it with that (SECURITY.md says how).")
         sys.exit(1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from realm.cli.flags import AsJson
 from realm.cli.terminal import note
 
-app = typer.Typer(help="List the named models that come from the package index, or bring one.")
+app = typer.Typer(help="List the models that have a short name, or download one.")
 
 
 def _names() -> list[str]:
@@ -22,7 +23,7 @@ def _names() -> list[str]:
 
 @app.callback(invoke_without_command=True)
 def models(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the named models: size, licence, and whether each is in the store."""
+    """List the named models: size, licence, and whether each is on this machine."""
     if context.invoked_subcommand is not None:
         return
     from realm.models import store
@@ -37,12 +38,12 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    typer.echo(f"\nThe store is {store.home()}. `realm models get NAME` brings a model; `--model NAME` uses it.")
+    typer.echo(f"\nThe store is {store.home()}. `realm models get NAME` downloads a model; `--model NAME` uses it.")
 
 
 @app.command()
-def get(name: Annotated[str, typer.Argument(help="Which model.", autocompletion=_names)]) -> None:
-    """Bring a named model into the store and print its folder. One that is there already is left as it is."""
+def get(name: Annotated[str, typer.Argument(help="Name of the model.", autocompletion=_names)]) -> None:
+    """Download a named model and print its folder. One that is there already is not fetched again."""
     from realm.models.store import fetch
 
     typer.echo(fetch(name, _note_start))
@@ -54,6 +55,22 @@ def fetch_named_model(name: str) -> None:
         from realm.models.store import fetch
 
         fetch(name, _note_start)
+
+
+def say_where_model_comes_from(model: str) -> None:
+    """Bring a named model, and say so where a model must come from the Hugging Face hub first."""
+    fetch_named_model(model)
+    if model in _names() or Path(model).expanduser().exists():
+        return
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        is_cached = isinstance(try_to_load_from_cache(model, "config.json"), str)
+    except HFValidationError:  # no name that the hub could have: loading it says so
+        return
+    if not is_cached:
+        note(f"{model} is not on this machine yet: it is fetched from the Hugging Face hub when it is first loaded.")
 
 
 def _note_start(what: str, done: int, total: int) -> None:

@@ -13,8 +13,9 @@ import typer
 
 from realm.cli.flags import Overwrite, Raw, RunFolder, takes
 from realm.cli.output_files import check_outputs
+from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, OF_GOLD, ReadingFlags
-from realm.cli.terminal import note, progress_bar
+from realm.cli.terminal import note
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -29,18 +30,18 @@ OTHER_TABLES = (".json", ".parquet", ".tsv", ".xlsx", ".xls", ".gz", ".zip", ".f
 @takes(ReadingFlags, without=(*OF_ANNOTATIONS, *OF_GOLD))
 def predict(
     folder: RunFolder,
-    file: Annotated[Path, typer.Argument(help="Table with the items to answer.")],
+    file: Annotated[Path, typer.Argument(help="Table with the items to predict.")],
     reading: ReadingFlags,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV (or .jsonl) to write; default: the screen.")
+        Path | None, typer.Option("--output", "-o", help="CSV or .jsonl file to write. Default: the screen.")
     ] = None,
     raw: Raw = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
 ) -> None:
-    """The most probable option of each row's item, with its probability, beside the row's own columns.
+    """Predict the label of every row of a table, with its probability, beside the row's own columns.
 
-    Columns are those that the run was trained on; flags name others. Files of any length are answered in chunks.
+    The table is read by the column names of the training table; flags name others. Large files are read in chunks.
     """
     from realm.runs import Run
     from realm.runs.predictions import ANSWER, PREFIX
@@ -49,18 +50,19 @@ def predict(
         raise RealmError("--json prints to the screen and --output writes a file: give one of the two.")
     check_outputs(output, reads=[file], overwrite=overwrite)
     if output is not None and output.suffix.lower() in OTHER_TABLES:
-        raise RealmError(f"--output {output}: answers are written as .csv or as .jsonl. Name such a file.")
+        raise RealmError(f"--output {output}: predictions are written as .csv or .jsonl. Name such a file.")
     run = Run.open(folder)
     rows = 0
-    with progress_bar() as progress, _writer(output, as_json, raw) as write:
+    with progress_display() as progress, _writer(output, as_json, raw) as write:
         for frame in run.predict_file(file, progress, **reading.arguments()):
             write(frame)
             rows += len(frame)
+            progress.count("rows predicted", rows)
     names = list(frame.columns[-len(ANSWER) :])
     if renamed := [name for name in names if name.startswith(PREFIX)]:
-        note(f"note: the table has columns of these names already: the answers are in {', '.join(renamed)}")
+        note(f"note: the table has columns of these names already: the predictions are in {', '.join(renamed)}")
     if output is not None:
-        note(f"{rows:,} answers in {output}")
+        note(f"{rows:,} predictions in {output}")
 
 
 @contextmanager

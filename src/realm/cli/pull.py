@@ -10,7 +10,8 @@ import typer
 from realm.cli.flags import Overwrite
 from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_project
 from realm.cli.output_files import check_outputs, note_labels
-from realm.cli.terminal import note, progress_bar
+from realm.cli.progress import progress_display
+from realm.cli.terminal import note
 
 app = typer.Typer(help="Bring the annotations of a live project as a table.", no_args_is_help=True)
 
@@ -51,7 +52,7 @@ def label_studio(
 
     check_outputs(output, overwrite=overwrite)
     place = open_project(url, project)
-    with progress_bar() as progress:
+    with progress_display() as progress:
         annotations = pull(
             place,
             control=control,

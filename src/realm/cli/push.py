@@ -10,8 +10,9 @@ import typer
 
 from realm.cli.flags import AsJson, RunFolder
 from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_project
+from realm.cli.progress import progress_display
 from realm.cli.relabel import Costs, MostEach, read_costs
-from realm.cli.terminal import note, progress_bar, show_table
+from realm.cli.terminal import note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def label_studio(
     run = Run.open(folder, verify_model=False)
     queue = run.relabel(budget, read_costs(costs), most_each) if budget else None
     place = open_project(url, project)
-    with progress_bar() as progress:
+    with progress_display() as progress:
         plan = push(place, run, queue, control=control, text=text, dry_run=dry_run, progress=progress)
     if queue is not None and len(queue) and place.settings.get("show_collab_predictions"):
         note(

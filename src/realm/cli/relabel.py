@@ -32,7 +32,9 @@ Costs = Annotated[
 MostEach = Annotated[
     int | None,
     typer.Option(
-        "--most-each", help="Annotations that one annotator is asked for at most. Default: the good ones share.", min=1
+        "--most-each",
+        help="Most annotations to ask of one annotator. Default: the best annotators share the work.",
+        min=1,
     ),
 ]
 
@@ -40,13 +42,13 @@ MostEach = Annotated[
 def relabel(
     folder: RunFolder,
     budget: Annotated[
-        float, typer.Option(help="How many annotations to ask for; with --costs, how much they may cost.")
+        float, typer.Option(help="Number of annotations to ask for; with --costs, what they may cost in all.")
     ] = 100,
     costs: Costs = None,
     most_each: MostEach = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; likely broken items go to NAME.contradictions.csv."),
+        typer.Option("--output", "-o", help="File to write; items with contradictions go to NAME.contradictions.csv."),
     ] = None,
     format: Annotated[
         Literal["csv", "label-studio"], typer.Option(help="`csv`, or tasks to import into Label Studio.")
@@ -55,7 +57,10 @@ def relabel(
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
 ) -> None:
-    """What one more annotation would tell most about, whom to ask, what it buys, and items that look broken."""
+    """List the items where one more label would help most, whom to ask, and what it is expected to change.
+
+    Also lists items on which the model and reliable annotators contradict each other.
+    """
     from realm.crowd.relabel import summarise_queue
     from realm.files import write_text, writing
     from realm.runs import Run

@@ -31,21 +31,28 @@ def simulate(
         str, typer.Option(help="`D1`, `D2`, `D3`, `graded:N`, `one-reliable:N`, or accuracies such as 0.9,0.5,0.1.")
     ] = "D1",
     matrix: Annotated[
-        str | None, typer.Option(help="In place of --pool, as many annotators as tasks: `D1`, `D2` or `D3`.")
+        str | None, typer.Option(help="In place of --pool: the paper's annotator x task matrix `D1`, `D2` or `D3`.")
     ] = None,
     noise: Annotated[
         str, typer.Option(help="`uniform`, `asymmetric`, `systematic` or `systematic-offset`.")
     ] = "uniform",
-    regime: Annotated[str, typer.Option(help="`sparse`: a disjoint share each; `shared`: everyone all.")] = "sparse",
-    per_item: Annotated[int | None, typer.Option(help="In place of --regime: annotators drawn for each item.")] = None,
+    regime: Annotated[
+        str, typer.Option(help="`sparse`: each item is labelled by one annotator; `shared`: by all.")
+    ] = "sparse",
+    per_item: Annotated[
+        int | None, typer.Option(help="In place of --regime: number of annotators drawn for each item.")
+    ] = None,
     adjacent: Annotated[
-        str, typer.Option(help="Asymmetric: share of the adjacent class, by its `weight` or as the `paper` states it.")
+        str,
+        typer.Option(
+            help="Asymmetric noise: how often errors fall on the adjacent label, `weight` or as the `paper` states."
+        ),
     ] = "weight",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
-    """Label questions with simulated annotators, and say how accurate they came out."""
+    """Label items that have gold with simulated annotators of chosen accuracies, for experiments."""
     from realm.comparison.simulation import read_pool, task_matrix
     from realm.comparison.simulation import simulate as simulate_annotators
     from realm.data.write import write_table

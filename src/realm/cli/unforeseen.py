@@ -77,12 +77,12 @@ def _text(error: BaseException) -> str:
     )
     return (
         f"{head}\nrealm {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}\n"
-        f"{redacted(' '.join(['realm', *_words()]))}\n\n{redacted(trace)}"
+        f"{command_line()}\n\n{redacted(trace)}"
     )
 
 
-def _words() -> list[str]:
-    """The words of the command, without the values of flags that name a secret."""
+def command_line() -> str:
+    """The command as it was typed, without the values of flags that name a secret."""
     words: list[str] = []
     is_secret = False
     for word in sys.argv[1:]:
@@ -95,7 +95,7 @@ def _words() -> list[str]:
             is_secret = not mark
         else:
             words.append(word)
-    return words
+    return redacted(" ".join(["realm", *words]))
 
 
 def redacted(text: str) -> str:

@@ -29,6 +29,7 @@ from realm.locks import LOCK, holding
 from realm.methods import COMPARED, METHODS
 from realm.metrics import METRICS, Metric, check_test, gold_items
 from realm.progress import Progress, ignore_progress
+from realm.runs.folder import LOG
 from realm.training.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ RESULTS = "results.sqlite"
 """The results file in the folder of a comparison."""
 PAGES = ("results.csv", "results.json", "report.html")
 """What the command line makes of the results file."""
-BEFORE_RESULTS = (LOCK, f"{RESULTS}-journal")
+BEFORE_RESULTS = (LOCK, f"{RESULTS}-journal", LOG)
 """What a comparison may have left that was killed before its results file was there."""
 REPORTED = ("accuracy", "macro_f1", "log_loss", LIKELIHOOD)
 """Metrics of a finished cell that progress tells; a trial has the last alone."""
@@ -151,7 +152,8 @@ def compare(
     overwrite: bool = False,
     engine: str = "processes",
     jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore_progress,
+    step_progress: Progress = ignore_progress,
 ) -> Comparison:
     """Train each method with several seeds and compare them on the test items, with paired tests against `realm`.
 
@@ -174,6 +176,7 @@ def compare(
         engine: `processes` trains on this machine, `ray` on a Ray cluster.
         jobs: how many trainings run at once.
         progress: called with a message and how many of the trainings are done.
+        step_progress: called with how far the training that is running is, where one runs at a time.
 
     Examples:
         >>> compare(annotations, test, methods=["realm", "noisy"], seeds=2).table  # doctest: +SKIP
@@ -183,15 +186,14 @@ def compare(
     cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
     items = _scored_items(test)
     metric = rank_metric(rank_by, items)
-    report = progress or ignore_progress
     for method in dict.fromkeys(methods or COMPARED):
         if method not in {cell.method for cell in cells}:
-            report(f"{method}: does not apply, every item has one annotation", 0, len(cells))
+            progress(f"{method}: left out, because every item has one annotation", 0, len(cells))
     with tempfile.TemporaryDirectory(prefix="realm-compare-") as temporary:
         folder = Path(temporary) if output is None else Path(output)
         with hold_comparison(folder), closing(_open(folder, overwrite)) as results:
             _refuse_other_cells(cells, results)
-            run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(report))
+            run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(progress), progress=step_progress)
             gold_read = bool((settings or {}).get("use_gold"))
             return _comparison(cells, results, regime, seeds, gold_read, items, metric)
 
@@ -305,7 +307,7 @@ def _refuse_other_cells(cells: Sequence[Cell], results: Results) -> None:
             )
 
 
-def _reporter(report: Progress) -> Callable[[CellFinished], None]:
+def _reporter(progress: Progress) -> Callable[[CellFinished], None]:
     def on_finished(event: CellFinished) -> None:
         if isinstance(event.result, RealmError):
             raise event.result
@@ -313,7 +315,7 @@ def _reporter(report: Progress) -> Callable[[CellFinished], None]:
         shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items() if value is not None]
         which = _values(event.cell) if event.cell.trial else f"seed {event.cell.seed}"
         message = f"{event.cell.method}, {which}: {', '.join(shown)}"
-        report(message, event.done, event.total)
+        progress(message, event.done, event.total)
 
     return on_finished
 

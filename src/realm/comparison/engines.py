@@ -23,6 +23,7 @@ import torch
 
 from realm.comparison.training import CellResult, Job, train_cell
 from realm.errors import RealmError
+from realm.progress import Progress, ignore_progress, named
 
 ENGINES = ("processes", "ray")
 
@@ -30,35 +31,41 @@ NextJob = Callable[[], Job | None]
 Outcome = tuple[Job, CellResult | RealmError]
 
 
-def run_jobs(next_job: NextJob, engine: str = "processes", workers: int | None = None) -> Iterator[Outcome]:
+def run_jobs(
+    next_job: NextJob,
+    engine: str = "processes",
+    workers: int | None = None,
+    progress: Progress = ignore_progress,
+) -> Iterator[Outcome]:
     """Run the jobs that `next_job` returns and yield each outcome as it is finished.
 
     `workers` is how many cells are trained at once: by default one, and on Ray as many as the cluster has room for.
+    `progress` is called with how far a cell's training is where cells are trained in this process.
     """
     if engine not in ENGINES:
         raise RealmError(f"`engine={engine}`: must be one of {', '.join(ENGINES)}.")
     if engine == "ray":
         return _on_ray(next_job, workers)
     workers = workers or 1
-    return _in_processes(next_job, workers) if workers > 1 or _gpus() > 1 else _in_this_process(next_job)
+    return _in_processes(next_job, workers) if workers > 1 or _gpus() > 1 else _in_this_process(next_job, progress)
 
 
-def attempt(job: Job) -> CellResult | RealmError:
+def attempt(job: Job, progress: Progress = ignore_progress) -> CellResult | RealmError:
     """Train a cell. A `RealmError` fails the cell; any other exception ends the run."""
     logger = logging.getLogger("realm")
     level = logger.level
     logger.setLevel(logging.ERROR)  # warnings are part of the result
     try:
-        return train_cell(job)
+        return train_cell(job, progress)
     except RealmError as error:
         return error
     finally:
         logger.setLevel(level)
 
 
-def _in_this_process(next_job: NextJob) -> Iterator[Outcome]:
+def _in_this_process(next_job: NextJob, progress: Progress) -> Iterator[Outcome]:
     while (job := next_job()) is not None:
-        yield job, attempt(job)
+        yield job, attempt(job, named(progress, str(job.cell)))
 
 
 def _fill(next_job: NextJob, room: int) -> Iterator[Job]:

@@ -13,6 +13,7 @@ from realm.comparison.results import Results
 from realm.comparison.training import CellResult, Job
 from realm.errors import RealmError
 from realm.models.store import model_fingerprint
+from realm.progress import Progress, ignore_progress
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,19 @@ def run_cells(
     jobs: int | None = None,
     limit: int | None = None,
     on_finished: Callable[[CellFinished], None] | None = None,
+    progress: Progress = ignore_progress,
 ) -> dict[Cell, RealmError]:
     """Train the cells that are missing and the trials they need, at most `limit` in all. Returns those that failed.
 
-    A process that is killed loses the cells it was training and nothing else.
+    A process that is killed loses the cells it was training and nothing else. `on_finished` is called after each cell,
+    `progress` with how far the one in training is (where one is trained at a time, in this process).
     """
     queue = Queue(cells, results, limit)
     check_data(queue.pending, results)
     check_models(queue.pending, results)
     total, steps, start = len(queue.expected), sum(map(_cost, queue.expected)), time.monotonic()
     steps_done = 0
-    for done, (job, result) in enumerate(run_jobs(queue.next_job, engine, jobs), start=1):
+    for done, (job, result) in enumerate(run_jobs(queue.next_job, engine, jobs, progress), start=1):
         if isinstance(result, RealmError):
             queue.failed[job.cell] = result
         else:

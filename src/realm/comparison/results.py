@@ -67,7 +67,7 @@ SCHEMAS: dict[str, Any] = {
     "expertise": [{"annotator": str, "task": str, **{f"{name}?": FIGURE for name in EXPERTISE_COLUMNS[2:]}}],
     "curve": [[Number()]],
     "trajectory": {"annotators?": [str], "tasks?": [str], "points?": [[(Whole(), [[FIGURE]])]]},
-    "config": {"warnings?": [str], "versions?": {str: str}},
+    "config": {"warnings?": [str], "versions?": {str: str}, "data_folder?": str},
 }
 """What each column with JSON must hold."""
 TRIAL_METRICS: dict[Any, Any] = {LIKELIHOOD: Number(), **_NUMBERS}
@@ -237,6 +237,12 @@ class Results:
         """The fingerprints of the data that finished cells of an origin were trained on."""
         query = "SELECT DISTINCT data FROM cells WHERE origin = ?"
         return {row["data"] for row in self._query(query, [origin])}
+
+    def data_folders(self) -> list[str]:
+        """The folders that the data of finished cells came from, the last first."""
+        rows = self._query("SELECT id, config FROM cells ORDER BY rowid DESC", [])
+        folders = (self._decoded(row, "config").get("data_folder") for row in rows)
+        return list(dict.fromkeys(folder for folder in folders if folder))
 
     def weights_of(self, model: str) -> set[str]:
         """The fingerprints of the weights that finished cells of a model were trained from."""

@@ -23,8 +23,10 @@ from realm.comparison.simulation import Floats, ranked_pairs, realised_accuracie
 from realm.crowd.estimate import estimate
 from realm.data import Annotations, Task
 from realm.errors import RealmError
+from realm.files import without_home
 from realm.metrics import METRICS, evaluate, gold_items
 from realm.models.store import model_fingerprint
+from realm.progress import Progress, ignore_progress
 from realm.scorers import Scorer
 from realm.scorers.scoring import score
 from realm.training import RealmConfig, RealmTrainer
@@ -79,14 +81,14 @@ class CellResult:
     gold_log_probs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
 
-def train_cell(job: Job) -> CellResult:
-    """Train and score a cell."""
+def train_cell(job: Job, progress: Progress = ignore_progress) -> CellResult:
+    """Train and score a cell. `progress` is called with how far its training is."""
     start = time.monotonic()
     cell = job.cell.with_settings(job.selected_settings)
     tables = cell.data.load(cell.method, cell.seed)
     with tempfile.TemporaryDirectory(prefix="realm-cell-") as folder:
         config = cell_config(cell, Path(folder), tables.instruction)
-        outcome = (_train_trial if cell.trial else _train_and_score)(cell, tables, config)
+        outcome = (_train_trial if cell.trial else _train_and_score)(cell, tables, config, progress)
     return CellResult(
         cell=job.cell,
         selected_settings=dict(job.selected_settings),
@@ -104,17 +106,23 @@ def quiet_trainer(
     config: RealmConfig,
     test: Annotations | None = None,
     channel: Channel | None = None,
+    progress: Progress = ignore_progress,
 ) -> RealmTrainer:
     """A trainer that prints nothing."""
     from transformers.trainer_callback import PrinterCallback
 
-    trainer = RealmTrainer(model, table, config, test=test, channel=channel)
+    trainer = RealmTrainer(model, table, config, test=test, channel=channel, progress=progress)
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
 def _trainer(
-    cell: Cell, tables: CellTables, table: Annotations, config: RealmConfig, test: Annotations | None = None
+    cell: Cell,
+    tables: CellTables,
+    table: Annotations,
+    config: RealmConfig,
+    test: Annotations | None = None,
+    progress: Progress = ignore_progress,
 ) -> RealmTrainer:
     """The trainer of a cell on `table`, a part of its tables, from a model that has its opinion."""
     channel = None
@@ -123,7 +131,7 @@ def _trainer(
     model = shared_scorer(cell.model, table.items, config) or cell.model
     if tables.gold_apart is not None:
         model = _with_opinion(model, cell, tables.gold_apart, config)
-    return quiet_trainer(model, table, config, test, channel)
+    return quiet_trainer(model, table, config, test, channel, progress)
 
 
 def _with_opinion(model: str | Scorer, cell: Cell, gold: Annotations, config: RealmConfig) -> Scorer:
@@ -140,9 +148,10 @@ def _with_opinion(model: str | Scorer, cell: Cell, gold: Annotations, config: Re
 
 def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
     """Every setting, the size of the data, versions and warnings."""
-    table = trainer.annotations
+    table, folder = trainer.annotations, getattr(cell.data, "folder", None)
     return {
         "model": cell.model,
+        **({} if folder is None else {"data_folder": without_home(str(folder))}),
         "settings": trainer.args.settings(),
         "gold_used": trainer.args.reads_gold,
         "items": table.n_items,
@@ -156,9 +165,9 @@ def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
 # -------------------------------------------------------------------- a trial
 
 
-def _train_trial(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[str, Any]:
+def _train_trial(cell: Cell, tables: CellTables, config: RealmConfig, progress: Progress) -> dict[str, Any]:
     train, held_out = tables.annotations.split(HELD_OUT, seed=0)
-    trainer = _trainer(cell, tables, train, config)
+    trainer = _trainer(cell, tables, train, config, progress=progress)
     trainer.train()
     labels = training_labels(tables.annotations, cell.method).annotations
     rows = _item_rows(tables.annotations, held_out)
@@ -193,9 +202,9 @@ def _item_rows(table: Annotations, part: Annotations) -> npt.NDArray[np.int64]:
 # -------------------------------------------------------------------- a cell
 
 
-def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig) -> dict[str, Any]:
+def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig, progress: Progress) -> dict[str, Any]:
     test = tables.test
-    trainer = _trainer(cell, tables, tables.annotations, config, test)
+    trainer = _trainer(cell, tables, tables.annotations, config, test, progress)
     trainer.train()
     scores = trainer.test_scores()
     with_gold = gold_items(test)

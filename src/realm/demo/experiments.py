@@ -20,6 +20,7 @@ from realm.data.write import write_table
 from realm.demo.grammar import messages
 from realm.progress import Progress, ignore_progress
 from realm.report.run_page import write_report
+from realm.training.step_progress import StepProgress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,7 +212,7 @@ class Demo:
         trainer = RealmTrainer(
             size.model, experiment.table, config, test=test, callbacks=callbacks, progress=self.progress
         )
-        for callback in (PrinterCallback, ProgressCallback):
+        for callback in (PrinterCallback, ProgressCallback, StepProgress):  # the demo reports its own steps
             trainer.remove_callback(callback)
         return trainer
 

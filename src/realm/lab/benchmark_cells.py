@@ -16,7 +16,8 @@ import pyarrow as pa
 from realm import METHODS, Annotations, Items, RealmError, Task, simulate
 from realm.comparison.cells import Cell, CellTables
 from realm.comparison.simulation import POOLS, read_pool, task_matrix
-from realm.lab.datasets import Benchmark, load_benchmark
+from realm.lab.datasets import Benchmark, load_benchmark, with_task_names
+from realm.lab.own_benchmarks import OwnBenchmark
 
 JOINED = "+"
 """Between benchmarks that are trained on jointly, as several tasks."""
@@ -42,6 +43,7 @@ class BenchmarkData:
     | items, test_items | how many training and test items, of each benchmark; None for all |
     | gold_apart | gold items that the model is fitted to first, and that nothing else reads; None for no such fit |
     | folder, offline | where the benchmark's files are; None for the hub, or its cache on this machine alone |
+    | own | the benchmarks that the spec brings itself, as far as this is one of them |
 
     Training on gold reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it
     trains on: what is not read is None, so that such a cell is trained once for all configurations that share it.
@@ -56,6 +58,7 @@ class BenchmarkData:
     gold_apart: int | None = None
     folder: Path | None = field(default=None, compare=False)
     offline: bool = field(default=False, compare=False)
+    own: tuple[OwnBenchmark, ...] = field(default=(), compare=False)
 
     @property
     def origin(self) -> str:
@@ -66,17 +69,19 @@ class BenchmarkData:
         return self.benchmark.split(JOINED)
 
     def describe(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        described = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        # files of a person's own change: another content is another cell
+        return described | ({"files": JOINED.join(each.digest for each in self.own)} if self.own else {})
 
     def fingerprint(self) -> str:
-        return data_fingerprint(self.benchmark, self.folder, self.offline)
+        return data_fingerprint(self.benchmark, self.folder, self.offline, self.own)
 
     def __str__(self) -> str:
         return " ".join(word for word in (self.benchmark, self.noise, self.pool, self.regime) if word)
 
     def load(self, method: str, seed: int) -> CellTables:
         """The same annotations for every method of a configuration; for the oracle, the items of these with gold."""
-        parts = [_load(name, self.folder, self.offline) for name in self.benchmarks]
+        parts = [_load(name, self.folder, self.offline, self.own) for name in self.benchmarks]
         test = join(self.benchmarks, [_some(_with_gold(part.test, part.name), self.test_items) for part in parts])
         instructions = {part.instruction for part in parts}
         instruction = instructions.pop() if len(instructions) == 1 else None
@@ -253,10 +258,11 @@ def _item_columns(items: Items) -> pa.Table:
 
 
 @lru_cache(maxsize=8)
-def _load(name: str, folder: Path | None, offline: bool = False) -> Benchmark:
+def _load(name: str, folder: Path | None, offline: bool = False, own: tuple[OwnBenchmark, ...] = ()) -> Benchmark:
     """A benchmark, or one task of it: `cebab/food`."""
     whole, _, task = name.partition("/")
-    benchmark = load_benchmark(whole, folder, offline=offline)
+    mine = next((each for each in own if each.name == whole), None)
+    benchmark = load_benchmark(whole, folder, offline=offline) if mine is None else with_task_names(mine.load(), whole)
     if not task:
         return benchmark
     train, test = _one_task(benchmark.train, task), _one_task(benchmark.test, task)
@@ -271,11 +277,13 @@ def _one_task(table: Annotations, name: str) -> Annotations:
 
 
 @lru_cache(maxsize=64)
-def data_fingerprint(benchmark: str, folder: Path | None, offline: bool = False) -> str:
+def data_fingerprint(
+    benchmark: str, folder: Path | None, offline: bool = False, own: tuple[OwnBenchmark, ...] = ()
+) -> str:
     """A hash of everything a benchmark (or several joined by +) holds: tables, gold, instruction and pool size."""
     digest = hashlib.blake2b(digest_size=8)
     for name in benchmark.split(JOINED):
-        part = _load(name, folder, offline)
+        part = _load(name, folder, offline, own)
         for table in (part.train, part.test):
             digest.update(table.fingerprint(gold=True).encode())
         digest.update(repr((part.min_annotations, part.instruction)).encode())

@@ -7,6 +7,7 @@ elements, and escapes every text and attribute.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
@@ -28,6 +29,12 @@ COLOURS = 6
 """In the style sheet below; more lines are drawn in grey and without names."""
 LINE_HEIGHT = 14.0
 """Between names beside lines, so that text of 12.5 pixels does not overlap."""
+LETTER = 6.9
+"""Width of a letter of other text."""
+MOST_LETTERS = 26
+"""Of a name beside a line: it fills half the panel then; longer ones are cut, and whole when pointed at."""
+HEAD_LETTER = 7.4
+"""Width of a letter of a heading: bold text of 12.5 pixels, wide letters included."""
 MOST_LINES = 36
 """Of more annotators, so many of all ranks are drawn: more cannot be told apart in a panel."""
 METHODS = ("realm", "noisy", "majority", "dawid-skene", "oracle", "realm-scalar")
@@ -77,6 +84,11 @@ class Picture:
     def text(self, x: float, y: float, text: str, class_: str, anchor: str = "start", hint: str = "") -> None:
         self.add("text", text, hint, x=x, y=y, text_anchor=anchor, class_=class_)
 
+    def lines(self, x: float, y: float, text: str, width: float) -> None:
+        """A heading that is never cut: as many lines as this width asks for."""
+        for place, line in enumerate(broken_into_lines(text, width)):
+            self.text(x, y + LINE_HEIGHT * place, line, "head")
+
     def place(self, picture: Picture, x: float, y: float) -> None:
         """Another picture as a part of this one, its upper left corner at x, y."""
         picture.root.attrib |= {"x": _attribute(x), "y": _attribute(y)}
@@ -89,6 +101,11 @@ class Picture:
         self.root.insert(0, style)
         self.root.set("xmlns", "http://www.w3.org/2000/svg")
         return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(self.root, encoding="unicode") + "\n"
+
+
+def broken_into_lines(text: str, width: float) -> list[str]:
+    """A heading in lines of about this width in pixels, broken between words, long words within."""
+    return textwrap.wrap(_printable(text), max(int(width / HEAD_LETTER), 8)) or [""]
 
 
 def _attribute(value: str | float) -> str:
@@ -108,13 +125,14 @@ class Panel(Picture):
     ) -> None:
         super().__init__(WIDTH, HEIGHT, title, description)
         self.x_range, self.y_range, self.right = x, y, WIDTH - right
-        self.text(12, 18, _shortened(title, 52), "head", hint=title)
+        self.top = TOP + LINE_HEIGHT * (len(broken_into_lines(title, WIDTH - 24)) - 1)
+        self.lines(12, 18, title, WIDTH - 24)
 
     def x(self, value: float) -> float:
         return LEFT + _share(value, *self.x_range) * (self.right - LEFT)
 
     def y(self, value: float) -> float:
-        return HEIGHT - BOTTOM - _share(value, *self.y_range) * (HEIGHT - BOTTOM - TOP)
+        return HEIGHT - BOTTOM - _share(value, *self.y_range) * (HEIGHT - BOTTOM - self.top)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
@@ -131,9 +149,9 @@ class Panel(Picture):
         for value in ticks(*self.y_range, 5):
             self.line(LEFT, self.y(value), self.right, self.y(value), "grid")
             self.text(LEFT - 7, self.y(value) + 4, y_form(value), "tick", "end")
-        self.text(LEFT - 40, TOP - 16, y_label, "axis")
+        self.text(LEFT - 40, self.top - 16, y_label, "axis")
         for value in ticks(*self.x_range, about):
-            self.line(self.x(value), TOP, self.x(value), HEIGHT - BOTTOM, "grid")
+            self.line(self.x(value), self.top, self.x(value), HEIGHT - BOTTOM, "grid")
             self.text(self.x(value), HEIGHT - BOTTOM + 16, x_form(value), "tick", "middle")
         self.text((LEFT + self.right) / 2, HEIGHT - BOTTOM + 33, x_label, "axis", "middle")
 
@@ -195,7 +213,9 @@ def lines_panel(
     first, last = (float(end(end(line.steps) for line in lines)) for end in (min, max))
     description = "; ".join(f"{line.name}: from {line.middle[0]:.3f} to {line.middle[-1]:.3f}" for line in lines)
     has_names = len(lines) <= COLOURS
-    panel = Panel(title, description, (first, last or 1.0), y_range, right=96 if has_names else 16)
+    longest = max(len(line.name) for line in lines)
+    margin = min(max(6 + LETTER * longest, 60.0), WIDTH / 2) if has_names else 16.0
+    panel = Panel(title, description, (first, last or 1.0), y_range, right=margin)
     panel.axes("training step", y_label, _steps, _one_decimal if unit else "{:.0%}".format, about=6)
     for level in levels:
         panel.line(LEFT, panel.y(level), panel.right, panel.y(level), "guide")
@@ -212,7 +232,9 @@ def lines_panel(
     if has_names:
         heights = spread([panel.y(line.middle[-1]) for line in lines], LINE_HEIGHT)
         for line, height in zip(lines, heights, strict=True):
-            panel.text(panel.right + 6, height + 4, _shortened(line.name, 16), f"c{line.colour}", hint=line.name)
+            panel.text(
+                panel.right + 6, height + 4, _shortened(line.name, MOST_LETTERS), f"c{line.colour}", hint=line.name
+            )
     return panel
 
 
@@ -286,5 +308,5 @@ def recovery_panel(title: str, expertise: pd.DataFrame) -> Panel:
         y = panel.y(trained)
         panel.add("circle", hint=f"{hint}, as trained {trained:.2f}", cx=x, cy=y, r=3.0, class_="spot c0")
     for place, key in enumerate(("● as trained", "○ re-estimated")):
-        panel.text(LEFT + 8, TOP + 14 + LINE_HEIGHT * place, key, f"c{place}")
+        panel.text(LEFT + 8, panel.top + 14 + LINE_HEIGHT * place, key, f"c{place}")
     return panel

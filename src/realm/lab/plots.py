@@ -11,7 +11,17 @@ import pandas as pd
 from realm import RealmError
 from realm.comparison.results import Results
 from realm.comparison.simulation import implied_expertise
-from realm.lab.plot_panels import HEIGHT, WIDTH, Panel, Picture, curves_panel, recovery_panel, trajectory_panel
+from realm.lab.plot_panels import (
+    HEIGHT,
+    LINE_HEIGHT,
+    WIDTH,
+    Panel,
+    Picture,
+    broken_into_lines,
+    curves_panel,
+    recovery_panel,
+    trajectory_panel,
+)
 from realm.lab.spec import Spec
 from realm.lab.spec_results import SpecResults, is_absent, load_spec_results, most_specific, select
 from realm.lab.tables.expertise import expertise_by_annotator
@@ -111,10 +121,12 @@ def _panels(rows: pd.DataFrame, single: bool) -> Iterator[tuple[str, pd.DataFram
 def _sheet(title: str, panels: Sequence[Panel]) -> Picture:
     """Panels side by side under a title."""
     columns = min(PER_ROW, len(panels))
-    width, height = columns * WIDTH, TITLE_HEIGHT + -(-len(panels) // columns) * HEIGHT
+    width = columns * WIDTH
+    top = TITLE_HEIGHT + LINE_HEIGHT * (len(broken_into_lines(title, width - 24)) - 1)
+    height = top + -(-len(panels) // columns) * HEIGHT
     sheet = Picture(width, height, title, f"{len(panels)} panels.")
     sheet.add("rect", x=0.0, y=0.0, width=width, height=height, class_="paper")
-    sheet.text(12, 22, title, "head")
+    sheet.lines(12, 22, title, width - 24)
     for place, panel in enumerate(panels):
-        sheet.place(panel, place % columns * WIDTH, TITLE_HEIGHT + place // columns * HEIGHT)
+        sheet.place(panel, place % columns * WIDTH, top + place // columns * HEIGHT)
     return sheet

@@ -21,6 +21,7 @@ import pandas as pd
 from realm import RealmError
 from realm.comparison.cells import Cell, effective_settings
 from realm.comparison.results import EXPERTISE_COLUMNS, Results
+from realm.lab.spec import specified
 
 CELLS, SETTINGS = "cells.jsonl", "settings.json"
 PER_SEED = ("seed", "data_seed")
@@ -124,8 +125,7 @@ def record(results: Results, cells: Sequence[Cell]) -> dict[str, str]:
 
 def key_of(cell: Cell) -> str:
     """A hash of what a spec says of a cell, whatever the defaults are."""
-    content = {**cell.fields(), "settings": dict(cell.settings), "choose": dict(cell.choose)}
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps(specified(cell), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

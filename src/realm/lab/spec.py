@@ -14,7 +14,8 @@ is a `RealmError` that names the file, the key and what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +27,7 @@ from realm.comparison.cells import Cell, combinations
 from realm.comparison.simulation import Noise, Regime
 from realm.lab.benchmark_cells import JOINED, benchmark_cell, own_pool, simulated_pool
 from realm.lab.datasets import NAMES
+from realm.lab.own_benchmarks import OwnBenchmark, read_own_benchmarks
 from realm.lab.spec_settings import EXPERTISE, PAPER_SETTING, check_settings
 
 SPECS = Path(__file__).parent / "specs"
@@ -35,7 +37,7 @@ TEXTS = ("title", "paper", "table", "extends")
 COUNTS = ("items", "test_items", "gold_apart", "curve")
 AXES = ("model", "benchmark", "noise", "pool", "regime", "method", "steps")
 SETTINGS = ("settings", "by_benchmark", "choose")
-SPEC_KEYS = ("name", *TEXTS, *SETTINGS, *COUNTS, "grid")
+SPEC_KEYS = ("name", *TEXTS, "benchmarks", *SETTINGS, *COUNTS, "grid")
 GRID_KEYS = (*AXES, "seeds", *SETTINGS, *COUNTS)
 REQUIRED = ("model", "benchmark", "regime", "method", "seeds")
 VALUES: dict[str, tuple[str, ...]] = {
@@ -49,7 +51,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked spec. `paper` names the table it reproduces, `table` its layout."""
+    """A checked spec. `paper` names the table it reproduces, `table` its layout, `benchmarks` are its own by name."""
 
     name: str
     title: str
@@ -58,13 +60,21 @@ class Spec:
     table: str | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
     grids: tuple[Mapping[str, Any], ...] = ()
+    benchmarks: Mapping[str, OwnBenchmark] = field(default_factory=dict)
 
 
 def load_spec(name_or_path: str | Path) -> Spec:
-    """Read a spec: one that comes with the package by its name, any other by its path."""
+    """Read a spec and check it: one that comes with the package by its name, any other by its path."""
+    spec = read_spec(name_or_path)
+    expand(spec)
+    return spec
+
+
+def read_spec(name_or_path: str | Path) -> Spec:
+    """Read a spec without checking the values in its grids: for one that is known to be right."""
     path = _locate(name_or_path)
     content = _read(path)
-    spec = Spec(
+    return Spec(
         name=path.stem,
         title=content.get("title") or path.stem,
         path=path,
@@ -72,9 +82,8 @@ def load_spec(name_or_path: str | Path) -> Spec:
         table=content.get("table"),
         shared={key: content[key] for key in (*SETTINGS, *COUNTS) if key in content},
         grids=tuple(content["grid"]),
+        benchmarks=content["benchmarks"],
     )
-    expand(spec)
-    return spec
 
 
 def packaged_specs() -> list[str]:
@@ -90,7 +99,23 @@ def expand(
     `data` and `offline` tell where the benchmarks come from (see `load_benchmark`) and are needed for training only.
     `report` is called with a message about cells that do not apply.
     """
-    cells: dict[Cell, None] = {}
+    return list(dict.fromkeys(_cells(spec, data, offline, report)))
+
+
+def count_cells(spec: Spec) -> int:
+    """How many cells a spec has, without the ids, which need the trainer's defaults and with them torch."""
+    return len({json.dumps(specified(cell), sort_keys=True, default=str) for cell in _cells(spec)})
+
+
+def specified(cell: Cell) -> dict[str, Any]:
+    """What a spec says of a cell, whatever the defaults are."""
+    return {**cell.fields(), "settings": dict(cell.settings), "choose": dict(cell.choose)}
+
+
+def _cells(
+    spec: Spec, data: Path | None = None, offline: bool = False, report: Callable[[str], None] | None = None
+) -> Iterator[Cell]:
+    """The cells of all grids, without those that do not apply."""
     for number, content in enumerate(spec.grids, start=1):
         where = f"{spec.path}: grid" if len(spec.grids) == 1 else f"{spec.path}: grid {number}"
         left_out: dict[str, int] = {}
@@ -98,11 +123,10 @@ def expand(
             if METHODS[cell.method].aggregator and cell.data.describe()["regime"] == "sparse":
                 left_out[cell.method] = left_out.get(cell.method, 0) + 1
             else:
-                cells[cell] = None
+                yield cell
         for method, count in left_out.items():
             if report is not None:
-                report(f"{method}: {count} cells left out, it does not apply to one annotation per item (sparse)")
-    return list(cells)
+                report(f"{method}: {count} cells left out: it needs several annotations per item, sparse keeps one")
 
 
 # -------------------------------------------------------------------- reading
@@ -138,6 +162,7 @@ def _read(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
     for key in TEXTS:
         if content.get(key) is not None and not isinstance(content[key], str):
             raise RealmError(f"{path}: {key}: must be text, not {content[key]!r}.")
+    content["benchmarks"] = read_own_benchmarks(path, content.get("benchmarks"), NAMES)
     extends = content.get("extends")
     grids = content.get("grid", {} if extends else None)
     grids = grids if isinstance(grids, list) else [grids]
@@ -154,6 +179,7 @@ def _read(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
     settings = {key: base[key] for key in (*SETTINGS, *COUNTS) if key in base}
     if isinstance(content.get("settings"), dict):
         content["settings"] = {**(base.get("settings") or {}), **content["settings"]}
+    content["benchmarks"] = {**base["benchmarks"], **content["benchmarks"]}
     return {**settings, **content, "grid": [{**base["grid"][0], **grid} for grid in grids]}
 
 
@@ -183,13 +209,20 @@ class _Grid:
         choose, by_benchmark, seeds = self._choose(), self._by_benchmark(), self._seeds()
         cells = []
         for values in combinations(axes):
-            own = by_benchmark.get(values["benchmark"], {})
-            if both := sorted(set(settings) & set(own)):
+            differing = by_benchmark.get(values["benchmark"], {})
+            if both := sorted(set(settings) & set(differing)):
                 raise RealmError(f"{self.where}: {both[0]} is in `settings` and in `by_benchmark`; leave it in one.")
-            for cell_settings in combinations({**settings, **own}):
+            for cell_settings in combinations({**settings, **differing}):
                 arguments = self._arguments(values, cell_settings, choose.get(values["method"], {}))
-                cells += [benchmark_cell(**arguments, seed=seed, folder=data, offline=offline) for seed in seeds]
+                own = tuple(self.spec.benchmarks[name] for name in self._names(values) if name in self.spec.benchmarks)
+                place: dict[str, Any] = {"folder": data, "offline": offline, "own": own}
+                cells += [benchmark_cell(**arguments, seed=seed, **place) for seed in seeds]
         return cells
+
+    @staticmethod
+    def _names(values: Mapping[str, Any]) -> list[str]:
+        """The benchmarks of a cell, without their tasks."""
+        return [name.partition("/")[0] for name in values["benchmark"].split(JOINED)]
 
     def _arguments(
         self, axes: dict[str, Any], settings: dict[str, Any], choose: dict[str, tuple[Any, ...]]
@@ -226,8 +259,20 @@ class _Grid:
             if name == "steps":
                 _check_whole(where, value)
             elif value is not None or name not in ("noise", "pool"):
-                _check_value(where, name, value)
+                self._check_value(where, name, value)
         return tuple(dict.fromkeys(values))
+
+    def _check_value(self, where: str, name: str, value: Any) -> None:
+        """Refuse a value that an axis may not have."""
+        if not isinstance(value, str) or not value:
+            raise RealmError(f"{where}: must be text, not {value!r}.")
+        words = value.split(JOINED) if name == "benchmark" else [value]
+        allowed = (*VALUES.get(name, ()), *(self.spec.benchmarks if name == "benchmark" else ()))
+        for word in words:
+            if allowed and word.partition("/")[0] not in allowed:
+                raise RealmError(f"{where}: {word}: must be one of {', '.join(allowed)}.")
+        if len(set(words)) < len(words):
+            raise RealmError(f"{where}: {value}: names a benchmark twice.")
 
     def _seeds(self) -> list[int]:
         seeds, where = self.content["seeds"], f"{self.where}: seeds"
@@ -271,7 +316,7 @@ class _Grid:
             if name == "max_steps":
                 raise RealmError(f"{where}: {name} cannot differ by benchmark; write `steps` in grids of their own.")
             for benchmark, value in values.items():
-                _check_value(f"{where}: {name}", "benchmark", benchmark)
+                self._check_value(f"{where}: {name}", "benchmark", benchmark)
                 settings.setdefault(benchmark, {}).update(check_settings(where, {name: value}))
         return settings
 
@@ -290,18 +335,6 @@ class _Grid:
                 own_pool(pool)
         except RealmError as error:
             raise RealmError(f"{self.where}: {error}") from None
-
-
-def _check_value(where: str, name: str, value: Any) -> None:
-    """Refuse a value that an axis may not have."""
-    if not isinstance(value, str) or not value:
-        raise RealmError(f"{where}: must be text, not {value!r}.")
-    words = value.split(JOINED) if name == "benchmark" else [value]
-    for word in words:
-        if name in VALUES and word.partition("/")[0] not in VALUES[name]:
-            raise RealmError(f"{where}: {word}: must be one of {', '.join(VALUES[name])}.")
-    if len(set(words)) < len(words):
-        raise RealmError(f"{where}: {value}: names a benchmark twice.")
 
 
 def _check_whole(where: str, value: Any, least: int = 1) -> int:

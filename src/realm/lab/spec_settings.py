@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, fields
 from functools import lru_cache
 from typing import Any
 
-from realm import RealmConfig, RealmError
+from realm import RealmError
+from realm.comparison.cells import all_settings, deciding_settings
 
 OWNED = {
     "method": "write `method` in the grid",
@@ -39,9 +39,8 @@ PAPER_SETTING = "paper"
 @lru_cache(maxsize=1)
 def allowed_settings() -> dict[str, type]:
     """The settings a cell may have and the type of each."""
-    deciding = set(RealmConfig("unused", use_cpu=True).settings())
-    defaults = {f.name: f.default for f in fields(RealmConfig) if f.default is not MISSING}
-    names = sorted((deciding | set(ALLOWED_TOO)) & set(defaults) - set(OWNED))
+    defaults = {each.name: each.default for each in all_settings()}
+    names = sorted(({*deciding_settings()} | set(ALLOWED_TOO)) - set(OWNED))
     kinds = {name: str if defaults[name] is None else type(defaults[name]) for name in names}
     for name in ("learning_rate", "weight_decay", "max_grad_norm", "warmup_steps"):
         if name in kinds:
@@ -51,7 +50,7 @@ def allowed_settings() -> dict[str, type]:
 
 def words_of(name: str) -> tuple[str, ...]:
     """What a setting that is a number may be instead."""
-    return next((tuple(f.metadata.get("words", ())) for f in fields(RealmConfig) if f.name == name), ())
+    return next((tuple(each.metadata["words"]) for each in all_settings() if each.name == name), ())
 
 
 def check_settings(where: str, settings: Any) -> dict[str, tuple[Any, ...]]:

@@ -15,10 +15,10 @@
     expertise.csv            for people: how reliable each annotator is, with an interval
     labels.csv               for people: the most probable true label of every item
     manifest.json            SHA-256 of every file, written last
-    report.html, checkpoints/   not in the manifest
+    report.html, progress.log, checkpoints/   not in the manifest
 
 The CSV files are written for people and never read back. Nothing here depends on gold unless the run was told to use
-it, and nothing holds the time of the run; annotations keep the times that the table gave them.
+it, and nothing but the log holds the time of the run; annotations keep the times that the table gave them.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ CHANGES = "changes.json"
 EXPERTISE_CSV = "expertise.csv"
 LABELS_CSV = "labels.csv"
 REPORT = "report.html"
+LOG = "progress.log"
+"""What the command line said while it worked, with the time; the one file that holds the time of a run."""
 MODEL, CHECKPOINTS = "model", "checkpoints"
 RUN_FILES = (
     *(CONFIG, SCORER, ANNOTATIONS, ANNOTATORS, PREDICTIONS, ESTIMATE, CHANNEL, SUMMARY, TRAJECTORY, METRICS),

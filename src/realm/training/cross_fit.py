@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.errors import RealmError
+from realm.progress import named
 from realm.scorers.scoring import Scores
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def cross_fit(trainer: RealmTrainer, folds: int) -> tuple[npt.NDArray[np.int32],
         if trainer.channel is None and config.method == "realm":  # nothing was better than plain fine-tuning
             config = replace(config, method="noisy")
         channel = None if trainer.channel is None else copy.deepcopy(trainer.channel)
-        part = RealmTrainer(trainer.model_name, others, config, channel=channel, prior=trainer.prior)
+        progress = named(trainer._progress, f"fold {fold + 1} of {folds}")
+        part = RealmTrainer(trainer.model_name, others, config, channel=channel, prior=trainer.prior, progress=progress)
         part.remove_callback(PrinterCallback)
         part.is_fold = True
         if trainer.channel is not None:

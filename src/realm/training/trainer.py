@@ -56,6 +56,7 @@ from realm.training.optimizer import MaskedAdamW, parameter_groups
 from realm.training.reporting import ChannelHistograms
 from realm.training.running_loss import RunningLoss
 from realm.training.saving import SavingTrainer
+from realm.training.step_progress import StepProgress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,8 @@ class RealmTrainer(SavingTrainer):
     | test | a table with gold, evaluated every `eval_steps` and at the end |
     | channel | how annotators err; by default the one that `config.channel` names |
     | prior | an earlier run's expertise table: training starts from it, and it stands for the pool in the results |
-    | progress | told how far scoring and frozen layers are; by default a notebook shows bars, and nothing else does |
+    | progress | called with how far frozen layers, optimiser steps, scoring and folds are; by default a notebook \
+shows bars, and nothing else does |
 
     | attribute | meaning |
     |---|---|
@@ -182,6 +184,8 @@ class RealmTrainer(SavingTrainer):
 
             self.remove_callback(NotebookProgressCallback)
             self.add_callback(TrainingTable)
+        elif progress is not None and progress is not ignore_progress:
+            self.add_callback(StepProgress(progress))
         if config.report_to:
             self.add_callback(ChannelHistograms(self))
         # The loss is already divided by the count of the whole effective batch.

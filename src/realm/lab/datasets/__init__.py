@@ -17,7 +17,7 @@ from realm.lab.datasets.go_emotions import load_go_emotions
 from realm.lab.datasets.questions import load_pubmedqa, load_questions
 from realm.lab.datasets.sentpolarity import load_sentpolarity
 
-__all__ = ["NAMES", "Benchmark", "load_benchmark"]
+__all__ = ["NAMES", "Benchmark", "load_benchmark", "with_task_names"]
 
 LOADERS: dict[str, Callable[[Path | None, bool], Benchmark]] = {
     **{name: partial(load_questions, name) for name in questions.SETS},
@@ -42,12 +42,15 @@ def load_benchmark(name: str, data: str | Path | None = None, *, offline: bool =
     """
     if name not in LOADERS:
         raise RealmError(f"There is no benchmark '{name}'. There are: {', '.join(NAMES)}.")
-    benchmark = LOADERS[name](None if data is None else Path(data), offline)
+    return with_task_names(LOADERS[name](None if data is None else Path(data), offline), name)
+
+
+def with_task_names(benchmark: Benchmark, name: str) -> Benchmark:
+    """A single task takes the name of the set, so that several sets can be trained jointly."""
     return replace(benchmark, train=_with_task_name(benchmark.train, name), test=_with_task_name(benchmark.test, name))
 
 
 def _with_task_name(table: Annotations, name: str) -> Annotations:
-    """A single task takes the name of the set, so that several sets can be trained jointly."""
     if len(table.tasks) > 1:
         return table
     return replace(table, items=replace(table.items, tasks=(replace(table.tasks[0], name=name),)))

@@ -24,7 +24,7 @@ from realm.lab.tables.expertise import EXPERTISE_LAYOUTS, expertise_table, rank_
 from realm.lab.tables.render import FORMATS, comma_separated, latex, markdown
 from realm.lab.tables.table import Table
 
-__all__ = ["FORMATS", "LAYOUTS", "Tables", "make_tables"]
+__all__ = ["FORMATS", "LAYOUTS", "Tables", "layout_of", "make_tables"]
 
 LAYOUTS = (*ACCURACY_LAYOUTS, *EXPERTISE_LAYOUTS, *COUNT_LAYOUTS)
 
@@ -46,22 +46,30 @@ class Tables:
         return "\n".join([*tables, *(f"{comment}{remark}\n" for remark in self.remarks)])
 
 
+DEFAULT_LAYOUT = "rivals"
+"""Of a spec that names no table: a row per configuration, a column per method."""
+
+
+def layout_of(spec: Spec) -> str:
+    """The layout of a spec's table; an error where it names one that there is not."""
+    if spec.table is not None and spec.table not in LAYOUTS:
+        raise RealmError(f"{spec.path}: there is no table '{spec.table}'. There are: {', '.join(LAYOUTS)}.")
+    return spec.table or DEFAULT_LAYOUT
+
+
 def make_tables(spec: Spec, results: Results | RecordedResults | None, command: str | None = None) -> Tables:
     """The tables of a spec. Without results they list what there is to run; `command` is what would run it."""
-    if spec.table is None:
-        raise RealmError(f"{spec.path}: names no `table`. There are: {', '.join(LAYOUTS)}.")
-    if spec.table not in LAYOUTS:
-        raise RealmError(f"{spec.path}: there is no table '{spec.table}'. There are: {', '.join(LAYOUTS)}.")
+    layout = layout_of(spec)
     spec_results, paper = load_spec_results(spec, results), PaperTable(spec.paper)
-    if spec.table in ACCURACY_LAYOUTS:
-        main = accuracy_table(spec_results, ACCURACY_LAYOUTS[spec.table], paper)
-    elif spec.table in EXPERTISE_LAYOUTS:
-        main = expertise_table(spec_results, EXPERTISE_LAYOUTS[spec.table], paper)
+    if layout in ACCURACY_LAYOUTS:
+        main = accuracy_table(spec_results, ACCURACY_LAYOUTS[layout], paper)
+    elif layout in EXPERTISE_LAYOUTS:
+        main = expertise_table(spec_results, EXPERTISE_LAYOUTS[layout], paper)
     else:
-        main = count_table(spec_results, spec.table, paper)
-    comparisons = [] if spec.table in COUNT_LAYOUTS else contrasts(spec_results)
+        main = count_table(spec_results, layout, paper)
+    comparisons = [] if layout in COUNT_LAYOUTS else contrasts(spec_results)
     behind = [contrast_table(comparisons) if comparisons else None, rank_table(spec_results)]
-    if spec.table == "real":
+    if layout == "real":
         behind.insert(0, real_annotators_table(main, PaperTable("abstract" if spec.paper else None)))
     remarks = summaries(comparisons)
     if spec_results.missing:

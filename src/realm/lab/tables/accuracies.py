@@ -12,7 +12,7 @@ import pandas as pd
 from realm.comparison.significance import Summary
 from realm.lab.benchmark_cells import JOINED, oracle_pool
 from realm.lab.paper import PaperTable
-from realm.lab.spec_results import PAPER_ARM, SpecResults, most_specific, select
+from realm.lab.spec_results import PAPER_ARM, SCALAR, SpecResults, most_specific, select
 from realm.lab.tables.contrasts import compare_methods
 from realm.lab.tables.table import Column, Entry, Row, Table, display, heading
 
@@ -66,7 +66,12 @@ ACCURACY_LAYOUTS = {
     "aggregation-budgets": AccuracyLayout(("benchmark",), "steps", ("realm", "dawid-skene"), (), digits=1),
     "curves": AccuracyLayout(("benchmark",), "noise"),
     "rivals": AccuracyLayout(
-        ("model", "benchmark", "noise", "pool", "regime"), None, ("realm", *RIVALS), RIVALS, oracle=True, digits=1
+        ("model", "benchmark", "noise", "pool", "regime"),
+        None,
+        ("realm", SCALAR, *RIVALS),
+        RIVALS,
+        oracle=True,
+        digits=1,
     ),
 }
 """Tables of accuracies by the name a spec gives as `table`."""

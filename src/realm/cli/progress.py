@@ -1,0 +1,210 @@
+"""How far a command is: bars where a person is watching, lines in a pipe and in a log file.
+
+A line is written when a twentieth of the work is done since the last one, but not more often than every five seconds,
+and at least once a minute: short work says nothing, an hour has dozens of lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from realm.cli import terminal
+from realm.cli.unforeseen import command_line, redacted
+from realm.report.escaping import visible
+
+SHARE = 0.05
+"""Of the work between two lines: a line every few per cent."""
+SOONEST, LATEST = 5.0, 60.0
+"""Seconds between two lines: at least, so that quick work does not fill a log, and at most, so that none is silent."""
+
+
+def time_left(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {seconds:.0f} s left"
+    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+
+
+@dataclass
+class _Work:
+    """One kind of work under way: when it started, and at which time and number the last line was written."""
+
+    start: float
+    first: int
+    time: float
+    done: int
+    written: bool = False
+
+
+class ProgressLines:
+    """A progress callback that writes lines; see the module for how often. `remarks` are shown behind the numbers."""
+
+    def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self.write, self.clock = write, clock
+        self.remarks: dict[str, str] = {}
+        self._works: dict[str, _Work] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = self.clock()
+        work = self._works.get(what)
+        if work is None:
+            work = self._works[what] = _Work(now, done, now, done)
+        if done >= total:
+            if work.written:
+                self.write(f"{what}: all {total:,} done in {now - work.start:.0f} s{self._remark(what)}")
+            del self._works[what]
+        elif self._is_due(work, now, done, (done - work.done) / total >= SHARE):
+            left = (now - work.start) / (done - work.first) * (total - done)
+            self.write(f"{what}: {done:,} of {total:,} ({done / total:.0%}), {time_left(left)}{self._remark(what)}")
+
+    def count(self, what: str, done: int) -> None:
+        """Progress of work whose end is not known."""
+        now = self.clock()
+        work = self._works.setdefault(what, _Work(now, done, now, done))
+        if self._is_due(work, now, done, done >= 2 * work.done):
+            self.write(f"{what}: {done:,} so far")
+
+    def _is_due(self, work: _Work, now: float, done: int, is_enough: bool) -> bool:
+        elapsed = now - work.time
+        if done <= work.first or elapsed < SOONEST or not (is_enough or elapsed >= LATEST):
+            return False
+        work.time, work.done, work.written = now, done, True
+        return True
+
+    def _remark(self, what: str) -> str:
+        return f", {self.remarks[what]}" if self.remarks.get(what) else ""
+
+
+class Bars:
+    """A progress callback that draws bars on standard error, each only while its work lasts."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self.bars = RichProgress(*columns, TimeRemainingColumn(), console=terminal.console(stderr=True), transient=True)
+        self.remarks: dict[str, str] = {}
+        self._running: dict[str, Any] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what not in self._running:
+            self._running[what] = self.bars.add_task(visible(what), total=total)
+            self.bars.start()
+            terminal.live_console = self.bars.console
+        remark = self.remarks.get(what)
+        self.bars.update(
+            self._running[what], completed=done, description=visible(f"{what}, {remark}" if remark else what)
+        )
+        if done >= total:
+            self.bars.remove_task(self._running.pop(what))
+            if not self._running:
+                self.stop()
+
+    def stop(self) -> None:
+        self.bars.stop()
+        terminal.live_console = None
+
+
+class Display:
+    """What commands hand to the library as `progress`: bars or lines on standard error, and lines in the log file."""
+
+    def __init__(self) -> None:
+        self.bars = Bars() if terminal.interactive() else None
+        self.lines = ProgressLines(self.say)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if terminal.log_file is not None:
+            terminal.log_file.open()
+        if self.bars is not None:
+            self.bars(what, done, total)
+        self.lines(what, done, total)
+
+    def remark(self, what: str, text: str) -> None:
+        """Show this text beside the progress of some work: the loss of a training."""
+        self.lines.remarks[what] = text
+        if self.bars is not None:
+            self.bars.remarks[what] = text
+
+    def count(self, what: str, done: int) -> None:
+        """Progress of work whose end is not known."""
+        self.lines.count(what, done)
+
+    def say(self, line: str) -> None:
+        """A line where no bar is drawn, and in the log."""
+        if self.bars is None:
+            terminal.note(line)
+        elif terminal.log_file is not None:
+            terminal.log_file.write(line)
+
+
+@contextmanager
+def progress_display() -> Iterator[Display]:
+    """A display for as long as a command works."""
+    display = Display()
+    try:
+        yield display
+    finally:
+        if display.bars is not None:
+            display.bars.stop()
+
+
+# -------------------------------------------------------------------- the log file
+
+
+class LogFile:
+    """What a command says on standard error, with the time, in a file.
+
+    It is opened when the work begins: a command that is refused before leaves none. That the file cannot be written is
+    no reason to stop the work.
+    """
+
+    def __init__(self, path: Path, append: bool) -> None:
+        self.path, self.append = path, append
+        self._file: TextIO | None = None
+        self._pending: list[str] = []
+
+    def write(self, text: str) -> None:
+        moment = datetime.now().astimezone().isoformat(timespec="seconds")
+        lines = "".join(f"{moment} {line}\n" for line in redacted(visible(text)).splitlines())
+        if self._file is None:
+            self._pending.append(lines)
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self._file.write(lines)
+            self._file.flush()
+
+    def open(self) -> None:
+        if self._file is not None or not self.path.parent.is_dir():
+            return
+        with contextlib.suppress(OSError):
+            self._file = self.path.open("a" if self.append else "w", encoding="utf-8")
+            self._file.write("".join(self._pending))
+            terminal.note(f"Progress is logged to {self.path}")
+        self._pending.clear()
+
+    def close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+
+@contextmanager
+def logged_to(path: Path, *, append: bool) -> Iterator[None]:
+    """Write what the command says into this file as well, from the moment at which its work begins."""
+    log = terminal.log_file = LogFile(path, append)
+    log.write(command_line())
+    try:
+        yield
+    except BaseException as error:
+        log.write(f"ended by {type(error).__name__}: {error}" if str(error) else f"ended by {type(error).__name__}")
+        raise
+    finally:
+        terminal.log_file = None
+        log.close()
