@@ -175,7 +175,7 @@ class Soak:
         if fault != "damaged checkpoint" or len(_checkpoints(folder / whole.command.output / "checkpoints")) != 1:
             return line
         self.expect(self.run(line, folder), 2)
-        if "no checkpoint is whole; start again with --overwrite" not in self.said():
+        if "there is no complete checkpoint; start again with --overwrite" not in self.said():
             raise Wrong(f"the only checkpoint is damaged, and this is said: {self.said()}")
         return whole.command.line(folder, "--overwrite")
 

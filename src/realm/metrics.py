@@ -190,7 +190,7 @@ def items_trained_on(annotations: Annotations, test: Annotations) -> int:
 def seen_warning(seen: int, n_items: int) -> str:
     """What must be said of figures on a test table that is not new to the model."""
     return (
-        f"{seen:,} of the {n_items:,} test items are among those trained on: the figures are too good. Take them out "
+        f"{seen:,} of the {n_items:,} test items are among those trained on: the figures are too high. Take them out "
         "of one of the two tables."
     )
 

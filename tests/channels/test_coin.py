@@ -134,7 +134,7 @@ def test_chance_is_of_the_tasks_own_items() -> None:
 @pytest.mark.parametrize("anchor", ["use_gold", "experts", "prior"])
 def test_with_two_options_something_must_say_which_labelling_is_true(anchor, tiny_model, tmp_path) -> None:
     table = crowd(20, labels=2)
-    with pytest.raises(RealmError, match=r"flipped labels fit as well.*`use_gold`, `experts` or `prior`"):
+    with pytest.raises(RealmError, match=r"swapping the labels explains.*`use_gold`, `experts` or `prior`"):
         trainer(tiny_model("bert"), table, tmp_path, channel=CoinChannel.from_annotations(table))
     if anchor == "prior":
         frame = trainer(tiny_model("bert"), table, tmp_path, max_steps=1).expertise()

@@ -185,7 +185,7 @@ def test_sparse_leaves_aggregation_out(common, realm_cli, tmp_path) -> None:
     code, _, error = realm_cli(*common, "--regime", "sparse", "--methods", "noisy,majority,oracle")
     assert code == 0, error
     assert set(pd.read_csv(tmp_path / "out" / "results.csv")["method"]) == {"noisy", "oracle"}
-    assert "majority: does not apply" in error
+    assert "majority: left out, because every item has one annotation" in error
 
 
 def test_rates_are_chosen_by_held_out_annotations_in_equal_number(common, realm_cli, tmp_path) -> None:

@@ -94,6 +94,17 @@ def test_help_says_what_every_command_and_flag_does(every_help: dict[str, tuple[
     assert json.loads(done.stdout) == []
 
 
+def test_commands_are_grouped_by_what_they_are_for(every_help: dict[str, tuple[int, str, list[str]]]) -> None:
+    shown = every_help[""][1]
+    groups = re.findall(r"^╭─ (.*?) ─+╮\n(.*?)^╰", shown, re.MULTILINE | re.DOTALL)
+    commands = {title: re.findall(r"^│ ([a-z]+)  ", body, re.MULTILINE) for title, body in groups}
+    assert "Commands" not in commands, "every command has a group"
+    listed = [name for title, names in commands.items() if title != "Options" for name in names]
+    assert sorted(listed) == sorted(name for name in every_help if name and " " not in name)
+    assert {"check", "aggregate"} <= set(commands["See what is in your labels"])
+    assert {"train", "evaluate", "predict"} <= set(commands["Train and use a model"])
+
+
 def test_completion_knows_the_commands_and_loads_nothing_heavy() -> None:
     asked = {"_REALM_COMPLETE": "complete_bash", "COMP_WORDS": "realm ", "COMP_CWORD": "1"}
     watched = f"import sys, atexit; atexit.register(lambda: print([m for m in {HEAVY!r} if m in sys.modules]))\n"

@@ -18,6 +18,7 @@ from realm.comparison.results import Results
 from realm.errors import RealmError
 from realm.lab.spec import expand, load_spec
 from tests.lab.small_benchmark import write_questions, write_spec
+from tests.tiny import crowd
 
 REALM = [sys.executable, "-m", "realm"]
 
@@ -193,7 +194,7 @@ def test_a_trial_that_fails_leaves_its_cells_out(folder, tmp_path, realm_cli) ->
     choose = {"realm": {"expertise_learning_rate": [0.1]}}
     spec = write_spec(tmp_path / "some.yaml", str(tmp_path / "no-model"), {"method": "realm"}, choose=choose)
     code, _, error = realm_cli("lab", "run", spec, "--data", folder / "data", "--results", tmp_path / "r.sqlite")
-    assert code == 2 and "2 cells failed" in error and "no settings for it" in error
+    assert code == 2 and "2 cells failed" in error and "its settings could not be chosen" in error
 
 
 def test_results_of_other_data_are_not_mixed(command, uninterrupted, tmp_path, realm_cli) -> None:
@@ -220,6 +221,90 @@ def test_results_of_other_data_are_not_mixed(command, uninterrupted, tmp_path, r
 def test_flags_that_make_no_sense(flags, said, command, tmp_path, realm_cli) -> None:
     code, _, error = realm_cli(*command(tmp_path / "results.sqlite", *flags))
     assert code == 2 and said in error and "Traceback" not in error
+
+
+LISTED = """
+import sys
+from realm.cli.main import app
+from typer.testing import CliRunner
+result = CliRunner().invoke(app, ["lab", "list", "--results", "none.sqlite"])
+print(result.exit_code, [name for name in ("torch", "transformers", "datasets") if name in sys.modules])
+print(result.output)
+"""
+
+
+def test_listing_the_specs_loads_no_torch(tmp_path) -> None:
+    """What takes seconds is the import of torch and transformers, and nothing is trained here."""
+    done = subprocess.run([sys.executable, "-c", LISTED], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.startswith("0 []\n"), done.stdout + done.stderr
+    assert "noise-real" in done.stdout
+
+
+def test_a_run_says_where_the_log_is_how_far_it_is_and_which_table_to_print(
+    folder, tmp_path, realm_cli, tiny_model, monkeypatch
+) -> None:
+    monkeypatch.setattr("realm.cli.progress.SOONEST", 0.0)
+    spec = write_spec(tmp_path / "plain.yaml", tiny_model("seq2seq"), {"method": ["noisy", "oracle"]})
+    results = tmp_path / "results.sqlite"
+    code, _, error = realm_cli("lab", "run", spec, "--data", folder / "data", "--results", results)
+    assert code == 0, error
+    log = results.with_suffix(".log").read_text()
+    for text in (error, log):
+        assert "noisy seed 0 3 steps, training: 2 of 3 (67%)" in text and "[2/2]" in text
+    assert f"Progress is logged to {results.with_suffix('.log')}" in " ".join(error.split())
+    assert f"The table (rivals, since the spec names none): realm lab table {spec} --results {results}" in error
+    code, out, error = realm_cli("lab", "table", spec, "--results", results)
+    assert code == 0 and "| Noisy |" in out and "missing" not in out, error
+    code, out, _ = realm_cli("lab", "table", folder / "tiny.yaml", "--results", results)
+    assert code == 0 and f"--data {folder / 'data'} --results {results}" in out, "as it was given before"
+
+
+def test_a_table_that_there_is_not_is_refused_before_anything_is_trained(folder, tmp_path, realm_cli) -> None:
+    spec = write_spec(tmp_path / "some.yaml", "any", table="nonesuch")
+    code, _, error = realm_cli("lab", "run", spec, "--data", folder / "data", "--results", tmp_path / "r.sqlite")
+    assert code == 2 and "there is no table 'nonesuch'" in error and not (tmp_path / "r.sqlite").exists()
+
+
+def test_a_model_that_must_be_fetched_is_said(capsys, tmp_path, monkeypatch) -> None:
+    import huggingface_hub
+
+    from realm.cli.models import say_where_model_comes_from
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
+    say_where_model_comes_from("google/flan-t5-base")
+    assert "google/flan-t5-base is not on this machine yet" in capsys.readouterr().err
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: "/cache/config.json")
+    say_where_model_comes_from("google/flan-t5-base")
+    say_where_model_comes_from(str(tmp_path))
+    assert capsys.readouterr().err == ""
+
+
+def test_tables_of_ones_own_are_a_benchmark(tmp_path, realm_cli, tiny_model) -> None:
+    crowd(40).to_pandas().rename(columns={"annotator": "worker", "text": "sentence"}).to_csv(
+        tmp_path / "train.csv", index=False
+    )
+    test = crowd(20, seed=5).to_pandas().rename(columns={"text": "sentence"})[["item", "sentence", "gold"]]
+    test.drop_duplicates().to_csv(tmp_path / "test.csv", index=False)
+    columns = {"text": "sentence", "annotator": "worker"}
+    benchmarks = {
+        "mine": {"train": "train.csv", "test": "test.csv", "columns": columns, "instruction": "Which colour?"}
+    }
+    own = {"benchmark": "mine", "pool": "all", "regime": "shared", "method": ["noisy", "majority"], "noise": None}
+    spec = write_spec(tmp_path / "own.yaml", tiny_model("bert"), own, benchmarks={"mine": mine})
+    results = tmp_path / "r.sqlite"
+    code, _, error = realm_cli("lab", "run", spec, "--results", results)
+    assert code == 0 and "2 of 2 cells are finished" in error, error
+    code, out, _ = realm_cli("lab", "table", spec, "--results", results)
+    assert code == 0 and "| mine |" in out and "missing" not in out
+    cells = expand(load_spec(spec))
+    assert Results.open(results).config(cells[0].id)["items"] == 40
+
+    with (tmp_path / "train.csv").open("a") as file:
+        file.write("i40,default,old red tree 99,w0,red,red\n")
+    code, out, _ = realm_cli("lab", "table", spec, "--results", results)
+    assert "2 of 2 cells are missing" in out and "--data" not in out, "results of the table as it was are not shown"
+    code, _, error = realm_cli("lab", "run", spec, "--results", results)
+    assert code == 2 and "holds cells of mine that were trained on other data" in " ".join(error.split())
 
 
 def test_the_specs_of_the_package_are_listed(realm_cli, tmp_path) -> None:

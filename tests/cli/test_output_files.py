@@ -51,7 +51,7 @@ def test_the_rule_of_every_command(command, scene, tmp_path, realm_cli, monkeypa
     for flags in ((), ("--overwrite",)):
         if table is not None:
             code, _, error = realm_cli(command, *words, "--output", table, *flags)
-            assert code == 2 and "this is what is read" in " ".join(error.split()), error
+            assert code == 2 and "the command reads this file" in " ".join(error.split()), error
         for own in ("run/labels.csv", "run/model/config.json", "link.csv"):
             code, _, error = realm_cli(command, *words, "--output", own, *flags)
             assert code == 2 and "a file of the run itself" in " ".join(error.split()), error
@@ -88,7 +88,7 @@ def test_a_file_of_a_folder_that_is_read(tmp_path: Path) -> None:
     (tmp_path / "export" / "deep").mkdir(parents=True)
     there = tmp_path / "export" / "deep" / "ada.jsonl"
     there.write_text("{}")
-    with pytest.raises(RealmError, match="this is what is read"):
+    with pytest.raises(RealmError, match="the command reads this file"):
         check_outputs(there, reads=[tmp_path / "export"], overwrite=True)
     check_outputs(there.with_name("new.csv"), reads=[tmp_path / "export"])
 
@@ -98,7 +98,7 @@ def test_a_key_is_not_written_over(scene, realm_cli, tmp_path) -> None:
     key.write_text("k" * 32)
     flags = ("--pseudonymise", "--key-file", key, "--output", key, "--overwrite")
     code, _, error = realm_cli("import", scene / "labels.csv", *flags)
-    assert code == 2 and "this is what is read" in " ".join(error.split())
+    assert code == 2 and "the command reads this file" in " ".join(error.split())
     assert key.read_text() == "k" * 32
 
 

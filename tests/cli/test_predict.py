@@ -54,6 +54,19 @@ def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli
     pd.testing.assert_frame_equal(again, in_parts.iloc[:10])  # the very same answers
 
 
+class Recorder:
+    """A display that keeps what it is told."""
+
+    def __init__(self, calls: list[tuple[str, int, int]]) -> None:
+        self.calls = calls
+
+    def __call__(self, *call) -> None:
+        self.calls.append(call)
+
+    def count(self, what: str, done: int) -> None:
+        assert what == "rows predicted" and done > 0
+
+
 @pytest.mark.parametrize(
     ("command", "table", "expected"),
     [
@@ -64,7 +77,7 @@ def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli
 def test_progress_is_shown(command, table, expected, run, new, realm_cli, monkeypatch) -> None:
     calls: list[tuple[str, int, int]] = []
     monkeypatch.setattr(streaming, "CHUNK_ROWS", 8)
-    monkeypatch.setattr(f"realm.cli.{command}.progress_bar", lambda: nullcontext(lambda *call: calls.append(call)))
+    monkeypatch.setattr(f"realm.cli.{command}.progress_display", lambda: nullcontext(Recorder(calls)))
     crowd(10, seed=3).to_pandas().to_csv(new / "test.csv", index=False)
     code, _, error = realm_cli(command, run, new / table)
     assert code == 0, error

@@ -12,6 +12,7 @@ import yaml
 
 from realm.errors import RealmError
 from realm.runs import Run
+from realm.runs.folder import LOG
 from tests.tiny import crowd
 
 
@@ -61,7 +62,7 @@ def test_going_on_from_a_run(run, files, tmp_path, realm_cli) -> None:
     assert tuesday.config["settings"]["learning_rate"] == monday.config["settings"]["learning_rate"]
     assert "Since the last run" in (tmp_path / "run" / "report.html").read_text()
     for flags, message in (
-        (("--model", "x"), "--from goes on with the model of the earlier run"),
+        (("--model", "x"), "--from continues with the model of the earlier run"),
         (("--overwrite", "--output", run), "it is also the --output"),
         (("--answers", "letters"), "--answers letters"),
     ):
@@ -69,7 +70,7 @@ def test_going_on_from_a_run(run, files, tmp_path, realm_cli) -> None:
         code, _, error = realm_cli(*start, *place, *flags)
         assert code == 2 and message in error, (error, message)
     code, _, error = realm_cli("train", tmp_path / "labels.csv", "--output", tmp_path / "other", "--replay", "2")
-    assert code == 2 and "--replay is for going on" in error
+    assert code == 2 and "--replay is for continuing" in error
     code, _, error = realm_cli("train", tmp_path / "labels.csv", "--output", tmp_path / "other", "--from", tmp_path)
     assert code == 2 and "--from: " in error
 
@@ -95,7 +96,7 @@ def test_evaluate_reports_mass_and_generation_and_warns(run, files, realm_cli) -
     figures = json.loads(out)
     assert code == 0
     assert {"accuracy", "macro_f1", "calibration_error", "answer_mass", "generation_accuracy"} <= set(figures)
-    assert figures["answer_mass"] < 0.9 and "free generation" in error
+    assert figures["answer_mass"] < 0.9 and "Free generation" in error
     assert [row["label"] for row in figures["labels"]] == ["blue", "green", "red", "white"]
     assert sum(row["support"] for row in figures["labels"]) == np.sum(figures["confusion"]) == 30
     code, out, _ = realm_cli("evaluate", run, files / "test.csv", "--no-generation")
@@ -118,7 +119,7 @@ def test_accuracy_at_the_base_rate_is_said(capsys) -> None:
     from realm.cli.evaluate import warn_of_base_rate
 
     warn_of_base_rate({"accuracy": 0.6, "base_rate": 0.5, "tasks": {"one": {"accuracy": 0.5, "base_rate": 0.5}}})
-    assert "one: accuracy 50.0% is no better than always giving" in capsys.readouterr().err
+    assert "one: accuracy 50.0% is no better than the base rate, 50.0% (always giving" in capsys.readouterr().err
     warn_of_base_rate({"accuracy": 0.6, "base_rate": 0.5})
     assert capsys.readouterr().err == ""
 
@@ -135,15 +136,21 @@ def test_train_shows_the_test_and_how_unused_gold_judges_it(files, tiny_model, r
         assert code == 0, error
         assert "Base rate" in out and "mistaken most for" in out and "Recall of the rarest label" in out
         shown[name] = error
-    assert "of the 40 labels with gold agree with it (it was not used)" in shown["gold"]
+    assert "of the 40 labels with gold are right (gold was not used)" in shown["gold"]
     assert "95% intervals" in shown["gold"] and "gold" not in shown["bare"]
     contents = [
-        {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+        {
+            path.relative_to(folder): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != LOG  # which holds times
+        }
         for folder in (tmp_path / "gold" / "run", tmp_path / "bare" / "run")
     ]
     assert contents[0] == contents[1]
+    log = (tmp_path / "gold" / "run" / LOG).read_text()
+    assert "The run is in" in log and "gold was not used" not in log, "gold that was not used is on the screen alone"
     code, _, error = realm_cli("train", files / "labels.csv", *words, "--use-gold", "--output", tmp_path / "used")
-    assert code == 0 and "it was not used" not in error
+    assert code == 0 and "gold was not used" not in error
 
 
 def test_predict_writes_one_row_per_item(run, files, realm_cli, tmp_path) -> None:
@@ -306,7 +313,7 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
         *common, tmp_path / "second", "--prior", tmp_path / "gold", "--expert", "w1", "--cross-fit", 2
     )
     assert code == 0, error
-    assert "it knows 3 of the 3 annotators" in error and "cross-fit: 2 folds to train, about" in caplog.text
+    assert "it has estimates of 3 of the 3 annotators" in error and "cross-fit: 2 folds to train, about" in caplog.text
     found = pd.read_csv(tmp_path / "second" / "expertise.csv").set_index("annotator")
     assert Run.open(tmp_path / "second").metrics["folds"] == 2
     assert set(found["probabilities"]) == {"agreement alone"}, "two steps teach nothing, and the run says so"
@@ -315,3 +322,64 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
     assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"agreement alone"}
     page = (tmp_path / "second" / "report.html").read_text()
     assert "an earlier estimate of expertise" in page and "agreement alone" in page
+
+
+def test_training_says_how_far_it_is_in_a_pipe_and_in_a_log(
+    files, tiny_model, realm_cli, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("realm.cli.progress.SOONEST", 0.0)
+    words = ["train", files / "labels.csv", "--model", tiny_model("bert"), "--steps", "3", "--test", files / "test.csv"]
+    words += ["--eval-steps", "2", "--logging-steps", "1", "--cross-fit", "2", "--output", tmp_path / "run"]
+    code, _, error = realm_cli(*words)
+    assert code == 0, error
+    log = (tmp_path / "run" / LOG).read_text()
+    assert f"Progress is logged to {tmp_path / 'run' / LOG}" in " ".join(error.split())
+    for text in (error, log):
+        assert "training: 2 of 3 (67%), about" in text and ", loss " in text
+        assert "fold 1 of 2, training: 1 of 3" in text and "training: all 3 done in" in text
+        assert "step 2, on the test items: accuracy" in text and "base rate" in text and "macro F1" in text
+        assert "{'" not in text, "no dictionary of Trainer's"
+    assert "realm train" in log.splitlines()[0] and log.splitlines()[0].startswith("20")
+    assert "gold was not used" in error and "gold was not used" not in log
+
+
+def test_train_as_json(files, tiny_model, realm_cli, tmp_path) -> None:
+    words = ["train", files / "labels.csv", "--model", tiny_model("bert"), "--steps", "2", "--test", files / "test.csv"]
+    code, out, error = realm_cli(*words, "--json", "--output", tmp_path / "run")
+    assert code == 0, error
+    told, run = json.loads(out), Run.open(tmp_path / "run")
+    assert told["run"] == str(tmp_path / "run") and told["probabilities"] == run.probabilities
+    assert told["test"] == run.metrics["test"] and told["test"]["labels"][0]["support"] > 0
+    assert [row["annotator"] for row in told["expertise"]] == run.expertise["annotator"].tolist()
+    assert told["against_gold"]["items"] == 40 and told["findings"] == run.findings and told["changes"] is None
+
+
+def test_a_long_table_of_annotators_shows_both_ends_and_names_those_to_doubt(capsys, monkeypatch) -> None:
+    from realm.cli.train import BEST, WORST, show_annotators
+
+    n = 60
+    table = pd.DataFrame(
+        {
+            "annotator": [f"annotator-{index:02d}" for index in range(n)],
+            "task": "default",
+            "accuracy": np.linspace(0.95, 0.4, n),
+            "low": np.linspace(0.9, 0.3, n),
+            "high": np.linspace(0.99, 0.5, n),
+            "expertise": np.linspace(0.9, 0.0, n),
+            "annotations": [10] * (n - 3) + [100] * 3,
+            "verdict": ["reliable"] * (n - 3) + ["no better than chance"] * 3,
+            "scale": "absolute",
+            "habit": "",
+            "notes": "",
+        }
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    show_annotators(table.sample(frac=1, random_state=0), "agreement alone")
+    shown, said = capsys.readouterr()
+    lines = [line.split()[0] for line in shown.splitlines() if line.startswith("annotator-")]
+    assert lines == [f"annotator-{index:02d}" for index in (*range(BEST), *range(n - WORST, n))]
+    assert "task default" in shown and "scale absolute" in shown, "said once"
+    assert "no better than chance: 3 (34% of the labels): annotator-57, annotator-58, annotator-59" in said
+    show_annotators(table.head(BEST + WORST), "agreement alone")
+    shown, said = capsys.readouterr()
+    assert "worst of" not in shown and "reliable: 15 (100% of the labels)" in said and "chance" not in said

@@ -237,7 +237,7 @@ def test_a_figure_that_cannot_be_ranked_by_is_an_error_with_the_list() -> None:
     own = items_of(GOLD, (Task("own", None),))
     for name, items, message in (
         ("speed", items_of(GOLD), "no such figure.*accuracy, macro-f1, rarest-recall, calibration-error, log-loss"),
-        ("base-rate", items_of(GOLD), "says nothing of a method"),
+        ("base-rate", items_of(GOLD), "is the same for every method"),
         ("macro-f1", own, "not defined on these test items.*accuracy, calibration-error, log-loss"),
     ):
         with pytest.raises(RealmError, match=message):

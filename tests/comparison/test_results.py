@@ -148,7 +148,7 @@ def test_a_file_that_is_no_database_is_left_alone(content, tmp_path) -> None:
 def test_other_databases_are_refused(tmp_path, results) -> None:
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE cells (id)")
     for create in (False, True):
-        with pytest.raises(RealmError, match="no results file of"):
+        with pytest.raises(RealmError, match="not a results file of"):
             Results.open(tmp_path / "other.sqlite", create=create)
     results._connection.execute("PRAGMA user_version = 99")
     with pytest.raises(RealmError, match="another version"):

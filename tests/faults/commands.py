@@ -90,8 +90,12 @@ def _realm(words: list[str], folder: str, more: tuple[Any, ...], how: dict[str, 
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Every file below a folder: its bytes, or what does not depend on the clock of what a comparison writes."""
-    return {str(path.relative_to(folder)): _content(path) for path in sorted(folder.rglob("*")) if not path.is_dir()}
+    """Every file below a folder: its bytes, or what does not depend on the clock of what a comparison writes.
+
+    Logs of progress tell of every attempt with its time, and are left out.
+    """
+    files = [path for path in sorted(folder.rglob("*")) if not path.is_dir() and path.suffix != ".log"]
+    return {str(path.relative_to(folder)): _content(path) for path in files}
 
 
 def _content(path: Path) -> Any:

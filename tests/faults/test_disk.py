@@ -281,7 +281,7 @@ def test_any_damage_to_a_checkpoint_is_found(stopped, tmp_path) -> None:
 def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(seed, model, stopped, whole, tmp_path, caplog) -> None:
     damaged(stopped, tmp_path / "run", seed)
     made(model, tmp_path / "run", save_total_limit=1).train(resume_from_checkpoint=True)
-    assert "passing over a damaged checkpoint" in caplog.text
+    assert "skipping a damaged checkpoint" in caplog.text
     same(tmp_path / "run", whole)
     assert [path.name for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints")] == ["checkpoint-7"]
 
@@ -296,7 +296,7 @@ def test_a_finished_run_survives_a_resume_that_finds_nothing_whole(model, whole,
     shutil.copytree(whole, tmp_path / "run")
     for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints"):
         os.truncate(path / "optimizer.pt", 10)
-    with pytest.raises(RealmError, match="no checkpoint is whole"):
+    with pytest.raises(RealmError, match="no complete checkpoint"):
         made(model, tmp_path / "run").train(resume_from_checkpoint=True)
     Run.open(tmp_path / "run")
 

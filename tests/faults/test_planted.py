@@ -187,7 +187,7 @@ def test_a_file_that_no_checkpoint_has(name, planted) -> None:
         write_manifest(run / "checkpoints" / f"checkpoint-{step}")
         if left is not None:
             assert checkpoints.newest_whole(run / "checkpoints").name == left
-    with pytest.raises(RealmError, match="no checkpoint is whole"):
+    with pytest.raises(RealmError, match="no complete checkpoint"):
         checkpoints.newest_whole(run / "checkpoints")
     assert not mark.exists()
 

@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_is_passed_over(tiny_model, tmp_path, caplog) -> No
     newest.write_bytes(damaged)
     again = trainer(tiny_model("bert"), table, tmp_path / "run", **SETTINGS)
     again.train(resume_from_checkpoint=True)
-    assert "passing over a damaged checkpoint" in caplog.text
+    assert "skipping a damaged checkpoint" in caplog.text
     whole = trainer(tiny_model("bert"), table, tmp_path / "whole", **SETTINGS)
     whole.train()
     omegas = [load_file(tmp_path / f / "channel.safetensors")["omega"] for f in ("run", "whole")]
@@ -80,7 +80,7 @@ def test_no_whole_checkpoint_is_an_error(tiny_model, tmp_path) -> None:
     made = trainer(tiny_model("bert"), crowd(20), tmp_path / "run", **{**SETTINGS, "max_steps": 2})
     made.train()
     (tmp_path / "run" / "checkpoints" / "checkpoint-2" / "optimizer.pt").unlink()
-    with pytest.raises(RealmError, match="no checkpoint is whole"):
+    with pytest.raises(RealmError, match="no complete checkpoint"):
         trainer(tiny_model("bert"), crowd(20), tmp_path / "run", **{**SETTINGS, "max_steps": 2}).train(True)
 
 

@@ -177,7 +177,7 @@ def test_the_fingerprint_tells_data_apart(folder, tmp_path) -> None:
 def test_the_fingerprint_tells_what_goes_with_the_data_apart(changed, folder, monkeypatch) -> None:
     before = data_fingerprint("sentpolarity", folder)
     loaded = lab_cells._load("sentpolarity", folder, False)
-    monkeypatch.setattr(lab_cells, "_load", lambda name, folder, offline: replace(loaded, **changed))
+    monkeypatch.setattr(lab_cells, "_load", lambda *place: replace(loaded, **changed))
     assert data_fingerprint.__wrapped__("sentpolarity", folder) != before
 
 

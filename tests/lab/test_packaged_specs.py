@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from realm import PAPER
-from realm.comparison.cells import Cell, is_read
-from realm.lab.spec import expand, load_spec, packaged_specs
+from realm import PAPER, RealmConfig
+from realm.comparison.cells import Cell, deciding_settings, is_read
+from realm.lab.spec import count_cells, expand, load_spec, packaged_specs, read_spec
+from realm.lab.spec_settings import allowed_settings
 
 NAMES = packaged_specs()
 PAPERS = [name for name in NAMES if not name.endswith("-real")]
@@ -115,3 +116,14 @@ def test_real_cells_have_the_paper_budgets_and_layouts() -> None:
     assert pools == {"wikiattack": "contrast:150", "wikitoxicity": "contrast:150", "sentpolarity": "contrast:20",
                      "goemotions": "contrast:10"}  # fmt: skip
     assert {c.seed for c in cells("real")} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cells_are_counted_without_their_ids(name: str) -> None:
+    assert count_cells(read_spec(name)) == len(expand(load_spec(name)))
+
+
+def test_the_settings_of_a_spec_are_those_that_decide_a_training() -> None:
+    deciding = set(RealmConfig("unused", use_cpu=True).settings()) - {"effective_batch_size"}
+    assert set(deciding_settings()) == deciding
+    assert set(allowed_settings()) >= {"learning_rate", "max_length", "channel"}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from realm.comparison.results import Results
 from realm.comparison.simulation import read_pool
 from realm.errors import RealmError
-from realm.lab.plot_panels import over_seeds, recovery_panel, spread
+from realm.lab.plot_panels import HEAD_LETTER, Panel, over_seeds, recovery_panel, spread
 from realm.lab.plots import draw_plots
 from realm.lab.spec import Spec, expand, load_spec
 from tests.lab.small_benchmark import SMALL
@@ -135,3 +135,25 @@ def test_labels_are_kept_apart_in_their_order(places: list[float], apart: float)
     order = np.argsort(places, kind="stable")
     assert all(np.diff(np.array(moved)[order]) >= apart - 1e-6)
     assert np.mean(moved) == pytest.approx(np.mean(places), abs=1e-6)
+
+
+def test_titles_are_broken_into_lines_and_never_cut(tmp_path: Path) -> None:
+    title = "Accuracy of every method under each of the three kinds of noise, in a title too long for a line"
+    spec = write_spec(
+        tmp_path,
+        f"title: {title}\ntable: uniform\ngrid: {{model: m, benchmark: arc, noise: uniform, pool: D1, regime: sparse, "
+        "method: [realm, noisy], seeds: 1, steps: 5}\ncurve: 1\n",
+    )
+    results = fill(tmp_path / "r.sqlite", spec, lambda cell: 0.6)
+    for path in write_plots(spec, results, tmp_path / "plots"):
+        sheet = drawn(path)
+        heads = [text.text or "" for text in sheet.findall(f"{SVG}text")]
+        assert " ".join(heads).endswith(title) and len(heads) > 1
+        assert max(map(len, heads)) * HEAD_LETTER <= float(sheet.get("width", 0))
+        panel = sheet.find(f"{SVG}svg")
+        assert panel is not None and float(panel.get("y", 0)) > 14 * len(heads), "the panels stand below it"
+
+
+def test_a_long_title_of_a_panel_moves_its_axes_down() -> None:
+    short, long = (Panel(title, "", (0, 1), (0, 1)) for title in ("short", "a rather long title " * 4))
+    assert short.top < long.top < long.y(0.0) and short.y(1.0) == short.top and long.y(1.0) == long.top

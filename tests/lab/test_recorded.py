@@ -70,7 +70,7 @@ def test_a_changed_default_is_another_cell_and_a_new_setting_is_not(
 
 
 def test_what_is_no_record_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RealmError, match="no recorded results"):
+    with pytest.raises(RealmError, match="recorded results cannot be read"):
         RecordedResults.open(tmp_path)
     (tmp_path / "settings.json").write_text("{}")
     (tmp_path / "cells.jsonl").write_text('{"id": "1", "accuracy": 2}\n')

@@ -261,3 +261,66 @@ def test_yaml_makes_no_objects(tmp_path) -> None:
     with pytest.raises(RealmError, match="not readable YAML"):
         load_spec(tmp_path / "s.yaml")
     assert yaml.safe_load("1") == 1
+
+
+# -------------------------------------------------------------------- benchmarks of one's own
+
+
+def own_spec(tmp_path, **entry):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.csv").write_text("text,annotator,label,gold\na,x,no,no\nb,y,yes,yes\n")
+    given = {"train": "train.csv", "test": "test.csv", **entry}
+    benchmarks = {"mine": {key: value for key, value in given.items() if value is not None}}
+    return write_spec(tmp_path / "s.yaml", "m", {"benchmark": ["mine", "obqa"]}, benchmarks=benchmarks)
+
+
+def test_a_benchmark_of_ones_own_stands_beside_those_of_the_package(tmp_path) -> None:
+    made = expand(load_spec(own_spec(tmp_path)))
+    mine, other = made
+    assert (mine.data.benchmark, other.data.benchmark) == ("mine", "obqa")
+    assert [each.name for each in mine.data.own] == ["mine"] and other.data.own == ()
+    assert "files" in mine.fields() and "files" not in other.fields()
+    (tmp_path / "more").mkdir()
+    extending = write_spec(tmp_path / "more" / "e.yaml", "m", {}, extends="../s.yaml")
+    assert expand(load_spec(extending))[0].data.benchmark == "obqa"
+    own = {"benchmark": "mine"}
+    extended = expand(load_spec(write_spec(tmp_path / "more" / "e.yaml", "m", own, extends="../s.yaml")))
+    assert extended[0].data.own[0].train.samefile(tmp_path / "train.csv") and extended[0].id == mine.id, (
+        "the paths are relative to the spec that names them"
+    )
+    (tmp_path / "test.csv").write_text("text,gold\nc,no\n")
+    again = expand(load_spec(tmp_path / "s.yaml"))[0]
+    assert again.id != mine.id, "another content is another cell"
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"train": None}, "mine: train is missing"),
+        ({"test": "nowhere.csv"}, r"mine: test: there is no file .*nowhere\.csv"),
+        ({"colour": "red"}, "unknown key colour. There are: train, test, columns"),
+        ({"columns": {"worker": "w"}}, "columns: unknown column worker. There are: item"),
+        ({"columns": ["text"]}, "columns: must be like"),
+        ({"labels": "yes"}, "labels: must be a list"),
+        ({"instruction": 3}, "instruction: must be text"),
+        ({"min_annotations": 0}, "min_annotations: must be a whole number"),
+        ({"annotated": "no"}, "annotated: must be true or false"),
+    ],
+)
+def test_mistakes_in_a_benchmark_of_ones_own(entry, said, tmp_path) -> None:
+    with pytest.raises(RealmError, match=said):
+        load_spec(own_spec(tmp_path, **entry))
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "said"),
+    [
+        ({"obqa": {"train": "a", "test": "b"}}, "a benchmark of the package has this name"),
+        ({"a+b": {"train": "a", "test": "b"}}, "a name has letters"),
+        (["mine"], "benchmarks: must be like"),
+        ({"mine": "train.csv"}, "benchmarks: must be like"),
+    ],
+)
+def test_mistakes_in_the_names_of_benchmarks(benchmarks, said, tmp_path) -> None:
+    with pytest.raises(RealmError, match=said):
+        load_spec(write_spec(tmp_path / "s.yaml", "m", benchmarks=benchmarks))

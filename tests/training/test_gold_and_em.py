@@ -164,13 +164,13 @@ def test_the_em_update_starts_from_an_earlier_estimate_and_weighs_it_by_its_inte
 def test_many_epochs_with_one_label_each_are_warned_of(tiny_model, tmp_path) -> None:
     one, several = crowd(40).sparse(0), crowd(40)
     long = {"expertise_update": "em", "max_steps": -1, "num_train_epochs": 12}
-    assert any("by heart" in warning for warning in trainer(tiny_model("bert"), one, tmp_path, **long).warnings)
+    assert any("memorises" in warning for warning in trainer(tiny_model("bert"), one, tmp_path, **long).warnings)
     for table, settings in (
         (several, long),
         (one, long | {"num_train_epochs": 2}),
         (one, long | {"expertise_update": "gradient"}),
     ):
-        assert not any("by heart" in w for w in trainer(tiny_model("bert"), table, tmp_path, **settings).warnings)
+        assert not any("memorises" in w for w in trainer(tiny_model("bert"), table, tmp_path, **settings).warnings)
 
 
 def test_the_em_update_resumes(tiny_model, tmp_path) -> None:

@@ -94,7 +94,7 @@ def test_gold_is_known_whatever_the_opinion_says() -> None:
     annotations = replace(annotations, gold=np.array([1, -1, -1], np.int32))
     log_probs = torch.full((3, 2), 0.5).double().log()
     doubtful = Opinion(log_probs, 1.0, 0.0, 1.0, 0, 2)
-    assert not doubtful.significant and doubtful.sentence.startswith("opinion: none worth starting from")
+    assert not doubtful.significant and doubtful.sentence.startswith("opinion: not used")
     known = known_beforehand(annotations, doubtful)
     assert known[0].tolist() == [float("-inf"), 0.0] and known[1:].isnan().all()
     sure = Opinion(log_probs, 1.0, 100.0, 0.0, 2, 2)

@@ -11,6 +11,7 @@ import typer
 
 from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
+from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, records, show_frame
 from realm.errors import RealmError
@@ -70,7 +71,10 @@ def aggregate(
     check_outputs(output, beside, fitted, reads=[*files, start_from, *reading.files()], overwrite=overwrite)
     earlier = None if start_from is None else _read_fitted(start_from)
     annotations = reading.read(files)
-    result = aggregate_labels(annotations, method, seed, use_gold=use_gold, abstain=abstain, start_from=earlier)
+    with progress_display() as progress:
+        result = aggregate_labels(
+            annotations, method, seed, use_gold=use_gold, abstain=abstain, start_from=earlier, progress=progress
+        )
     labels = result.table(annotations).round({"confidence": 6})
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})
     if len(annotations.tasks) == 1:

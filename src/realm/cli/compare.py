@@ -205,7 +205,9 @@ def _show_differences(ranking: dict[str, Any]) -> None:
         ]
         rows.append([name, *texts])
     if rows:
-        show_table(f"{reference} minus each: ahead, behind or level", ["method", *map(figure_name, figures)], rows)
+        show_table(
+            f"{reference} minus each method: ahead, behind or level", ["method", *map(figure_name, figures)], rows
+        )
 
 
 def _show_labels(summary: dict[str, Any]) -> None:
@@ -229,7 +231,7 @@ def _show_labels(summary: dict[str, Any]) -> None:
         more = f", the {ROWS} of {len(rows)} on which methods differ most" if len(rows) > ROWS else ""
         of_task = f", {task['task']}" if len(entries[ranking["reference"]]["labels"]) > 1 else ""
         what = "position of the option" if task["by_position"] else "label"
-        title = f"Recall by {what}{of_task}{more} (+ above, - below {ranking['reference']}, clearly)"
+        title = f"Recall by {what}{of_task}{more} (+ significantly above {ranking['reference']}, - below)"
         show_table(title, ["label", "items", *ranking["order"]], [rows[row][1] for row in sorted(chosen)])
 
 

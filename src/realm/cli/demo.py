@@ -145,9 +145,7 @@ def _introduce(demo: Demo) -> None:
     note("")
     note(f"{items.n_items} messages to a help desk. What is each about: {', '.join(items.options_of(0))}? For example:")
     note(f"    {items.texts[0].as_py()}  -> {items.label_name(0, int(items.gold[0]))}")  # type: ignore[index]
-    note(
-        f"{len(CROWD)} annotators label them, one label each. Two are careful, four guess; the methods are not told who."
-    )
+    note(f"{len(CROWD)} annotators label them, one label each. Two are careful, four guess; no method is told who.")
     note(f"{demo.size.model} is trained on these labels by each method, with the same number of steps:")
     note("    noisy trusts every label; realm learns whom to trust; oracle has the true labels, for comparison.")
     note("")

@@ -38,7 +38,9 @@ def check_outputs(
         _refuse_run_file(output)
         for path in reads:
             if path is not None and os.path.exists(output) and _is_in(output, path):
-                raise RealmError(f"--output {output}: this is what is read, and would be replaced. Name another file.")
+                raise RealmError(
+                    f"--output {output}: the command reads this file, and would replace it. Name another file."
+                )
         if os.path.exists(output) and not overwrite:  # not `Path.exists`, which raises where a name is too long
             raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
         if is_being_written(output):
@@ -83,4 +85,4 @@ def note_labels(annotations: Annotations) -> None:
         labels = shlex.quote(join_list(label_sets.pop()))
         note(f"When reading it, give --labels {labels}: their order does not follow from the table alone.")
     else:
-        note("Some labels of its tasks do not occur in it: read back, each task has the labels that do.")
+        note("Some labels do not occur in the table: when it is read, each task has only the labels that do.")

@@ -7,6 +7,7 @@ and at least once a minute: short work says nothing, an hour has dozens of lines
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -113,13 +114,18 @@ class Bars:
 
 
 class Display:
-    """What commands hand to the library as `progress`: bars or lines on standard error, and lines in the log file."""
+    """What commands hand to the library as `progress`: bars or lines on standard error, and lines in the log file.
+
+    Of several processes the first one alone shows anything.
+    """
 
     def __init__(self) -> None:
-        self.bars = Bars() if terminal.interactive() else None
+        self.bars = Bars() if terminal.interactive() and _is_first_process() else None
         self.lines = ProgressLines(self.say)
 
     def __call__(self, what: str, done: int, total: int) -> None:
+        if not _is_first_process():
+            return
         if terminal.log_file is not None:
             terminal.log_file.open()
         if self.bars is not None:
@@ -153,6 +159,11 @@ def progress_display() -> Iterator[Display]:
     finally:
         if display.bars is not None:
             display.bars.stop()
+
+
+def _is_first_process() -> bool:
+    """Whether this is the first of the processes that a launcher started, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 # -------------------------------------------------------------------- the log file
@@ -198,6 +209,9 @@ class LogFile:
 @contextmanager
 def logged_to(path: Path, *, append: bool) -> Iterator[None]:
     """Write what the command says into this file as well, from the moment at which its work begins."""
+    if not _is_first_process():
+        yield
+        return
     log = terminal.log_file = LogFile(path, append)
     log.write(command_line())
     try:

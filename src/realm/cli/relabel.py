@@ -84,7 +84,7 @@ def relabel(
             with writing(output, advice=""):
                 write_text(output, _label_studio(run.annotations, queue))
         write_csv(broken, beside, raw=raw)
-        note(f"{len(queue):,} items to label again in {output}, {len(broken):,} that look broken in {beside}")
+        note(f"{len(queue):,} items to label again in {output}, {len(broken):,} with contradictions in {beside}")
     if as_json:
         tables = {"queue": records(queue), "contradictions": records(broken), "workload": records(summary.workload)}
         expected = {name: value for name, value in vars(summary).items() if name != "workload"}
@@ -132,15 +132,15 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
         remarks.append(f"--costs: {len(unpriced):,} of the run's annotators have no price and are not asked: {names}.")
     if run.in_sample:
         remarks.append(
-            "items with one label are judged in-sample: the model was trained on these labels and may know them by "
-            "heart. `realm train --cross-fit` gives a better queue."
+            "items with one label are judged by a model that was trained on that label (in-sample) and may have "
+            "overfitted. A run with `realm train --cross-fit 3` gives a better queue."
         )
     if run.estimate.relative:
-        remarks.append(
-            "mostly one label per item: accuracies are relative, they hang on how sure the model is of itself."
-        )
+        remarks.append("most items have one label: accuracies are relative, and depend on how confident the model is.")
     if run.estimate.exponent < 1 or run.estimate.shared_error > 0:
-        remarks.append("annotators err together here: another label tells less than is expected of it below.")
+        remarks.append(
+            "annotators make the same mistakes here: another label helps less than the expectation below says."
+        )
     cheapest = min((prices or {"": 1.0}).values())
     if queue.empty and cheapest > budget:
         remarks.append(f"nothing to ask: the cheapest annotation costs {cheapest:g}. Raise --budget.")
@@ -153,10 +153,10 @@ def _expectation(summary: QueueSummary) -> str:
     """What the queue is expected to buy, in words."""
     labels, bits = (total / max(summary.annotations, 1) for total in (summary.labels, summary.bits))
     return (
-        f"{summary.annotations:,} annotations for {summary.cost:g}: expected to put {summary.labels:.1f} labels right, "
-        f"of {summary.wrong_now:.1f} that are expected to be wrong, and to remove {summary.bits:.1f} of "
-        f"{summary.bits_now:.1f} bits of doubt. One annotation: {labels:.3f} labels, {bits:.3f} bits; "
-        f"one unit of cost: {summary.labels / summary.cost:.3f} labels, {summary.bits / summary.cost:.3f} bits."
+        f"{summary.annotations:,} annotations for {summary.cost:g}: expected to correct {summary.labels:.1f} of the "
+        f"{summary.wrong_now:.1f} labels that are expected to be wrong, and to remove {summary.bits:.1f} of "
+        f"{summary.bits_now:.1f} bits of uncertainty. Per annotation: {labels:.3f} labels, {bits:.3f} bits; "
+        f"per unit of cost: {summary.labels / summary.cost:.3f} labels, {summary.bits / summary.cost:.3f} bits."
     )
 
 
@@ -186,7 +186,7 @@ def _show(queue: pd.DataFrame, broken: pd.DataFrame, workload: pd.DataFrame) -> 
         ),
         ("Who is asked", workload, ["annotator", "annotations", "cost", "gain_bits", "gain_labels"]),
         (
-            "Likely broken: model and reliable annotators contradict each other",
+            "Contradictions: the model and reliable annotators disagree",
             broken,
             ["text", "model", "model_confidence", "annotators_say", "annotators_confidence", "labels_given"],
         ),

@@ -83,7 +83,7 @@ def train(
     earlier_run = None if start_from is None else _open_earlier(start_from, output)
     if earlier_run is None:
         if "replay" in training.typed:
-            raise RealmError("--replay is for going on from an earlier run: give --from too.")
+            raise RealmError("--replay is for continuing an earlier run: give --from too.")
         annotations = reading.read(files)
     else:
         training.take_over(earlier_run)
@@ -92,7 +92,7 @@ def train(
         annotations = aligned(annotations, known.tasks, known.annotators, str(earlier_run.folder), known.groups)
     if gold_items is not None:
         if not training.use_gold:
-            raise RealmError("--gold-items is read only under --use-gold; add it.")
+            raise RealmError("--gold-items needs --use-gold: add it.")
         from realm.data.gold import read_gold
 
         annotations = read_gold(annotations, gold_items)
@@ -209,7 +209,7 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
         entries |= {"against_gold": None if against is None else asdict(against)}
         typer.echo(json.dumps(entries, ensure_ascii=False, default=str))
     else:
-        _show_annotators(run)
+        show_annotators(run.expertise, run.probabilities)
     for text in run.changes.sentences() if run.changes else ():
         note(text)
     if as_json:
@@ -226,18 +226,18 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
     note(f"The run is in {run.folder}: model/, expertise.csv, labels.csv. Open {page} in a browser.")
 
 
-def _show_annotators(run: Run) -> None:
+def show_annotators(expertise: pd.DataFrame, probabilities: str) -> None:
     """The expertise table from the best to the worst, of many both ends, and how many there are of each verdict."""
-    table = run.expertise.sort_values("accuracy", ascending=False, kind="stable")
+    table = expertise.sort_values("accuracy", ascending=False, kind="stable")
     columns = ["annotator", "task", "accuracy", "low", "high", "expertise", "annotations", "verdict", "scale"]
     columns[2:2] = [name for name in ("group",) if name in table.columns]
     columns += [name for name in ("habit", "notes") if (table[name] != "").any()]
-    title = f"How reliable each annotator is ({run.probabilities})"
+    title = f"How reliable each annotator is ({probabilities})"
     if len(table) > BEST + WORST:
         title += f": the {BEST} best and the {WORST} worst of {len(table):,}; all are in expertise.csv"
         table = table.iloc[[*range(BEST), *range(len(table) - WORST, len(table))]]
     show_frame(title, table[columns])
-    for sentence in verdict_counts(run.expertise):
+    for sentence in verdict_counts(expertise):
         note(sentence)
 
 

@@ -53,7 +53,7 @@ class TrainingFlags(Settings):
         from realm.training.going_on import earlier_settings
 
         if "model" in self.typed:
-            raise RealmError("--from goes on with the model of the earlier run: leave out --model.")
+            raise RealmError("--from continues with the model of the earlier run: leave out --model.")
         settings = earlier_settings(run)
         micro, accumulation = (settings.pop(name, None) for name in BATCH)
         if micro and accumulation:

@@ -87,7 +87,7 @@ class Queue:
         """The next job that is ready; None where none is, now or at all."""
         for cell in list(self.pending) if self.left else ():
             if failed := [trial for trial in cell.trials() if trial in self.failed]:
-                self.failed[cell] = RealmError(f"no settings for it: {failed[0]} failed.")
+                self.failed[cell] = RealmError(f"its settings could not be chosen: {failed[0]} failed.")
                 self.pending.remove(cell)
             elif not self.results.missing([cell]):  # finished by another process meanwhile
                 self.pending.remove(cell)

@@ -72,7 +72,7 @@ def rank_metric(rank_by: str | None, items: ScoredItems) -> Metric:
         return rankable.get("macro_f1", METRICS["accuracy"])
     name = rank_by.strip().lower().replace("-", "_").replace(" ", "_")
     if name in METRICS and name not in rankable:
-        reason = "says nothing of a method" if METRICS[name].of_table else "is not defined on these test items"
+        reason = "is the same for every method" if METRICS[name].of_table else "is not defined on these test items"
         raise RealmError(f"`rank_by={rank_by}`: {reason}. Rank by one of: {_names(rankable)}.")
     if name not in rankable:
         raise RealmError(f"`rank_by={rank_by}`: no such figure. Rank by one of: {_names(rankable)}.")

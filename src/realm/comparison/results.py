@@ -96,7 +96,7 @@ class Results:
             raise RealmError(f"{path}: cannot be used as a results file: {error}") from None
         if _pragma(connection, "application_id") != APPLICATION:
             connection.close()
-            raise RealmError(f"{path}: is a database, but no results file of REALM. Name another file.")
+            raise RealmError(f"{path}: is a database, but not a results file of REALM. Name another file.")
         if _pragma(connection, "user_version") != LAYOUT:
             connection.close()
             raise RealmError(f"{path}: was written by another version of realm. Name another file.")

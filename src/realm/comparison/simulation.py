@@ -67,7 +67,7 @@ def read_pool(pool: str) -> tuple[float, ...]:
     """
     name, _, size = pool.strip().partition(":")
     if pool.count(",") >= MOST_ANNOTATORS or (size.strip().isdecimal() and int(size[:20]) > MOST_ANNOTATORS):
-        raise RealmError(f"`pool={pool[:40]}`: more than {MOST_ANNOTATORS:,} annotators are not simulated.")
+        raise RealmError(f"`pool={pool[:40]}`: at most {MOST_ANNOTATORS:,} annotators can be simulated.")
     if name.upper() in POOLS and not size:
         return POOLS[name.upper()]
     try:

@@ -66,28 +66,28 @@ class AgainstGold:
 
     def sentences(self) -> list[str]:
         """The same in words."""
-        others = f"always giving the most frequent label {self.base_rate:.1%}"
+        others = f"base rate {self.base_rate:.1%}"
         if self.majority_right is not None:
-            others = f"the majority vote {self.majority_right:.1%}, {others}"
-        text = f"{self.right:.1%} of the {self.items:,} labels with gold agree with it (it was not used); {others}."
+            others = f"majority vote {self.majority_right:.1%}, {others}"
+        text = f"{self.right:.1%} of the {self.items:,} labels with gold are right (gold was not used); {others}."
         if self.macro_f1 is not None:
             majority = f", of the majority vote {self.majority_macro_f1:.3f}" if self.majority_macro_f1 else ""
             text += f" Macro-F1 {self.macro_f1:.3f}{majority}."
         sentences = [text]
         if parts := [
-            f"{sure.wrong:,} of the {sure.labels:,} of confidence {sure.confidence:g} or more "
-            f"({sure.expected:.1f} were to be expected)"
+            f"{sure.wrong:,} of the {sure.labels:,} with confidence {sure.confidence:g} or more "
+            f"({sure.expected:.1f} expected)"
             for sure in self.sure
             if sure.labels
         ]:
-            sentences.append(f"Wrong labels by gold: {'; '.join(parts)}.")
+            sentences.append(f"Wrong labels: {'; '.join(parts)}.")
         if self.annotators:
-            ranking = "" if self.spearman is None else f"rank correlation {self.spearman:.2f}; "
+            ranking = "" if self.spearman is None else f"rank correlation {self.spearman:.2f}, "
             sample = "" if self.all_labels else ", which is itself measured on a part of their labels"
             sentences.append(
-                f"Estimated accuracy against that by gold, {self.annotators:,} annotators with {ENOUGH} labels or "
-                f"more there: {ranking}{self.held:,} of {self.annotators:,} 95% intervals "
-                f"({self.held / self.annotators:.0%}) hold it{sample}."
+                f"Estimated accuracies of the {self.annotators:,} annotators with {ENOUGH} labels or more on these "
+                f"items, against gold: {ranking}{self.held:,} of {self.annotators:,} 95% intervals "
+                f"({self.held / self.annotators:.0%}) hold the true one{sample}."
             )
         return sentences
 

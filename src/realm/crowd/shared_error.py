@@ -203,7 +203,7 @@ def too_sure(annotations: Annotations) -> list[str]:
     if found is None or not found.beyond_chance:
         return []
     return [
-        f"annotators err together: {found}. Confidence and intervals here take their errors to be independent, and are "
+        f"annotators err together: {found}. Confidence and intervals here assume independent errors and are "
         f"too sure: on panels like this about {SharedError.of(found).share:.0%} of even the surest labels are wrong. "
-        "Those of a training run allow for it."
+        "Those of a training run take it into account."
     ]

@@ -150,7 +150,8 @@ def _by_chance(index: int, agreement: _Agreement) -> Suspect | None:
     highest = kappa + STANDARD_ERRORS * float(agreement.error[index])
     if typical <= LEAST_TYPICAL or not highest < 0.5 * typical:
         return None
-    evidence = f"agreement with the others beyond chance {kappa:.2f}, where {typical:.2f} is typical here"
+    # without the sign of a negative number that is rounded to zero
+    evidence = f"chance-corrected agreement with the others {round(kappa, 2) + 0.0:.2f}, typical here {typical:.2f}"
     return Suspect(index, None, "below chance" if highest < 0 else "chance", evidence)
 
 

@@ -198,7 +198,7 @@ def own_pool(pool: str) -> OwnPool:
         if name == PER_ITEM and len(sizes) == 1:
             return OwnPool(per_item=sizes[0])
     raise RealmError(
-        f"pool {pool}: of a benchmark's own annotators `all`, `contrast:20`, `contrast:20:10` (those with 10 "
+        f"pool {pool}: must be, of a benchmark's own annotators, `all`, `contrast:20`, `contrast:20:10` (those with 10 "
         "annotations or more), or `per-item:3` (three labels of each item). With a noise it may be D1, D2, D3, "
         "graded:N, one-reliable:N or accuracies."
     )

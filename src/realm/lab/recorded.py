@@ -46,7 +46,7 @@ class RecordedResults:
             rows = [json.loads(line) for line in lines]
             settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise RealmError(f"{folder}: no recorded results can be read there: {error}.") from None
+            raise RealmError(f"{folder}: the recorded results cannot be read: {error}.") from None
         needed = ("id", "key", "effective", "correct", "n_test", "accuracy")
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, dict) or any(name not in row for name in needed):

@@ -151,7 +151,7 @@ def _read(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RealmError(f"{path}: no spec can be read there: {error.strerror}.") from None
+        raise RealmError(f"{path}: the spec cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
         raise RealmError(f"{path} is not readable YAML: {error}") from None
     if not isinstance(content, dict):

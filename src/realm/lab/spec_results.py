@@ -117,7 +117,7 @@ def _compared_settings(spec: Spec, rows: Mapping[Cell, Mapping[str, Any]]) -> li
         differing = [name for name in dict.fromkeys(names) if len({_value(cell, name) for cell in group}) > 1]
         if len({tuple(_value(cell, name) for name in differing) for cell in group}) < len(group):
             raise RealmError(
-                f"{spec.path}: {group[0]} is there {len(group)} times, with different values of `choose`; a table "
+                f"{spec.path}: {group[0]} is listed {len(group)} times, with different values of `choose`; a table "
                 "cannot tell them apart. Put them in specs of their own."
             )
         names_in_order |= dict.fromkeys(differing)

@@ -64,7 +64,7 @@ def find_basis(trainer: RealmTrainer) -> Basis:
     if found:
         where = "" if set_aside.all() else " there"
         rest = "agreement alone" if (several & set_aside).any() else "the labels alone"
-        findings.append(f"so the model has no say{where}: labels and reliability rest on {rest}.")
+        findings.append(f"the model is therefore not used{where}: labels and reliability are estimated from {rest}.")
     return Basis(np.where(heard[:, None], log_probs, even), agreement, heard, findings, words)
 
 

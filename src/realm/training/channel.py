@@ -98,9 +98,9 @@ def check_anchor(channel: Channel, annotations: Annotations) -> None:
     """Refuse a channel that cannot tell the true labelling from the flipped one, where nothing else tells it."""
     if channel.needs_anchor(annotations):
         raise RealmError(
-            f"{type(channel).__name__}: with two options the flipped labels fit as well as the true ones, and nothing "
-            "says which is which. Give `use_gold`, `experts` or `prior`, a model that has an opinion on the items, or "
-            "a channel whose annotators are never below chance, such as `channel=habit`."
+            f"{type(channel).__name__}: with two options, swapping the labels explains the annotations equally well, "
+            "and nothing decides between the two. Give `use_gold`, `experts` or `prior`, a model that has an opinion "
+            "on the items, or a channel whose annotators are never below chance, such as `channel=habit`."
         )
 
 
@@ -119,8 +119,8 @@ def memorisation_warning(annotations: Annotations, config: RealmConfig) -> str |
     if int(annotations.annotations_per_item.max(initial=0)) > 1 or epochs <= MEMORY_EPOCHS:
         return None
     return (
-        f"every item has one annotation and is met about {epochs:.0f} times: a model that comes to know a guesser's "
-        f"labels by heart takes the guesser for an expert. Watch the expertise over the steps, or train fewer epochs."
+        f"every item has one annotation and is trained on about {epochs:.0f} times: a model that memorises the labels "
+        f"of an annotator who guesses takes them for an expert. Train fewer epochs, or watch expertise over the steps."
     )
 
 

@@ -60,14 +60,14 @@ class ChannelChoice:
         """One line for the user."""
         if not self.likelihoods:
             if self.name == "identity":
-                return "channel: a single annotator cannot be compared with anybody; this is plain fine-tuning."
-            return f"channel: {self.name}; there is nothing to compare channels by."
+                return "channel: none; with one annotator training is plain fine-tuning."
+            return f"channel: {self.name}; there are too few annotations to compare channels."
         identity = self.likelihoods["identity"]
         figures = ", ".join(f"{name} {value - identity:+.4f}" for name, value in self.likelihoods.items())
         plain = " Training is plain fine-tuning." if self.name == "identity" else ""
         return (
-            f"channel: {self.name}; no other foretells held-out annotations better (log-probability of an annotation, "
-            f"over plain fine-tuning: {figures}; standard error {self.standard_error:.4f}).{plain}"
+            f"channel: {self.name}; no other predicts held-out annotations better (log-probability per annotation, "
+            f"minus that of plain fine-tuning: {figures}; standard error {self.standard_error:.4f}).{plain}"
         )
 
 

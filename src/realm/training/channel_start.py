@@ -51,7 +51,7 @@ def start(trainer: RealmTrainer) -> None:
     annotations, opinion = trainer.channel_annotations, None
     sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled  # a sharded model is not asked
     if trainer.args.opinion and not sharded and not trainer.scorer.new_head:
-        scores = trainer.score_training_items("asking the model about the training items")
+        scores = trainer.score_training_items("scoring the training items before training")
         prior = None if update is None else update.prior
         opinion = find_opinion(channel.cpu(), annotations, scores.log_probs, prior)
         channel.to(trainer.args.device)
@@ -76,15 +76,15 @@ def soften(trainer: RealmTrainer) -> None:
         trainer.notes.append(update.choice.sentence)
     if trainer.out_of_fold is not None:
         temperature = _out_of_fold_temperature(trainer, trainer.out_of_fold.log_probs)
-        on = "items that they were not trained on"
+        on = "items that were not trained on"
     elif update is not None and trainer.channel is not None:
-        temperature, on = update.temperature(), "trusted annotators, in-sample,"
+        temperature, on = update.temperature(), "reliable annotators, in-sample"
     else:
         return
     trainer.scorer.temperature = temperature
     trainer.scorer.merge_temperature()
-    done = f"answers are softened by a temperature of {temperature:.2f}" if temperature > 1 else "no softening"
-    trainer.notes.append(f"confidence: {done}; so they foretell the labels of {on} best.")
+    done = f"calibrated by a temperature of {temperature:.2f}" if temperature > 1 else "left as it is (temperature 1)"
+    trainer.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
 
 
 def _out_of_fold_temperature(trainer: RealmTrainer, log_probs: npt.NDArray[np.float64]) -> float:

@@ -108,7 +108,7 @@ def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
         try:
             verify(path)
         except RealmError as error:
-            logger.warning("passing over a damaged checkpoint: %s", error)
+            logger.warning("skipping a damaged checkpoint: %s", error)
             continue
         if (path / SHARDED_OPTIMIZER).exists() != sharded:
             with_or_without = "without" if sharded else "with"
@@ -117,7 +117,7 @@ def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
             )
         return path
     if paths:
-        raise RealmError(f"{folder}: no checkpoint is whole; start again with `overwrite`.")
+        raise RealmError(f"{folder}: there is no complete checkpoint; start again with `overwrite`.")
     return None
 
 
@@ -127,7 +127,7 @@ def verify(checkpoint: Path) -> None:
     for path in sorted(checkpoint.rglob("*")):
         name = path.relative_to(checkpoint).as_posix()
         if path.is_file() and not (KNOWN.fullmatch(name) and (name in listed or name == MANIFEST)):
-            raise RealmError(f"{path} has no place in a checkpoint and is not read.")
+            raise RealmError(f"{path} does not belong in a checkpoint and is not read.")
     verify_manifest(checkpoint)
 
 
@@ -176,5 +176,5 @@ def reading(checkpoint: str | Path | None) -> Iterator[None]:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RealmError(
             f"{checkpoint}: its state cannot be read safely ({first}). If the run is your own, remove this checkpoint "
-            "and use `resume` again; it goes on from the one before."
+            "and use `resume` again; it continues from the one before."
         ) from None

@@ -157,7 +157,7 @@ class GoingOn:
         scorer = trainer.scorer
         scorer.temperature = self.temperature
         try:
-            scores = trainer.score_training_items("asking the model about the new items")
+            scores = trainer.score_training_items("scoring the new items before training")
             self.test_before = self._earlier_figures(trainer)
         finally:
             scorer.temperature = 1.0

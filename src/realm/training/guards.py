@@ -183,7 +183,7 @@ def _of_predictions(
     if not figures.better:
         sentences.append(
             f"the model is no better than the base rate: {where} its log loss is {figures.log_loss:.3f} and its "
-            f"accuracy {figures.accuracy:.1%}; always giving each label its share has {figures.base_log_loss:.3f} and "
+            f"accuracy {figures.accuracy:.1%}; predicting the label frequencies gives {figures.base_log_loss:.3f} and "
             f"{figures.base_accuracy:.1%} ({len(items):,} items)."
         )
     elif fold_of_item is not None:
@@ -191,16 +191,16 @@ def _of_predictions(
             part = items[fold_of_item[items] == fold]
             if compare_with_base_rate(log_probs[part], said[part]).worse:
                 sentences.append(
-                    f"the model without fold {fold + 1} says something else than the others: on the items of its fold "
-                    "it is worse than the base rate."
+                    f"the model trained without fold {fold + 1} contradicts the others: on the items of that fold it "
+                    "is worse than the base rate."
                 )
     answers = log_probs[items].argmax(axis=1)
     answer = int(np.bincount(answers).argmax())
     same, people = answers == answer, said[items, answer]
     if same.mean() >= NEARLY_ALL and people.mean() <= COMMON and _z(same - people) > norm.isf(LEVEL):
         sentences.append(
-            f"the model gives one answer ({_name(annotations, task, answer)}) to {same.mean():.0%} of the items; "
-            f"people give it to {people.mean():.0%}."
+            f"the model gives the same answer ({_name(annotations, task, answer)}) to {same.mean():.0%} of the items; "
+            f"annotators give it to {people.mean():.0%}."
         )
     return sentences
 
@@ -223,8 +223,8 @@ def _expertise(annotations: Annotations, agreement: Estimate, trained: Floats, t
     if highest >= LEAST_CORRELATION:
         return None
     return (
-        f"trained expertise contradicts agreement: over the {n:,} annotators with {ENOUGH_LABELS} labels or more that "
-        f"others can be held against, their rank correlation is {correlation:.2f}."
+        f"trained expertise contradicts agreement: over the {n:,} annotators with at least {ENOUGH_LABELS} labels on "
+        f"shared items, their rank correlation is {correlation:.2f}."
     )
 
 

@@ -89,7 +89,9 @@ def _nameless(table: Annotations, item: np.ndarray, label: np.ndarray, weight: n
 def _identifiability(table: Annotations) -> list[str]:
     notes = []
     if table.n_annotators == 1:
-        notes.append("there is a single annotator: expertise cannot be identified, only how sharp the model is.")
+        notes.append("there is one annotator: expertise cannot be estimated.")
     elif int(table.annotations_per_item.max(initial=0)) <= 1:
-        notes.append("every item has one annotation: expertise is known up to scale only, and is marked relative.")
+        notes.append(
+            "every item has one annotation: only ratios of expertise can be estimated, and it is marked relative."
+        )
     return notes

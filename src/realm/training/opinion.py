@@ -73,7 +73,7 @@ class Opinion:
         who = f"{self.agreeing:,} of {self.annotators:,} annotators better than chance"
         if self.significant:
             return f"opinion: before training the model agrees with {who}; expertise starts from that."
-        return f"opinion: none worth starting from (before training the model agrees with {who})."
+        return f"opinion: not used (before training the model agrees with {who}, which may be chance)."
 
 
 def find_opinion(channel: Channel, annotations: Annotations, log_probs: Floats, prior: Prior | None = None) -> Opinion:

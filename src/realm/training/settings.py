@@ -136,19 +136,19 @@ class Settings:
     )
     hub_model_id: str | None = setting(
         None,
-        "Put the model with its card on the Hugging Face hub when training ends, as this repository (`owner/name`).",
+        "Upload the model and its card to this Hugging Face repository (`owner/name`) when training ends.",
         panel=RUN,
         flag="push-to-hub",
         changes_results=False,
     )
-    seed: int = setting(0, "Seed of everything that is random.", panel=RUN, minimum=0, maximum=LARGEST_SEED)
+    seed: int = setting(0, "Random seed.", panel=RUN, minimum=0, maximum=LARGEST_SEED)
     logging_steps: int = setting(
         10, "Log the loss and the expertise every n steps.", panel=RUN, minimum=1, changes_results=False
     )
     cross_fit: int | str = setting(
         "auto",
-        "Folds to train again, so that estimates rest on a model that has not seen the item; k folds take k - 1 times "
-        "as long again. auto: 3 where frozen layers are cached (`train_layers`), else none.",
+        "Folds to cross-fit, so that each item is judged by a model that was not trained on it; k folds take k - 1 "
+        "times as long again. auto: 3 where frozen layers are cached (`train_layers`), else none.",
         panel=RUN,
         words=("auto",),
         minimum=0,
@@ -156,7 +156,7 @@ class Settings:
 
     replay: float = setting(
         1.0,
-        "Going on from an earlier run: how many of its items are trained on again for each new or changed one.",
+        "When an earlier run is continued: how many of its items are trained on again for each new or changed one.",
         panel=RUN,
         minimum=0,
         changes_results=lambda replay: replay != 1.0,  # so that runs that go on from none are what they were
@@ -165,7 +165,7 @@ class Settings:
     method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
     channel: str = setting(
         "auto",
-        "How annotators err; auto takes what foretells held-out annotations best (by gradient: confusion)",
+        "How annotators err; auto takes what predicts held-out annotations best (by gradient: confusion)",
         panel=LEARNING,
         choices=("auto", *LEARNED_CHANNELS),
     )
@@ -177,7 +177,7 @@ class Settings:
     )
     opinion: bool = setting(
         True,
-        "Ask the model about the training items before the first step; expertise starts from what it knows already.",
+        "Score the training items before the first step, and start the expertise from how annotators agree with that.",
         panel=LEARNING,
     )
     learning_rate: float = setting(5e-5, "Learning rate of the model.", panel=LEARNING, above=0)
@@ -191,39 +191,39 @@ class Settings:
     )
     expertise_optimizer: str = setting(
         "masked",
-        "Whether a step moves only the annotators of its batch or, as in the paper, all",
+        "Whether a step updates only the annotators of its batch or, as in the paper, all",
         panel=LEARNING,
         choices=("masked", "adamw"),
     )
-    expertise_start: float = setting(0.0, "Where omega starts; expertise is its sigmoid.", panel=LEARNING)
+    expertise_start: float = setting(0.0, "Initial value of omega; expertise is sigmoid(omega).", panel=LEARNING)
     expertise_update: str = setting(
         "em",
-        "How expertise is learned: solved for, without a learning rate (where the channel can be), or by gradient",
+        "How expertise is learned: in closed form, without a learning rate (where the channel has one), or by gradient",
         panel=LEARNING,
         choices=("em", "gradient"),
     )
     use_gold: bool = setting(
-        False, "Let training read gold where it is known; annotators are judged by it.", panel=LEARNING
+        False, "Use gold labels where there are any: to train on, and to judge annotators by.", panel=LEARNING
     )
     experts: list[str] | None = setting(
         None, "An annotator taken to be right (expertise 0.999); may be repeated.", panel=LEARNING, flag="expert"
     )
     lr_scheduler_type: str = setting("cosine", "Schedule of the learning rates.", panel=LEARNING, flag=NO_FLAG)
-    warmup_steps: float = setting(0, "Steps over which the learning rates rise.", panel=LEARNING, flag=NO_FLAG)
-    max_grad_norm: float = setting(1.0, "Norm that the model's gradient is clipped to.", panel=LEARNING, flag=NO_FLAG)
-    adam_beta1: float = setting(0.9, "First moment of AdamW.", panel=LEARNING, flag=NO_FLAG)
-    adam_beta2: float = setting(0.999, "Second moment of AdamW.", panel=LEARNING, flag=NO_FLAG)
-    adam_epsilon: float = setting(1e-8, "Denominator's constant of AdamW.", panel=LEARNING, flag=NO_FLAG)
+    warmup_steps: float = setting(0, "Warm-up steps of the learning rates.", panel=LEARNING, flag=NO_FLAG)
+    max_grad_norm: float = setting(1.0, "Maximum norm of the model's gradient.", panel=LEARNING, flag=NO_FLAG)
+    adam_beta1: float = setting(0.9, "Beta 1 of AdamW.", panel=LEARNING, flag=NO_FLAG)
+    adam_beta2: float = setting(0.999, "Beta 2 of AdamW.", panel=LEARNING, flag=NO_FLAG)
+    adam_epsilon: float = setting(1e-8, "Epsilon of AdamW.", panel=LEARNING, flag=NO_FLAG)
 
     per_device_train_batch_size: int = setting(
         16,
-        "Items (or annotations) that are forwarded at once: changes memory, not the result.",
+        "Items (or annotations) per forward pass; affects memory, not results.",
         panel=BATCHES,
         flag="micro-batch-size",
         minimum=1,
     )
     gradient_accumulation_steps: int = setting(
-        4, "Forwards per optimiser step; the batch is their product.", panel=BATCHES, flag=NO_FLAG, minimum=1
+        4, "Forward passes per optimiser step; the batch size is the product.", panel=BATCHES, flag=NO_FLAG, minimum=1
     )
     batch_unit: str = setting(
         "item",
@@ -237,9 +237,9 @@ class Settings:
     answers: str = setting("auto", "How the model answers", panel=MODEL, choices=("auto", "letters", "names", "cloze"))
     instruction: str | None = setting(None, "A sentence in front of every prompt.", panel=MODEL)
     max_length: int = setting(
-        512, "Tokens of a prompt at most; only the text or context is shortened.", panel=MODEL, minimum=1
+        512, "Most tokens of a prompt; only the text or context is truncated.", panel=MODEL, minimum=1
     )
-    chat_template: bool = setting(False, "Ask through the tokenizer's chat template.", panel=MODEL)
+    chat_template: bool = setting(False, "Build prompts with the tokenizer's chat template.", panel=MODEL)
     cloze_learning_rate: float = setting(
         0.01, "Learning rate of the scale of cloze answers.", panel=MODEL, flag=NO_FLAG, minimum=0
     )
@@ -248,27 +248,27 @@ class Settings:
     )
     train_layers: int | str = setting(
         0,
-        "Train only the top n layers, or `head`: only what reads the answer.",
+        "Train only the top n layers, or `head`: the output layer alone.",
         panel=MODEL,
         words=("head",),
         minimum=0,
     )
     cache_gb: float = setting(
         8.0,
-        "Gigabytes for the states below `train_layers`, computed once per item; 0 turns the cache off.",
+        "Gigabytes for the cached output of the frozen layers, computed once per item; 0 turns the cache off.",
         panel=MODEL,
         minimum=0,
         changes_results=False,
     )
     cache_dtype: str = setting(
         "float32",
-        "How these states are kept: exactly, or rounded in half the room",
+        "Precision of that cache: exact, or rounded in half the space",
         panel=MODEL,
         choices=("float32", "bfloat16"),
         changes_results=lambda dtype: dtype != "float32",  # float32 computes what no cache would
     )
     bf16: bool = setting(False, "Compute in bfloat16.", panel=MODEL)
-    gradient_checkpointing: bool = setting(False, "Trade time for memory.", panel=MODEL)
+    gradient_checkpointing: bool = setting(False, "Gradient checkpointing: less memory, more time.", panel=MODEL)
 
 
 PAPER: dict[str, Any] = {

@@ -212,7 +212,9 @@ shows bars, and nothing else does |
                 check_anchor(channel, labels.annotations)
         if earlier is not None:
             named = len({annotator for annotator, _ in earlier})
-            self.warnings.append(f"`prior`: it knows {named:,} of the {annotations.n_annotators:,} annotators.")
+            self.warnings.append(
+                f"`prior`: it has estimates of {named:,} of the {annotations.n_annotators:,} annotators."
+            )
         for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
 
@@ -488,7 +490,7 @@ shows bars, and nothing else does |
         try:
             self.cross_fit(folds)
         except RealmError as error:
-            self.warnings.append(without_home(f"cross-fit failed, nothing is out of fold: {error}"))
+            self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
             if self.is_world_process_zero():
                 logger.warning("%s", self.warnings[-1])
 

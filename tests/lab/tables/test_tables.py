@@ -336,7 +336,7 @@ def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
     )
     tries = ("{realm: {learning_rate: [1.0e-4]}}", "{realm: {learning_rate: [5.0e-4, 1.0e-4]}}")
     spec = write_spec(tmp_path, "table: uniform\ngrid:\n" + "".join(grid.format(one) for one in tries))
-    with pytest.raises(RealmError, match=r"m arc uniform D1 sparse realm seed 0 5 steps is there 2 times.*choose"):
+    with pytest.raises(RealmError, match=r"m arc uniform D1 sparse realm seed 0 5 steps is listed 2 times.*choose"):
         make_tables(spec, None)
 
 

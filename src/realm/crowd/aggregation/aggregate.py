@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.aggregation.base import EMAggregator
+from realm.crowd.aggregation.base import Aggregator, EMAggregator
 from realm.crowd.aggregation.dawid_skene import DawidSkene
 from realm.crowd.aggregation.fitted import FittedAnnotators, FittedTask, WarmStart, check_method
 from realm.crowd.aggregation.glad import Glad
@@ -21,6 +21,7 @@ from realm.data.annotations import UNKNOWN
 from realm.data.arguments import require_annotations
 from realm.display import counted, notebook_html
 from realm.errors import RealmError
+from realm.progress import Progress, ignore_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +100,7 @@ def aggregate(
     use_gold: bool = False,
     abstain: str | None = None,
     start_from: FittedAnnotators | None = None,
+    progress: Progress = ignore_progress,
 ) -> Aggregate:
     """One label per item, each task of the table on its own.
 
@@ -111,6 +113,7 @@ def aggregate(
     | abstain | the label of annotators (labelling functions, say) who did not say: an answer of its own to \
 `dawid-skene` and `mace`, no vote to `majority`, and never the truth |
     | start_from | the `fitted` of an earlier result by the same method: EM goes on from there |
+    | progress | called with how many iterations of EM are done |
 
     A table in which no item has a second annotation (or gold in its place) is refused.
 
@@ -162,7 +165,7 @@ def aggregate(
         overlaps = bool(overlapping[items].any())
         who = [annotations.annotators[row] for row in present]
         start = _start(start_from, task, who, annotations.option_counts[items], warnings) if overlaps else None
-        model = METHODS[method](seed=seed) if overlaps else MajorityVote(seed)
+        model = _estimator(method, seed, progress) if overlaps else MajorityVote(seed)
         if isinstance(model, Mace) and annotations.groups is not None:
             model.groups = annotations.annotator_groups[present]
         model.fit(
@@ -205,7 +208,7 @@ def aggregate(
 def _check_start(start_from: FittedAnnotators, method: str) -> None:
     if not METHODS[method].takes_start:
         able = ", ".join(name for name, estimator in METHODS.items() if estimator.takes_start)
-        raise RealmError(f"`start_from`: {method} has nothing that it could start from. Use one of: {able}.")
+        raise RealmError(f"`start_from`: {method} cannot start from an earlier aggregation. Use one of: {able}.")
     check_method(start_from, method)
 
 
@@ -233,7 +236,7 @@ def _abstain_labels(annotations: Annotations, method: str, abstain: str | None) 
         return [None] * len(labels)
     if not METHODS[method].takes_abstain:
         able = ", ".join(name for name, estimator in METHODS.items() if estimator.takes_abstain)
-        raise RealmError(f"`abstain`: {method} has no place for an answer that is never the truth. Use one of: {able}.")
+        raise RealmError(f"`abstain`: {method} cannot handle abstentions. Use one of: {able}.")
     if not any(abstain in names for names in labels):
         known = dict.fromkeys(name for names in labels for name in names)
         reason = f"the labels are: {', '.join(known)}" if known else "items with options of their own have none"
@@ -250,13 +253,18 @@ def _interval(accuracy: Floats, counts: npt.NDArray[np.floating | np.integer]) -
     return np.where(accuracy <= 0, 0.0, low), np.where(accuracy >= 1, 1.0, high)
 
 
+def _estimator(method: str, seed: int, progress: Progress) -> Aggregator:
+    estimator = METHODS[method]
+    return estimator(seed=seed, progress=progress) if issubclass(estimator, EMAggregator) else estimator(seed=seed)
+
+
 def _check_overlap(method: str, annotated: Bools, overlapping: Bools) -> None:
     if not annotated.any():
         raise RealmError(f"{method}: the table has no annotations.")
     if not overlapping.any():
         raise RealmError(
             f"{method}: no item has two annotations, so there is nothing to aggregate: every vote is unanimous, and "
-            "Dawid-Skene and its kin would call every annotator perfect. Collect a second label for some items, "
+            "Dawid-Skene and similar methods would call everybody perfect. Collect a second label for some items, "
             "or train with the methods `realm` or `noisy`, which need only one."
         )
 

@@ -14,6 +14,7 @@ from realm.crowd.aggregation.fitted import WarmStart
 from realm.crowd.evidence import AnnotatorModel, Bools, Floats, softmax_rows
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.errors import RealmError, no_attribute
+from realm.progress import Progress, ignore_progress
 
 FLOOR = 1e-10
 """No class share and no entry of a confusion matrix is taken to be impossible because it did not occur."""
@@ -80,7 +81,7 @@ class Aggregator(ABC):
                 "Use Dawid-Skene or MACE, or the majority vote, which leaves abstentions out."
             )
         if start is not None and not self.takes_start:
-            raise RealmError(f"`start`: {type(self).__name__} has nothing that it could start from.")
+            raise RealmError(f"`start`: {type(self).__name__} cannot start from an earlier aggregation.")
         self._warm_start = start
         arrays = annotation_arrays(items, annotators, labels, n_options, option_counts, gold, weight, abstain)
         posterior = self._fit(arrays)
@@ -127,7 +128,7 @@ class EMAggregator(Aggregator):
 
     It ends after `max_iter` iterations, or when the objective (the log-likelihood with any prior on the parameters) per
     annotation rises by less than `tol` (0: never). Where there is gold, EM also starts from what the gold says of the
-    annotators, and the higher maximum is kept.
+    annotators, and the higher maximum is kept. `progress` is called with how many of the iterations are done.
 
     | attribute | shape | meaning |
     |---|---|---|
@@ -143,6 +144,7 @@ class EMAggregator(Aggregator):
     max_iter: int = 100
     tol: float = 1e-6
     seed: int = 0
+    progress: Progress = field(default=ignore_progress, repr=False, kw_only=True)
 
     priors_: Floats = field(init=False, repr=False)
     log_likelihoods_: list[float] = field(init=False, repr=False)
@@ -208,6 +210,7 @@ class EMAggregator(Aggregator):
         log_likelihoods, objectives = list[float](), [-np.inf]
         refitted = False
         for iteration in range(1, self.max_iter + 1):
+            self.progress("aggregating", iteration - 1, self.max_iter)
             evidence = model.evidence(parameters)
             log_shares = self._log_class_shares(posterior if first_shares is None else first_shares[None], arrays)
             first_shares = None
@@ -221,6 +224,7 @@ class EMAggregator(Aggregator):
                 break
             before, model = model, self._refitted(model, parameters, posterior, arrays, iteration)
             refitted = model is not before
+        self.progress("aggregating", self.max_iter, self.max_iter)  # often earlier than after the most iterations
         return EMResult(parameters, posterior, log_likelihoods, objectives[1:])
 
 

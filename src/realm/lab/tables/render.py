@@ -33,7 +33,7 @@ def markdown(table: Table) -> str:
     for row in table.rows:
         lines.append(_line([_escape_pipes(text) for text in (*row.labels, *map(_markdown_entry, row.entries))]))
     if table.has_paper:
-        lines += ["", "In brackets: the paper's figure and how far ours is from it."]
+        lines += ["", "In brackets: the paper's figure, and ours minus the paper's."]
     if any(entry.contrast is not None and entry.contrast.significant for entry in table.entries):
         lines += ["", f"\\*: p < {LEVEL:g}, paired t-test over seeds."]
     for note in table.notes:
