@@ -286,9 +286,7 @@ def test_tables_of_ones_own_are_a_benchmark(tmp_path, realm_cli, tiny_model) -> 
     test = crowd(20, seed=5).to_pandas().rename(columns={"text": "sentence"})[["item", "sentence", "gold"]]
     test.drop_duplicates().to_csv(tmp_path / "test.csv", index=False)
     columns = {"text": "sentence", "annotator": "worker"}
-    benchmarks = {
-        "mine": {"train": "train.csv", "test": "test.csv", "columns": columns, "instruction": "Which colour?"}
-    }
+    mine = {"train": "train.csv", "test": "test.csv", "columns": columns, "instruction": "Which colour?"}
     own = {"benchmark": "mine", "pool": "all", "regime": "shared", "method": ["noisy", "majority"], "noise": None}
     spec = write_spec(tmp_path / "own.yaml", tiny_model("bert"), own, benchmarks={"mine": mine})
     results = tmp_path / "r.sqlite"

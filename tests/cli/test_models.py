@@ -50,8 +50,8 @@ def test_models_lists_size_licence_and_presence(typed: Typed, tmp_path: Path) ->
     put("minilm-l6")
     code, out, _ = typed("models")
     assert code == 0
-    head, smollm, minilm, mpnet, *_ = out.splitlines()
-    assert head.split("  ")[0] == "NAME"
+    _, head, _, smollm, minilm, mpnet, *_ = out.splitlines()
+    assert head.split("  ")[0] == "name"
     assert smollm.split()[:7] == ["smollm2-135m", "93", "MB", "542", "MB", "Apache-2.0", "no"]
     assert minilm.split()[:7] == ["minilm-l6", "84", "MB", "92", "MB", "Apache-2.0", "yes"]
     assert mpnet.split()[:7] == ["mpnet-base", "405", "MB", "439", "MB", "Apache-2.0", "no"]

@@ -31,8 +31,8 @@ app = typer.Typer(
 RESULTS = Path("runs/lab/results.sqlite")
 ERRORS = 5
 """Failed cells that are named at the end: most fail for the same reason."""
-SCORES = ("accuracy", "held_out_likelihood")
-"""The metrics of a cell and of a trial."""
+SCORES = ("accuracy", "base_rate", "macro_f1", "held_out_likelihood")
+"""What is said of a finished cell; a trial has the last alone."""
 ResultsFile = Annotated[Path, typer.Option("--results", help="SQLite file of finished cells.")]
 SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A name from `realm lab list`, or a YAML file.")]
 
@@ -152,6 +152,8 @@ def table(
     store = Results.open(results) if results.is_file() else RecordedResults.open(results) if results.is_dir() else None
     tables = make_tables(grid, store, _run_command(grid, results, store))
     typer.echo(tables.text(form), nl=False)
+    if rates := ", ".join(f"{name} {rate:.1%}" for name, rate in tables.base_rates.items()):
+        note(f"Base rate, always giving the most frequent label: {rates}.")
     if form == "csv":
         for remark in tables.remarks:
             note(remark)
@@ -238,5 +240,5 @@ class GridProgress:
 def outcome(result: CellResult | RealmError) -> str:
     if isinstance(result, RealmError):
         return f"failed: {result}"
-    score = next(f"{name.replace('_', ' ')} {result.metrics[name]:.4f}" for name in SCORES if name in result.metrics)
-    return f"{score}, {result.seconds:.0f} s"
+    scores = [f"{name.replace('_', ' ')} {result.metrics[name]:.4f}" for name in SCORES if name in result.metrics]
+    return f"{', '.join(scores)}, {result.seconds:.0f} s"

@@ -74,7 +74,7 @@ def _root(
 
 LOOK = "See what is in your labels"
 TRAIN = "Train and use a model"
-IMPROVE = "Improve and share the labels"
+IMPROVE = "Improve and share what came out"
 TRY = "Try and compare"
 SYSTEM = "Set-up"
 
@@ -86,8 +86,8 @@ app.add_typer(pull.app, name="pull", rich_help_panel=LOOK)
 app.command(rich_help_panel=TRAIN)(train.train)
 app.command(rich_help_panel=TRAIN)(evaluate.evaluate)
 app.command(rich_help_panel=TRAIN)(predict.predict)
-app.command(rich_help_panel=TRAIN)(report.report)
 app.command(rich_help_panel=IMPROVE)(relabel.relabel)
+app.command(rich_help_panel=IMPROVE)(report.report)
 app.command(rich_help_panel=IMPROVE)(export.export)
 app.add_typer(push.app, name="push", rich_help_panel=IMPROVE)
 app.command(rich_help_panel=TRY)(demo.demo)

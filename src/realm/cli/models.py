@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from realm.cli.flags import AsJson
-from realm.cli.terminal import note
+from realm.cli.terminal import note, show_table
 
 app = typer.Typer(help="List the models that have a short name, or download one.")
 
@@ -32,13 +32,12 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
         entries = [{**asdict(m), "size": m.size, "present": m.present, "folder": str(m.folder)} for m in store.models()]
         typer.echo(json.dumps(entries, indent=2))
         return
-    rows = [("NAME", "DOWNLOAD", "ON DISK", "LICENCE", "PRESENT", "WHAT IT IS")]
-    for m in store.models():
-        rows.append((m.name, _size(m.size), _size(m.disk), m.licence, "yes" if m.present else "no", m.description))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    typer.echo(f"\nThe store is {store.home()}. `realm models get NAME` downloads a model; `--model NAME` uses it.")
+    rows = [
+        (m.name, _size(m.size), _size(m.disk), m.licence, "yes" if m.present else "no", m.description)
+        for m in store.models()
+    ]
+    show_table("Named models", ("name", "download", "on disk", "licence", "present", "what it is"), rows)
+    typer.echo(f"The store is {store.home()}. `realm models get NAME` downloads a model; `--model NAME` uses it.")
 
 
 @app.command()

@@ -66,8 +66,8 @@ class ChannelChoice:
         figures = ", ".join(f"{name} {value - identity:+.4f}" for name, value in self.likelihoods.items())
         plain = " Training is plain fine-tuning." if self.name == "identity" else ""
         return (
-            f"channel: {self.name}; no other predicts held-out annotations better (log-probability per annotation, "
-            f"minus that of plain fine-tuning: {figures}; standard error {self.standard_error:.4f}).{plain}"
+            f"channel: {self.name}; no other predicts held-out annotations clearly better (log-probability per "
+            f"annotation, minus that of plain fine-tuning: {figures}; standard error {self.standard_error:.4f}).{plain}"
         )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from realm import RealmError
 from realm.comparison.results import Results
 from realm.lab.paper import PaperTable
 from realm.lab.recorded import RecordedResults
 from realm.lab.spec import Spec
-from realm.lab.spec_results import load_spec_results
+from realm.lab.spec_results import SpecResults, load_spec_results
 from realm.lab.tables.accuracies import ACCURACY_LAYOUTS, accuracy_table
 from realm.lab.tables.contrasts import (
     COUNT_LAYOUTS,
@@ -22,7 +22,7 @@ from realm.lab.tables.contrasts import (
 )
 from realm.lab.tables.expertise import EXPERTISE_LAYOUTS, expertise_table, rank_table
 from realm.lab.tables.render import FORMATS, comma_separated, latex, markdown
-from realm.lab.tables.table import Table
+from realm.lab.tables.table import Table, display
 
 __all__ = ["FORMATS", "LAYOUTS", "Tables", "layout_of", "make_tables"]
 
@@ -31,11 +31,15 @@ LAYOUTS = (*ACCURACY_LAYOUTS, *EXPERTISE_LAYOUTS, *COUNT_LAYOUTS)
 
 @dataclass(frozen=True)
 class Tables:
-    """A spec's table in the paper's shape, what stands behind it (tests, ranks), and remarks on what is missing."""
+    """A spec's table in the paper's shape, what stands behind it (tests, ranks), and remarks on what is missing.
+
+    `base_rates` are what always giving the most frequent label would get right, by benchmark.
+    """
 
     main: Table
     behind: Sequence[Table]
     remarks: Sequence[str]
+    base_rates: Mapping[str, float] = field(default_factory=dict)
 
     def text(self, form: str) -> str:
         """As `md`, `latex` or `csv` (the main table alone, a line per figure)."""
@@ -75,4 +79,11 @@ def make_tables(spec: Spec, results: Results | RecordedResults | None, command: 
     if spec_results.missing:
         remarks.append(f"{spec_results.missing} of {len(spec_results.frame)} cells are missing.")
         remarks[-1] += f" To run them: {command}" if command else ""
-    return Tables(main, [table for table in behind if table is not None], remarks)
+    return Tables(main, [table for table in behind if table is not None], remarks, _base_rates(spec_results))
+
+
+def _base_rates(spec_results: SpecResults) -> dict[str, float]:
+    if "base_rate" not in spec_results.frame:  # no cell is finished
+        return {}
+    known = spec_results.frame.dropna(subset="base_rate")
+    return {display(name): float(rows["base_rate"].mean()) for name, rows in known.groupby("benchmark", sort=False)}
