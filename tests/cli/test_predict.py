@@ -43,7 +43,7 @@ def test_answers_in_parts_are_the_answers_of_the_whole(name, run, new, realm_cli
     for size in (8, 1000):
         monkeypatch.setattr(streaming, "CHUNK_ROWS", size)
         code, _, error = realm_cli("predict", run, new / name, "--output", new / f"{size}.csv")
-        assert code == 0 and "100 answers" in error
+        assert code == 0 and "100 predictions" in error
         answers.append(pd.read_csv(new / f"{size}.csv"))
     in_parts, whole = answers
     assert list(in_parts["item"]) == [f"'=n{i}" for i in (*range(90), *range(10))]

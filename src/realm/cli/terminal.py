@@ -21,8 +21,6 @@ NAME_WIDTH = 32
 """Most characters of the first column; of longer names the end is cut."""
 WORD_WIDTH = 24
 """Most characters of a word that is not broken: an address would take the whole screen."""
-HEADER_WIDTH = 12
-"""Characters of a heading from which on it may take several lines."""
 GAP = 2
 """Characters between two columns."""
 TEXT_WIDTH = 40
@@ -77,7 +75,7 @@ class _Column:
         self.name, self.cells = name, cells
         self.is_text = is_first or any(any(letter.isalpha() for letter in cell) for cell in cells)
         longest_word = max((cell_len(word) for word in name.split()), default=1)
-        self.widest = max([longest_word, *map(cell_len, cells), min(cell_len(name), HEADER_WIDTH)])
+        self.widest = max([cell_len(name), *map(cell_len, cells)])
         words = [cell_len(word) for cell in cells for word in cell.split()]
         if is_first or not self.is_text:
             self.narrowest = max([longest_word, *map(cell_len, cells)])

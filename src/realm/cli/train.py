@@ -251,7 +251,7 @@ def verdict_counts(table: pd.DataFrame) -> list[str]:
         rows = table[table["verdict"] == verdict]
         sentence = f"{verdict}: {len(rows):,} ({rows['annotations'].sum() / total:.0%} of the labels)"
         if verdict in VERDICTS[-2:]:
-            by_labels = rows.sort_values("annotations", ascending=False, kind="stable")
+            by_labels = rows.sort_values(["annotations", "annotator"], ascending=[False, True])
             names = list(dict.fromkeys(by_labels["annotator"]))
             sentence += f": {', '.join(names[:NAMED])}" + (", ..." if len(names) > NAMED else "")
         sentences.append(sentence)
