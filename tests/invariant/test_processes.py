@@ -164,7 +164,7 @@ def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli
         )
         said = done.stdout + done.stderr
         assert done.returncode == 0, said
-    for once in ("note: every item has one annotation", "The run is in", "How reliable each annotator"):
+    for once in ("every item has one annotation", "The run is in", "How reliable each annotator"):
         assert said.count(once) == 1, said
     states = {path.name for path in (tmp_path / "two" / "checkpoints").glob("*/rng_state_*.pth")}
     assert {"rng_state_0.pth", "rng_state_1.pth"} <= states, "two processes took part"

@@ -113,8 +113,8 @@ def train(
     with logged_to(output / LOG, append=resume), progress_display() as display:
         model = training.model if earlier_run is None else earlier_run
         trainer = RealmTrainer(model, annotations, config, test=test_table, prior=earlier, progress=display)
-        for warning in trainer.warnings if trainer.is_world_process_zero() else []:
-            note(f"note: {warning}")
+        for warning in annotations.ledger.warnings if trainer.is_world_process_zero() else []:
+            note(f"note: {warning}")  # the trainer's own are logged, and so shown already
         _replace_printer(trainer, display)
         try:
             trainer.train(resume_from_checkpoint=resume)
