@@ -174,7 +174,7 @@ def test_the_annotations_are_not_written_over(run: Run, labels: Path) -> None:
     for output in (others, labels.parent / "linked.csv", labels.parent / "run.csv"):
         code, _, error = run(others, "--output", output)
         assert (code, others.read_bytes()) == (2, before)
-        assert "would be replaced" in " ".join(error.split())
+        assert "would replace it" in " ".join(error.split())
 
 
 def test_a_seed_below_zero(run: Run, labels: Path) -> None:

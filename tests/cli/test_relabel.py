@@ -80,7 +80,7 @@ def test_files_hold_the_queue_and_what_looks_broken(run: Run, folder: Path, tmp_
     output = tmp_path / "new" / "again.csv"
     code, out, err = run(folder, "--output", output)
     assert code == 0 and "again.contradictions.csv" in err
-    assert "To label again" in out and "contradict each other" in out
+    assert "To label again" in out and "reliable annotators disagree" in out
     broken = rows((tmp_path / "new" / "again.contradictions.csv").read_text())
     assert broken[0]["item"] == "i0"
     assert float(broken[0]["model_confidence"]) == pytest.approx(0.999, abs=1e-4)
