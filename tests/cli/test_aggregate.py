@@ -61,6 +61,14 @@ def test_labels_go_to_a_pipe_as_csv(run: Run, labels: Path, method: str) -> None
     assert "87.5% of the 8 labels with gold are right (gold was not used)" in err
 
 
+def test_a_long_aggregation_says_how_far_it_is(run: Run, labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "aggregating" not in run(labels)[2], "a short one is silent"
+    monkeypatch.setattr("realm.cli.progress.SOONEST", 0.0)
+    monkeypatch.setattr("realm.cli.progress.SHARE", 0.0)
+    code, _, err = run(labels)
+    assert code == 0 and "aggregating: 1 of 100 (1%), about" in err and "aggregating: done in" in err
+
+
 def test_files_are_safe_for_a_spreadsheet_unless_raw(run: Run, labels: Path, tmp_path: Path) -> None:
     output = tmp_path / "new" / "clean.csv"
     code, out, err = run(labels, "--output", output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -179,6 +180,20 @@ def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_p
     assert changed == {("noisy", 1)} and len(finished) == 10
     code, _, error = realm_cli(*common[:-4], "--steps", "3", "--seeds", "2")
     assert code == 2 and "other data or settings" in error
+
+
+def test_a_comparison_says_how_far_each_training_is(common, realm_cli, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("realm.cli.progress.SOONEST", 0.0)
+    code, out, error = realm_cli(*common, "--methods", "noisy,realm", "--seeds", 1, "--json")
+    assert code == 0 and json.loads(out)["seeds"] == 1, error
+    log = (tmp_path / "out" / "progress.log").read_text()
+    for text in (error, log):
+        for method in ("noisy", "realm"):
+            assert f"{method} seed 0" in text and "[1/2] noisy, seed 0: accuracy" in text
+        assert re.search(r"shared realm seed 0.*, training: 1 of \d+ \(\d+%\), about", text)
+    assert f"Progress is logged to {tmp_path / 'out' / 'progress.log'}" in " ".join(error.split())
+    code, _, error = realm_cli(*common, "--methods", "noisy,realm", "--seeds", 1)
+    assert code == 0 and "training:" not in error, "nothing is trained again"
 
 
 def test_sparse_leaves_aggregation_out(common, realm_cli, tmp_path) -> None:

@@ -33,7 +33,7 @@ def test_an_hour_has_a_line_a_minute_and_says_what_is_left() -> None:
     written = lines_of(3.6, 1000)
     assert 57 <= len(written) <= 61
     assert written[0] == "training: 17 of 1,000 (2%), about 59 min left"
-    assert written[-1] == "training: all 1,000 done in 3600 s"
+    assert written[-1] == "training: done in 3600 s"
 
 
 def test_minutes_have_a_line_every_twentieth() -> None:

@@ -336,7 +336,7 @@ def test_training_says_how_far_it_is_in_a_pipe_and_in_a_log(
     assert f"Progress is logged to {tmp_path / 'run' / LOG}" in " ".join(error.split())
     for text in (error, log):
         assert "training: 2 of 3 (67%), about" in text and ", loss " in text
-        assert "fold 1 of 2, training: 1 of 3" in text and "training: all 3 done in" in text
+        assert "fold 1 of 2, training: 1 of 3" in text and "training: done in" in text
         assert "step 2, on the test items: accuracy" in text and "base rate" in text and "macro F1" in text
         assert "{'" not in text, "no dictionary of Trainer's"
     assert "realm train" in log.splitlines()[0] and log.splitlines()[0].startswith("20")

@@ -58,7 +58,7 @@ class ProgressLines:
             work = self._works[what] = _Work(now, done, now, done)
         if done >= total:
             if work.written:
-                self.write(f"{what}: all {total:,} done in {now - work.start:.0f} s{self._remark(what)}")
+                self.write(f"{what}: done in {now - work.start:.0f} s{self._remark(what)}")
             del self._works[what]
         elif self._is_due(work, now, done, (done - work.done) / total >= SHARE):
             left = (now - work.start) / (done - work.first) * (total - done)
