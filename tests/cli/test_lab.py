@@ -293,7 +293,7 @@ def test_tables_of_ones_own_are_a_benchmark(tmp_path, realm_cli, tiny_model) -> 
     code, _, error = realm_cli("lab", "run", spec, "--results", results)
     assert code == 0 and "2 of 2 cells are finished" in error, error
     code, out, _ = realm_cli("lab", "table", spec, "--results", results)
-    assert code == 0 and "| mine |" in out and "missing" not in out
+    assert code == 0 and "| Noisy | MV |" in out and "| shared | " in out and "missing" not in out
     cells = expand(load_spec(spec))
     assert Results.open(results).config(cells[0].id)["items"] == 40
 

@@ -240,5 +240,6 @@ class GridProgress:
 def outcome(result: CellResult | RealmError) -> str:
     if isinstance(result, RealmError):
         return f"failed: {result}"
-    scores = [f"{name.replace('_', ' ')} {result.metrics[name]:.4f}" for name in SCORES if name in result.metrics]
+    figures = {name: result.metrics.get(name) for name in SCORES}  # macro F1 is None where items list their own options
+    scores = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items() if value is not None]
     return f"{', '.join(scores)}, {result.seconds:.0f} s"
