@@ -29,7 +29,7 @@ NOTED = 4
 """Most sentences about single annotators."""
 A_FEW = 0.05
 """Up to this share of the labels, guessers are a caution, above it an alarm: one label in twenty."""
-MODEL_FAILS = ("no better than the base rate", "gives one answer")
+MODEL_FAILS = ("no better than the base rate", "gives the same answer")
 """How a run's findings say that its model has learned nothing (`realm.training.guards`)."""
 GOOD, CARE, WARNING, PLAIN = "good", "care", "bad", "plain"
 """States of a tile or a sentence; each has a colour, a mark and a word."""
