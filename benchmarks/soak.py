@@ -221,6 +221,7 @@ def main() -> int:
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as root:
         os.environ["REALM_HOME"] = f"{root}/home"
+        os.environ["SOURCE_DATE_EPOCH"] = "1763337600"  # one date in all reports, also after midnight
         soak = Soak(Path(root), random.Random(flags.seed))
         began, rounds = time.monotonic(), 0
         soak.prepare()

@@ -19,6 +19,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # some tests compare bytes with those of a process that runs on one. Set before anything imports torch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# One date in all reports: some tests compare bytes, and may begin before midnight and end after it.
+os.environ["SOURCE_DATE_EPOCH"] = "1763337600"
+
 
 def pytest_collection_finish() -> None:
     """Leave what is imported by now out of garbage collection.

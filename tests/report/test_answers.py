@@ -275,7 +275,7 @@ def test_names_of_reports() -> None:
 def test_a_title_and_the_name_of_the_table(tmp_path: Path) -> None:
     table, log_probs = crowd(n_items=40)
     data = read_run(write_run(tmp_path / "sentiment", table, log_probs))
-    assert data.date and "sentiment · annotator report</title>" in render(data)
+    assert data.date == "17 November 2025" and "sentiment · annotator report</title>" in render(data)
     page = Page(render(replace(data, file="march.csv"), title="Reviews, March"))
     assert "<title>Reviews, March · annotator report</title>" in page.source
     assert "march.csv" in page.text and "run sentiment" in page.text and data.date in page.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -273,6 +274,11 @@ def _quoted(words: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
 
 
 def _day(seconds: float) -> str:
-    """`17 November 2026`, by UTC, so that the same run has the same date everywhere."""
-    moment = datetime.fromtimestamp(seconds, UTC)
+    """`17 November 2026`, by UTC, so that the same run has the same date everywhere.
+
+    The environment variable SOURCE_DATE_EPOCH (seconds) is the date of all reports, where one is to be made again to
+    the byte on another day.
+    """
+    fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(fixed) if fixed.isdecimal() else seconds, UTC)
     return f"{moment.day} {moment:%B %Y}"
