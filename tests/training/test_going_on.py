@@ -54,6 +54,31 @@ def test_only_what_is_new_and_as_much_again_is_trained_on(monday, tmp_path) -> N
     assert (trainer._closed_form._updates_per_epoch, more._closed_form._updates_per_epoch) == (3, 6)
 
 
+def labelled_again(monday: Run, items: list[int]) -> Annotations:
+    """The run's table with one more annotation, by somebody new, of each of these items."""
+    rows = monday.annotations.to_pandas()
+    more = rows.drop_duplicates("item").set_index("item").loc[monday.annotations.item_ids.take(items).to_pylist()]
+    return table(pd.concat([rows, more.reset_index().assign(annotator="zoe")]).drop(columns="task", errors="ignore"))
+
+
+@pytest.mark.parametrize("replay, trained", [(1, 40), (0, 10), (0.5, 25)])
+def test_doubtful_items_labelled_again_are_balanced_by_sure_ones(monday, tmp_path, replay, trained) -> None:
+    order = np.argsort(monday.estimate.posterior.max(axis=1), kind="stable")
+    doubtful = order[:10].tolist()
+    later = labelled_again(monday, doubtful)
+    going_on = RealmTrainer(monday, later, config(tmp_path, **SETTINGS, replay=replay)).going_on
+    assert going_on.since.changed.sum() == 10 and len(going_on.items) == trained
+    parts = [np.isin(going_on.since.earlier_item[going_on.items], part).sum() for part in np.split(order, 4)]
+    assert parts == [10] + 3 * [(trained - 10) // 3]
+
+
+def test_items_changed_evenly_need_no_others(monday, tmp_path) -> None:
+    order = np.argsort(monday.estimate.posterior.max(axis=1), kind="stable")
+    later = labelled_again(monday, order[::5].tolist())
+    going_on = RealmTrainer(monday, later, config(tmp_path, **SETTINGS)).going_on
+    assert going_on.since.changed.sum() == 20 and len(going_on.items) == 20
+
+
 def test_the_model_and_the_channel_start_where_the_run_ended(monday, tmp_path) -> None:
     trainer = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS))
     before = dict(monday.scorer.backbone.named_parameters())

@@ -1,10 +1,11 @@
 """Going on from an earlier run: its model, channel and answers are the start, and the cost is that of what is new.
 
-Items that are new, or whose annotations have changed, are trained on, with a sample of the others (`replay` for each
-changed one) that keeps the model from forgetting them. Everything that is estimated, of annotators and of labels, rests
-on all annotations of the table. What the model is asked for that is what it said before it was trained on the item: of
-an item of the earlier run what that run recorded, of a new item what the earlier run's model says, which has never seen
-it. So nothing is scored or cross-fitted again. Where most items are new, all this is done anew instead.
+Items that are new, or whose annotations have changed, are trained on, with a sample of the others that keeps the model
+from forgetting them: `replay` for each new one, and what makes the changed ones a fair sample. Everything that is
+estimated, of annotators and of labels, rests on all annotations of the table. What the model is asked for that is what
+it said before it was trained on the item: of an item of the earlier run what that run recorded, of a new item what the
+earlier run's model says, which has never seen it. So nothing is scored or cross-fitted again. Where most items are new,
+all this is done anew instead.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 MOSTLY_NEW = 0.5
 """The share of changed items from which a run is trained on all items, and answers are asked for anew: from there on
 the cost of everything is at most twice that of what is new."""
+
+CONFIDENCE_PARTS = 4
+"""Parts of the earlier run's items, by how sure their labels were, in which a fair sample has equal shares."""
 
 
 @dataclass(eq=False)
@@ -102,12 +106,29 @@ class GoingOn:
 
     @cached_property
     def items(self) -> npt.NDArray[np.int64]:
-        changed, others = (np.flatnonzero(each) for each in (self.since.changed, ~self.since.changed))
-        # a changed item of the earlier run is itself one that is trained on again
-        again = round(self.replay * len(changed)) - int((self.since.earlier_item[changed] >= 0).sum())
-        n = len(others) if self.everything else min(max(again, 0), len(others))
-        sample = np.random.default_rng(self.seed).permutation(others)[:n]
-        return np.sort(np.concatenate([changed, sample]))
+        changed = self.since.changed
+        if self.everything:
+            return np.arange(len(changed))
+        others = np.random.default_rng(self.seed).permutation(np.flatnonzero(~changed))
+        balance = self._balance(others)
+        more = others[~np.isin(others, balance)][: round(self.replay * (self.since.earlier_item[changed] < 0).sum())]
+        return np.sort(np.concatenate([np.flatnonzero(changed), balance, more]))
+
+    def _balance(self, others: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Of `others`, those that make a fair sample of the earlier items that have changed, easy and hard ones.
+
+        The items of a relabel queue are the doubtful ones, and a model that is trained on these alone loses the rest.
+        So as many are taken of each part of the earlier run's items, by how sure their labels were, as have changed in
+        the part where most have. Items changed at random need hardly any.
+        """
+        match = self.since.earlier_item
+        confidence = self.run.estimate.posterior.max(axis=1)
+        parts = np.array_split(np.argsort(confidence, kind="stable"), CONFIDENCE_PARTS)
+        of_part = [np.isin(match, part) for part in parts]
+        counts = [int((inside & self.since.changed).sum()) for inside in of_part]
+        missing = [round(self.replay * (max(counts) - count)) for count in counts]
+        fill = [others[inside[others]][:n] for inside, n in zip(of_part, missing, strict=True)]
+        return np.concatenate(fill)
 
     def annotation_rows(self, table: Annotations) -> Tensor:
         """Where in `table`, of all items, the annotations of `table.take_items(self.items)` stand."""

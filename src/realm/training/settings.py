@@ -156,7 +156,8 @@ class Settings:
 
     replay: float = setting(
         1.0,
-        "When an earlier run is continued: how many of its items are trained on again for each new or changed one.",
+        "When an earlier run is continued: how many of its items are trained on again for each new one, and how much "
+        "of what balances changed items, such as doubtful ones labelled again.",
         panel=RUN,
         minimum=0,
         changes_results=lambda replay: replay != 1.0,  # so that runs that go on from none are what they were
