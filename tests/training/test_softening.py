@@ -36,7 +36,7 @@ def overconfident(table, strength: float = 2.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("use_gold", [False, True])
-def test_the_temperature_is_fitted_out_of_fold_to_agreement_and_to_gold_only_if_asked(
+def test_the_temperature_is_that_of_the_truth_and_reads_gold_only_if_asked(
     use_gold, tiny_model, tmp_path, monkeypatch
 ) -> None:
     table = crowd(200, accuracies=(0.9, 0.8, 0.6))
@@ -47,10 +47,14 @@ def test_the_temperature_is_fitted_out_of_fold_to_agreement_and_to_gold_only_if_
     )
     made = trainer(tiny_model("causal"), flipped, tmp_path, **DEFAULT, cross_fit=2, max_steps=1, use_gold=use_gold)
     made.train()
-    said = np.eye(4)[flipped.gold] if use_gold else made.agreement().posterior
-    assert made.scorer.temperature == pytest.approx(best_temperature(log_probs, said), rel=0.02)
+    said = np.eye(4)[flipped.gold if use_gold else table.gold]
+    # without gold from the labels alone, which are right 77% of the time: near what the truth says
+    assert made.scorer.temperature == pytest.approx(best_temperature(log_probs, said), rel=0.02 if use_gold else 0.2)
     assert (made.scorer.temperature > 15) == use_gold, "all of this gold speaks against the model"
-    assert "labels of items that they were not trained on" in made.notes[-1]
+    assert "labels of items that were not trained on" in made.notes[-1]
+    if not use_gold:
+        unsure = best_temperature(log_probs, made.agreement().posterior)
+        assert unsure > 1.3 * made.scorer.temperature, "the posterior of a few annotators is no truth to be fitted to"
 
 
 def test_labels_that_are_alone_count_as_much_as_their_annotators_are_trusted(tiny_model, tmp_path, monkeypatch) -> None:

@@ -96,10 +96,11 @@ class Annotations:
         return read_test(path, **columns)
 
     @classmethod
-    def from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
+    def from_pandas(cls, frame: pd.DataFrame, *, source: str = "the table", **columns: Any) -> Annotations:
         """Build from a DataFrame with one row per annotation (or one per item, with `wide`), its columns named by role.
 
-        Arguments are those of `realm.data.readers.read`; the frame of an annotation tool's export is recognised.
+        Other arguments are those of `realm.data.readers.read`; the frame of an annotation tool's export is recognised.
+        Errors call the table by `source`.
         """
         from realm.data.readers import read_table
 
@@ -107,7 +108,7 @@ class Annotations:
             hint = {"Dataset": "from_dataset", "DatasetDict": "from_dataset", "list": "from_list"}
             other = hint.get(type(frame).__name__, "read")
             raise RealmError(f"`frame` is {type(frame).__name__}: give a DataFrame, or use `Annotations.{other}`.")
-        return read_table(frame, "the table", **columns)
+        return read_table(frame, source, **columns)
 
     @classmethod
     def from_list(cls, records: Sequence[Mapping[str, Any]], **columns: Any) -> Annotations:

@@ -66,6 +66,11 @@ def start(trainer: RealmTrainer) -> None:
         channel.to(trainer.args.device)
 
 
+MOSTLY_SEVERAL = 0.5
+"""The share of items with several annotations from which their agreement says how sure P may be; below it there are as
+many labels that stand alone, which say it too."""
+
+
 def soften(trainer: RealmTrainer) -> None:
     """After the last step: bring the model's confidence to what annotations bear out.
 
@@ -88,11 +93,15 @@ def soften(trainer: RealmTrainer) -> None:
 
 
 def _out_of_fold_temperature(trainer: RealmTrainer, log_probs: npt.NDArray[np.float64]) -> float:
-    """The temperature, 1 or more, at which P out of fold (items, Kmax) foretells what people say of the items best.
+    """The temperature, 1 or more, of P out of fold (items, Kmax).
 
-    That is their posterior by agreement (gold where it is in use), or with one label per item the label, weighted by
-    the expertise of its annotator.
+    Where most items have several annotations it is the one of their joint likelihood (`trainer.temperature`): to fit P
+    to the posterior by agreement would make it as unsure as three annotators are without a model. Otherwise, and where
+    gold is in use, it is the one at which P best predicts gold, or each label as far as its annotator is trusted.
     """
+    several = trainer.annotations.annotations_per_item > 1
+    if trainer.annotations.gold is None and several.mean() > MOSTLY_SEVERAL:
+        return trainer.temperature
     trained = None if trainer.channel is None else trainer.channel.summary().get("expertise_trained")
     trust = None if trained is None else np.clip(trained, 0.0, 1.0)
     said = stand_in(trainer.annotations, trainer.agreement(), trust)
