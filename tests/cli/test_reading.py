@@ -80,15 +80,15 @@ def test_every_command_reads_several_files(tmp_path: Path, realm_cli) -> None:
     both = Annotations.read([one, two], exclude=["w3"], map_labels=tmp_path / "map.yaml")
     assert Annotations.read(tmp_path / "all.csv").n_annotations == both.n_annotations
     code, _, error = realm_cli("import", tmp_path, *flags, "--output", tmp_path / "one.csv", "--overwrite")
-    assert code == 2 and "this is what is read" in error
+    assert code == 2 and "the command reads this file" in error
     code, _, error = realm_cli("import", one, two, "--output", two, "--overwrite")
-    assert code == 2 and "this is what is read" in error
+    assert code == 2 and "the command reads this file" in error
     code, _, error = realm_cli("import", one, two, *flags, "--output", tmp_path / "all.csv", "--overwrite")
     assert code == 0, error
     (tmp_path / "names.csv").write_text("annotator\nw3\n")
     words = ("--exclude", tmp_path / "names.csv", "--output", tmp_path / "names.csv", "--overwrite")
     code, _, error = realm_cli("import", one, two, *words)
-    assert code == 2 and "this is what is read" in error
+    assert code == 2 and "the command reads this file" in error
 
 
 def test_no_run_is_written_into_a_folder_that_is_read(tmp_path: Path, realm_cli) -> None:
@@ -132,7 +132,7 @@ def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
     code, _, error = realm_cli("check", one, two, "--write-label-map", path)
     assert code == 2 and "exists already" in error
     code, _, error = realm_cli("check", one, two, "--write-label-map", one, "--overwrite")
-    assert code == 2 and "this is what is read" in error
+    assert code == 2 and "the command reads this file" in error
     code, _, error = realm_cli("check", one, "--map-labels", path, "--write-label-map", tmp_path / "none.csv")
     assert code == 0 and "No labels look alike" in error and not (tmp_path / "none.csv").exists()
 

@@ -123,7 +123,7 @@ def test_what_does_not_go_together_is_refused(run: Run, folder: Path, table: Pat
     code, err = run(folder, folder, "--title", "Both")
     assert code == 2 and "--title: is for the report of one run or table" in err
     code, err = run(table, "--output", table, "--overwrite")
-    assert code == 2 and "this is what is read" in err
+    assert code == 2 and "the command reads this file" in err
     sparse = pd.read_csv(table).drop_duplicates("text")
     sparse.to_csv(tmp_path / "sparse.csv", index=False)
     code, err = run(tmp_path / "sparse.csv")

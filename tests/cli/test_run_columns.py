@@ -87,7 +87,7 @@ def test_predict_answers_every_row_in_order_with_its_own_columns(
     monkeypatch.setattr(streaming, "CHUNK_ROWS", chunk_rows)
     path = written(REPEATED, tmp_path / name)
     code, _, error = realm_cli("predict", plain, path, "--output", tmp_path / "out.csv", "--raw")
-    assert code == 0 and "5 answers" in error, error
+    assert code == 0 and "5 predictions" in error, error
     answers = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
     assert answers.columns.tolist() == [*REPEATED.columns, "label", "confidence", "probabilities"]
     pd.testing.assert_frame_equal(answers[list(REPEATED.columns)], REPEATED)

@@ -79,7 +79,7 @@ def test_items_without_gold_are_counted(tmp_path: Path, realm_cli) -> None:
 )
 def test_pools_that_nobody_means_are_refused(questions: Path, tmp_path: Path, realm_cli, flags) -> None:
     code, _, error = realm_cli("simulate", questions, "--output", tmp_path / "o.csv", *flags)
-    assert code == 2 and "more than 10,000 annotators" in error
+    assert code == 2 and "at most 10,000 annotators" in error
     assert not (tmp_path / "o.csv").exists()
 
 

@@ -126,7 +126,7 @@ def test_a_cell_leaves_the_loggers_as_they_were(monkeypatch) -> None:
     from realm.comparison import engines
     from realm.errors import RealmError
 
-    def fails(job: object) -> None:
+    def fails(*_: object) -> None:
         assert logging.getLogger("realm").level == logging.ERROR
         raise RealmError("no such thing")
 

@@ -198,7 +198,7 @@ def test_a_demo_that_was_killed_at_its_start_may_be_given_again(tmp_path: Path) 
         (tmp_path / name).touch()
     _check_folder(tmp_path)
     (tmp_path / "thesis.txt").touch()
-    with pytest.raises(RealmError, match="no demo wrote"):
+    with pytest.raises(RealmError, match="not written by"):
         _check_folder(tmp_path)
     (tmp_path / "demo.json").touch()
     _check_folder(tmp_path)
@@ -206,7 +206,7 @@ def test_a_demo_that_was_killed_at_its_start_may_be_given_again(tmp_path: Path) 
 
 def test_a_folder_that_no_demo_wrote_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(RealmError, match="no demo wrote"):
+    with pytest.raises(RealmError, match="not written by"):
         CliRunner().invoke(app, ["demo", "--output", str(tmp_path)], catch_exceptions=False)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -130,7 +130,7 @@ def test_the_card_describes_base_model_data_figures_and_licence(run: Run, model:
     assert f"macro F1 {test['macro_f1']:.3f}" in card and f"log loss {test['log_loss']:.3f}" in card
     for row in test["labels"]:
         assert f"` {row['label']!r} ` {row['recall']:.3f}" in card
-    assert "## Licence\n\nThe licence of the base model holds" in card
+    assert "## Licence\n\nThe licence of the base model applies" in card
     assert "Base model: ` 'base' `, a folder." in card and model not in card
 
 

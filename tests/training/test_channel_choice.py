@@ -49,7 +49,7 @@ def test_where_nothing_can_be_compared_it_says_so() -> None:
     single = choice(table([0, 1], [0, 0], [0, 1], n_items=2, n_annotators=1, options=2))
     assert single.name == "identity" and "plain fine-tuning" in single.sentence
     sparse = choice(table([0, 1], [0, 1], [0, 1], n_items=2, n_annotators=2, options=2))
-    assert sparse.name == "confusion" and "nothing to compare" in sparse.sentence
+    assert sparse.name == "confusion" and "too few annotations to compare" in sparse.sentence
     lonely = table([0], [0], [0], n_items=1, n_annotators=2, options=2)
     known = torch.full((1, 2), 0.5).double().log()
     assert choose_channel(lonely, known, lambda name: channel_class(name).from_annotations(lonely)).name == "confusion"

@@ -239,7 +239,7 @@ def test_an_expert_stays_one_whatever_an_earlier_run_said(tiny_model, tmp_path) 
     made = trainer(tiny_model("bert"), table, tmp_path, prior=prior, **settings)
     assert float(made.channel.expertise()[0, 0]) == pytest.approx(0.999, abs=1e-5)
     assert made.expertise().set_index("annotator").loc[table.annotators[0], "expertise"] == pytest.approx(0.999)
-    assert any("knows 3 of the 3 annotators" in warning for warning in made.warnings)
+    assert any("estimates of 3 of the 3 annotators" in warning for warning in made.warnings)
     with pytest.raises(RealmError, match="lacks expertise"):
         trainer(tiny_model("bert"), table, tmp_path, prior=prior.drop(columns="expertise"), **settings)
 

@@ -110,7 +110,7 @@ def test_a_fold_that_learned_the_flipped_labels_is_found() -> None:
     good = log_p(truth, 2, 4.0)
     assert sentences(table, good, fold_of_item=folds) == []
     flipped = np.where((folds == 1)[:, None], good[:, ::-1], good)
-    assert [text[:24] for text in sentences(table, flipped, fold_of_item=folds)] == ["the model without fold 2"]
+    assert [text[:32] for text in sentences(table, flipped, fold_of_item=folds)] == ["the model trained without fold 2"]
 
 
 # -------------------------------------------------------------------- one answer
@@ -125,9 +125,9 @@ def test_a_model_that_gives_one_answer_is_called_so_unless_people_do_too() -> No
         text.startswith('the model gives the same answer ("no") to 100% of the items; annotators give it to')
         for text in texts
     )
-    assert not any("one answer" in text for text in sentences(table, hints))
+    assert not any("the same answer" in text for text in sentences(table, hints))
     rare, truth = people(1000, shares=(0.97, 0.03), annotators=10, worst=0.9)
-    assert not any("one answer" in text for text in sentences(rare, log_p(truth, 2, 2.0) + np.array([9.0, 0.0])))
+    assert not any("the same answer" in text for text in sentences(rare, log_p(truth, 2, 2.0) + np.array([9.0, 0.0])))
 
 
 # -------------------------------------------------------------------- expertise

@@ -40,7 +40,7 @@ def test_oracle_needs_gold() -> None:
 def test_a_single_annotator_is_a_warning() -> None:
     rows = [{"text": f"t{i}", "annotator": "w", "label": ["red", "blue"][i % 2]} for i in range(4)]
     notes = training_labels(Annotations.from_pandas(pd.DataFrame(rows)), "realm").warnings
-    assert any("single annotator" in note for note in notes)
+    assert any("there is one annotator" in note for note in notes)
 
 
 def test_several_gpus_without_a_launcher_are_refused(tiny_model, tmp_path, monkeypatch) -> None:

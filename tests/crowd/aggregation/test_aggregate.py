@@ -223,7 +223,7 @@ def test_majority_counts_no_abstention_and_leaves_silence_without_a_label() -> N
 @pytest.mark.parametrize(
     ("method", "abstain", "message"),
     [
-        ("one-coin", "abstain", "one-coin has no place.*majority, dawid-skene, mace"),
+        ("one-coin", "abstain", "one-coin cannot handle abstentions.*majority, dawid-skene, mace"),
         ("mace", "skip", "no label.*'skip'"),
     ],
 )
