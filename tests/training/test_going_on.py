@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from realm import Annotations, RealmConfig, RealmError, RealmTrainer, Run
-from realm.training.going_on import earlier_settings
+from realm.training.going_on import GoingOn, earlier_settings
 from tests.tiny import COLOURS, crowd
 from tests.trainers import DEFAULT, config
 
@@ -70,6 +70,28 @@ def test_doubtful_items_labelled_again_are_balanced_by_sure_ones(monday, tmp_pat
     assert going_on.since.changed.sum() == 10 and len(going_on.items) == trained
     parts = [np.isin(going_on.since.earlier_item[going_on.items], part).sum() for part in np.split(order, 4)]
     assert parts == [10] + 3 * [(trained - 10) // 3]
+
+
+@pytest.mark.parametrize("layers", [0, 1, "head"])
+def test_the_weights_are_the_mean_of_both_runs_by_their_items(layers, monday, tmp_path, monkeypatch) -> None:
+    settings = {**SETTINGS, "train_layers": layers}
+    with monkeypatch.context() as patch:
+        patch.setattr(GoingOn, "average", lambda *_: None)
+        alone = RealmTrainer(monday, table(frame()), config(tmp_path / "a", **settings))
+        alone.train()
+    both = RealmTrainer(monday, table(frame()), config(tmp_path / "b", **settings))
+    both.train()
+    alone.scorer.temperature = both.scorer.temperature = 1.0
+    earlier, last = monday.scorer.backbone.state_dict(), alone.scorer.backbone.state_dict()
+    share = 40 / 120  # 20 new items and 20 of the others, of 120
+    moved = 0
+    for name, weight in both.scorer.backbone.state_dict().items():
+        if name.startswith("classifier"):  # has taken the temperature of its own run in
+            continue
+        expected = earlier[name] + share * (last[name] - earlier[name])
+        torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-6)
+        moved += not torch.equal(weight, earlier[name])
+    assert moved
 
 
 def test_items_changed_evenly_need_no_others(monday, tmp_path) -> None:

@@ -434,6 +434,8 @@ shows bars, and nothing else does |
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
         self.scorer.merge_head()
+        if self.going_on is not None and not self.is_deepspeed_enabled:  # whose weights are in several processes
+            self.going_on.average(self.scorer)
         if folds := planned_folds(self):
             if self.is_world_process_zero():
                 steps = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
