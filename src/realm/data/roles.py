@@ -126,15 +126,22 @@ class ReadRequest:
             elif usual is not None and self.reads(role) and _are_there(usual, role, set(names) - named):
                 columns[role] = usual
             elif role in self.required:
+                also = [other for other in self.required if other != role and self._is_missing(other, names)]
+                others = f", and likewise {' and '.join(f'`{other}`' for other in also)}" if also else ""
                 raise RealmError(
                     f"{source}: there is no column {self._in_words(role)}. {_columns_are(names)} Name the right one "
-                    f"with `{role}`.{self._perhaps_wide(role, names)}"
+                    f"with `{role}`{others}.{self._perhaps_wide(role, names)}"
                 )
         for column in columns.values():
             for name in split_columns(column, names):
                 if (count := list(names).count(name)) > 1:
                     raise RealmError(f"{source}: the column '{name}' appears {count} times. Rename one.")
         return columns
+
+    def _is_missing(self, role: str, names: Sequence[str]) -> bool:
+        """Whether no column is named for a role, and the usual one is not there."""
+        usual = self.usual(role)
+        return self.reads(role) and getattr(self, role) is None and (usual is None or usual not in names)
 
     def _in_words(self, role: str) -> str:
         name = self.usual(role)
