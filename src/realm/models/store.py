@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from realm.errors import RealmError
-from realm.files import working_folder
+from realm.files import remove_partial_files, working_folder
 from realm.progress import Progress, ignore_progress
 
 _REQUIRED = ("config.json", "model.safetensors", "tokenizer.json")
@@ -182,6 +182,7 @@ def fetch(name: str, progress: Progress = ignore_progress) -> Path:
     if model is None:
         raise RealmError(f"There is no named model {name!r}. {_names()}")
     if model.present:
+        remove_partial_files(model.folder.parent, model.folder.name)  # of a process killed after the last rename
         return model.folder
     if offline():
         raise RealmError(

@@ -98,6 +98,14 @@ def test_the_file_gives_back_what_was_written(tmp_path) -> None:
     assert np.array_equal(again.tasks[0].class_shares, fitted.tasks[0].class_shares)
 
 
+def test_a_disk_that_refuses_the_file_is_an_error_that_names_it(tmp_path) -> None:
+    fitted = aggregate(Annotations.from_pandas(crowd()), "dawid-skene").fitted
+    assert fitted is not None
+    (tmp_path / "none").touch()  # a file where the folder should be
+    with pytest.raises(RealmError, match=r"none/fitted\.parquet: cannot be written"):
+        fitted.write(tmp_path / "none" / "fitted.parquet")
+
+
 def test_a_file_of_something_else_is_an_error_that_names_it(tmp_path) -> None:
     pd.DataFrame({"task": [1]}).to_parquet(tmp_path / "other.parquet")
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from realm.crowd.evidence import Floats
 from realm.errors import RealmError
-from realm.files import reading, replacing
+from realm.files import reading, replacing, writing
 
 KEY = b"realm aggregate"
 FORMAT = 1
@@ -79,7 +79,7 @@ class FittedAnnotators:
             "parameters": [row for task in self.tasks for row in task.parameters],
         }
         table = pa.table(columns, schema=SCHEMA.with_metadata({KEY: json.dumps(entries).encode()}))
-        with replacing(path) as partial, partial.open("wb") as file:
+        with writing(path, advice=""), replacing(path) as partial, partial.open("wb") as file:
             pq.write_table(table, file, compression="zstd")
 
     @classmethod
