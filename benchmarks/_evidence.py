@@ -254,7 +254,7 @@ class Claim:
     verdict: str
 
 
-BORNE_OUT, NOT_BORNE_OUT, UNDECIDED = "borne out", "not borne out", "undecided"
+BORNE_OUT, NOT_BORNE_OUT, UNDECIDED = "supported", "not supported", "inconclusive"
 NOT_HERE = "not testable here"
 
 
@@ -282,7 +282,7 @@ def claims(evidence: Evidence) -> list[Claim]:
     found: list[Claim] = []
 
     def add(text: str, paper: str, lead: Lead | None, more: str = "", verdict: str | None = None) -> None:
-        ours = "not run" if lead is None else f"{lead} in {lead.configurations} configurations"
+        ours = "not run" if lead is None else f"{lead} in {_counted(lead.configurations)}"
         p = "" if lead is None else "<0.001" if lead.p < 0.001 else f"{lead.p:.3f}"
         seeds = "" if lead is None else str(lead.seeds)
         found.append(Claim(text, paper, f"{ours}{more}", seeds, p, judged(lead) if verdict is None else verdict))
@@ -290,7 +290,7 @@ def claims(evidence: Evidence) -> list[Claim]:
     noise_tables = ["tab:results_noise_types", "tab:results_dist2_noise_types", "tab:results_dist3_noise_types"]
     for noise in ("uniform", "asymmetric", "systematic"):
         add(
-            f"Ahead of `noisy` under {noise} noise (D1, D2, D3, one label per item)",
+            f"More accurate than `noisy` under {noise} noise (D1, D2, D3, one label per item)",
             f"{paper_mean(table=noise_tables, noise=noise):+.1f}",
             evidence.lead(simulated[simulated["noise"] == noise]),
         )
@@ -301,14 +301,13 @@ def claims(evidence: Evidence) -> list[Claim]:
     ]
     language_model = evidence.lead(evidence.of("llm-real", regime="sparse", noise="uniform"))
     add(
-        "The lead grows with the model (22 to 110 million parameters; SentPolarity, D1, D2, D3)",
+        "The lead over `noisy` grows with model size (22 to 110 million parameters; SentPolarity, D1, D2, D3)",
         f"{sizes[0]:+.1f}, {sizes[1]:+.1f}, {sizes[2]:+.1f} (D1)",
         _difference(evidence, "capacity-real", "model", "minilm-l6", "mpnet-base"),
-        "".join(
-            f"; {name} {one.mean:+.1f}"
-            for name, one in zip(
-                ("22M", "110M", "135M, another set of items"), (*capacity, language_model), strict=True
-            )
+        "; leads: "
+        + ", ".join(
+            f"{one.mean:+.1f} ({name})"
+            for name, one in zip(("22M", "110M", "135M, on other items"), (*capacity, language_model), strict=True)
             if one is not None
         ),
     )
@@ -317,22 +316,23 @@ def claims(evidence: Evidence) -> list[Claim]:
         evidence.lead(evidence.of("annotators-real", pool=p)) for p in ("D1", "one-reliable:5", "one-reliable:10")
     ]
     add(
-        "The lead grows with the number of annotators of whom one is reliable (3 to 10)",
+        "With one reliable annotator among N, the lead over `noisy` grows with N (3 to 10)",
         ", ".join(f"{value:+.1f}" for value in by_size),
         _difference(evidence, "annotators-real", "pool", "D1", "one-reliable:10"),
-        "; N = 3, 5, 10: " + ", ".join(f"{one.mean:+.1f}" for one in spreads if one is not None),
+        "; leads at N = 3, 5, 10: " + ", ".join(f"{one.mean:+.1f}" for one in spreads if one is not None),
     )
     joint = printed[(printed["table"] == "tab:results_multi") & (printed["quantity"] == "accuracy")]
     means = joint.groupby("method")["mean"].mean()
     several = evidence.of("multitask-real", noise="uniform")
     add(
-        "With several tasks a matrix of expertise is ahead of `noisy`",
+        "Several tasks: one expertise per annotator and task is more accurate than `noisy`",
         f"{means['realm'] - means['noisy']:+.1f}",
         evidence.lead(several),
     )
-    add("... and of one number per annotator, simulated", "no figure", evidence.lead(several, SCALAR))
+    text = "Several tasks: one expertise per annotator and task is more accurate than one per annotator"
+    add(f"{text} (simulated annotators)", "no figure", evidence.lead(several, SCALAR))
     own = evidence.of("multitask-real", noise=NO_NOISE)
-    add("... and of one number per annotator, CEBaB's own annotators", "no figure", evidence.lead(own, SCALAR))
+    add(f"{text} (CEBaB's own annotators)", "no figure", evidence.lead(own, SCALAR))
     found.append(_recovery(evidence))
     length = evidence.of("training-length-real")
     for benchmark, short, long, title in (
@@ -341,34 +341,34 @@ def claims(evidence: Evidence) -> list[Claim]:
         part = length[length["benchmark"] == benchmark]
         leads = [evidence.lead(part[part["steps"] == steps]) for steps in (short, long)]
         add(
-            f"Longer training helps REALM and hurts `noisy`: the lead grows ({title}, {short} to {long:,} steps)",
-            f"{paper_mean(table='tab:training_length'):+.1f} at its lengths",
+            f"The lead over `noisy` grows with longer training ({title}, {short} to {long:,} steps)",
+            f"{paper_mean(table='tab:training_length'):+.1f} (at the paper's lengths)",
             _difference(evidence, "training-length-real", "steps", short, long, benchmark=benchmark),
-            "; leads " + ", ".join(f"{one.mean:+.1f}" for one in leads if one is not None),
+            "; leads: " + ", ".join(f"{one.mean:+.1f}" for one in leads if one is not None) + _by_steps(evidence, part),
         )
     shared = evidence.of("noise-real", regime="shared")
     add(
-        "Majority voting and Dawid-Skene, then training, fall behind (all labels kept)",
+        "More accurate than training on majority-vote or Dawid-Skene labels (simulated annotators, all labels kept)",
         f"{paper_mean(table='tab:agg_sim'):+.1f}",
         evidence.lead(shared, lambda rows: evidence.best_other(rows, ("majority", "dawid-skene"))),
     )
     crowd = evidence.of("real-real", benchmark="sentpolarity")
     baselines = ("noisy", "majority", "dawid-skene")
     add(
-        "Ahead of the best of `noisy`, majority and Dawid-Skene on real annotators (SentPolarity)",
-        f"{paper_mean(table='tab:results_real', pool='contrast:20'):+.1f}; all sets +2.9, in 12 of 12",
+        "More accurate than the best of `noisy`, majority vote and Dawid-Skene on real annotators (SentPolarity)",
+        f"{paper_mean(table='tab:results_real', pool='contrast:20'):+.1f}; all its data sets +2.9, ahead in 12 of 12",
         evidence.lead(crowd, lambda rows: evidence.best_other(rows, baselines)),
     )
     equals = evidence.lead(evidence.of("equals-real"), lambda rows: evidence.best_other(rows, baselines))
     add(
-        "Nothing is lost among equals (the control)",
+        "No loss where annotators are equally good (the control)",
         f"{paper_mean(table='tab:results_real', pool='contrast:10'):+.1f} (GoEmotions)",
         equals,
         verdict=NOT_HERE if equals is None else NOT_BORNE_OUT if equals.high < 0 else BORNE_OUT,
     )
     found.append(
         Claim("WikiAttack, WikiToxicity, GoEmotions, RiddleSense; Flan-T5 of three sizes", "see the paper",
-              "neither the data nor the weights can be had here", "", "", NOT_HERE)
+              "neither the data nor the weights were available", "", "", NOT_HERE)
     )  # fmt: skip
     return found
 
@@ -391,9 +391,20 @@ def _difference(evidence: Evidence, spec: str, field: str, first: Any, second: A
     return Lead.of(gaps.to_numpy(), len(both)) if len(gaps) else None
 
 
+def _counted(configurations: int) -> str:
+    return f"{configurations} configuration" + "s" * (configurations != 1)
+
+
+def _by_steps(evidence: Evidence, rows: pd.DataFrame) -> str:
+    """Accuracy of the default and of `noisy` by the number of steps, to show which of the two moved."""
+    parts = [part for _, part in sorted(evidence.configurations(rows), key=lambda pair: pair[0]["steps"])]
+    means = {name: [f"{evidence.accuracies(part, name).mean():.1f}" for part in parts] for name in ("realm", "noisy")}
+    return "".join(f"; accuracy of `{name}`: {', '.join(values)}" for name, values in means.items() if values)
+
+
 def _recovery(evidence: Evidence) -> Claim:
     """Whether trained expertise ranks simulated annotators as the paper's does: graded pools, one label per item."""
-    text = "Expertise is recovered: rank correlation with the accuracies of graded pools, trained"
+    text = "Trained expertise ranks the annotators of graded pools: rank correlation with their accuracies"
     paper = f"{paper_ranks():.2f}"
     ranks = graded_ranks(evidence)
     if not len(ranks):
@@ -401,5 +412,5 @@ def _recovery(evidence: Evidence) -> Claim:
     verdict = BORNE_OUT if ranks.mean() >= paper_ranks() - RANKS_WITHIN else NOT_BORNE_OUT
     rows = evidence.cells.loc[ranks.index]
     again = rows["pool_spearman"].astype(float).mean()
-    ours = f"{ranks.mean():.2f} (lowest of {len(ranks)} runs {ranks.min():.2f}); re-estimated {again:.2f}"
+    ours = f"{ranks.mean():.2f} (lowest of {len(ranks)} runs {ranks.min():.2f}); re-estimated expertise {again:.2f}"
     return Claim(text, paper, ours, str(rows["seed"].nunique()), "", verdict)

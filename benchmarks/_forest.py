@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from realm.lab.plot_panels import Picture
 
-WIDTH, LABEL_WIDTH, ROW = 860.0, 330.0, 21.0
+WIDTH, LABEL_WIDTH, ROW = 920.0, 390.0, 21.0
 TOP, BOTTOM = 64.0, 40.0
 MARKS = ("over noisy", "over the best other method without gold")
 STEPS = (1, 2, 5, 10)
