@@ -8,6 +8,9 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 READY := $(VENV)/.ready
 
+# Where it is set, every one of the processes that tests start would compile torch and transformers again: 12 s of 5.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup dev demo test test-all test-lowest test-label-studio docs notebooks wheel lint bench studies reproduce redraw clean
 
 # REALM alone: what `make demo` and your own data need. `make dev` adds the tools that test and check it.

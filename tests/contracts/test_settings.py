@@ -19,7 +19,16 @@ from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.objectives import OBJECTIVES
 from realm.training import RealmConfig
-from realm.training.settings import NO_FLAG, PAPER, Settings, check_values, flag_name, recorded_values, setting
+from realm.training.settings import (
+    NO_FLAG,
+    PAPER,
+    Settings,
+    check_values,
+    default_learning_rate,
+    flag_name,
+    recorded_values,
+    setting,
+)
 from tests.contracts.settings_table import settings_table
 
 ROOT = Path(__file__).parents[2]
@@ -107,10 +116,24 @@ def test_every_setting_of_the_class_is_a_flag_of_train_with_its_default() -> Non
 def test_the_configuration_has_the_settings_and_their_defaults(tmp_path: Path) -> None:
     config = RealmConfig(str(tmp_path), use_cpu=True)
     for each in dataclasses.fields(Settings):
-        assert getattr(config, each.name) == each.default, each.name
+        default = default_learning_rate(config) if each.name == "learning_rate" else each.default
+        assert getattr(config, each.name) == default, each.name
+    assert config.changed() == {}
     assert set(config.settings()) == {*recorded_values(Settings()), "effective_batch_size"}
     assert {"method", "channel", "objective", "seed", "adam_beta1"} <= set(config.settings())
     assert not {"overwrite", "write_run", "cache_gb", "logging_steps"} & set(config.settings())
+
+
+@pytest.mark.parametrize(
+    "settings, rate",
+    [({}, 5e-5), ({"train_layers": 2}, 2e-4), ({"lora_rank": 8}, 2e-4), ({"train_layers": "head"}, 1e-3)],
+)
+def test_the_learning_rate_follows_from_what_is_trained_unless_it_is_given(settings, rate, tmp_path: Path) -> None:
+    config = RealmConfig(str(tmp_path), use_cpu=True, **settings)
+    assert config.learning_rate == config.settings()["learning_rate"] == rate
+    assert "learning_rate" not in config.changed()
+    given = RealmConfig(str(tmp_path), use_cpu=True, learning_rate=3e-6, **settings)
+    assert given.learning_rate == given.changed()["learning_rate"] == 3e-6
 
 
 def test_every_objective_and_learned_channel_can_be_named() -> None:

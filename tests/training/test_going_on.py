@@ -229,8 +229,8 @@ def test_settings_of_the_scorer_cannot_change(monday, tmp_path) -> None:
 def test_settings_are_those_of_the_run_and_steps_become_epochs(monday, tmp_path) -> None:
     like = RealmConfig.like(monday, str(tmp_path), learning_rate=0.5)
     assert like.learning_rate == 0.5 and like.channel != "" and like.max_steps == -1
-    assert like.num_train_epochs == pytest.approx(4 * 64 / 100)
-    assert earlier_settings(monday)["seed"] == 0 and like.effective_batch_size == 64
+    assert like.num_train_epochs == pytest.approx(4 * 16 / 100)
+    assert earlier_settings(monday)["seed"] == 0 and like.effective_batch_size == 16
 
 
 def test_a_run_that_goes_on_resumes_to_the_byte(monday, tmp_path) -> None:

@@ -172,7 +172,8 @@ def test_cross_fit_trains_each_fold(tiny_model, tmp_path) -> None:
 
 
 def test_a_step_over_the_cache_reads_no_tokens_and_is_one_forward(tiny_model, tmp_path) -> None:
-    made = trainer(tiny_model("bert"), crowd(100), tmp_path, train_layers="head", max_steps=3)
+    four = {"gradient_accumulation_steps": 4}
+    made = trainer(tiny_model("bert"), crowd(100), tmp_path, train_layers="head", max_steps=3, **four)
     assert (made.args.per_device_train_batch_size, made.args.gradient_accumulation_steps) == (64, 1)
     assert made.args.effective_batch_size == 64
     batch = next(iter(made.get_train_dataloader()))

@@ -13,7 +13,7 @@ from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import ROWS, note, records, show_frame
+from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def aggregate(
     if len(annotations.tasks) == 1:
         labels, annotators = labels.drop(columns="task"), annotators.drop(columns="task")
     result.warnings.extend(too_sure(annotations))
-    for warning in [*annotations.ledger.warnings, *result.warnings]:
+    note_ledger(annotations.ledger)
+    for warning in result.warnings:
         note(f"note: {warning}")
     if not use_gold and (comparison := aggregate_against_gold(annotations, result)) is not None:
         for sentence in comparison.sentences():

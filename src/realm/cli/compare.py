@@ -12,7 +12,7 @@ from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import logged_to, progress_display
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import ROWS, note, show_table
+from realm.cli.terminal import ROWS, note, note_table, show_table
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.methods import COMPARED, METHODS
@@ -82,7 +82,7 @@ def compare(
 
     names = [method.strip() for method in methods.split(",")]
     values_to_try = _values_to_try(names, expertise_rates, learning_rates)
-    note(repr(annotations))
+    note_table(annotations)
     fetch_named_model(training.model)
     # held until the last file is written
     with logged_to(output / LOG, append=not overwrite), progress_display() as display, hold_comparison(output):
@@ -102,7 +102,8 @@ def compare(
             step_progress=display,
         )
         for warning in comparison.warnings:
-            note(f"warning: {warning}")
+            if warning not in annotations.ledger.warnings:  # said before training
+                note(f"warning: {warning}")
         for method, likelihoods in comparison.trials.items():
             trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
             note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")

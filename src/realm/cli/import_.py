@@ -10,7 +10,7 @@ import typer
 from realm.cli.flags import Overwrite, takes
 from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import note
+from realm.cli.terminal import note, note_ledger
 from realm.errors import RealmError
 
 
@@ -44,10 +44,7 @@ def import_(
     if pseudonymise:
         annotations = with_hashes(annotations, read_key(key_file))
     write_table(annotations, output)
-    for reason, count in annotations.ledger.counts.items():
-        note(f"{count:,} x {reason}")
-    for warning in annotations.ledger.warnings:
-        note(f"warning: {warning}")
+    note_ledger(annotations.ledger)
     if not pseudonymise and any("@" in name for name in names):
         note("Annotators are named by e-mail addresses: --pseudonymise leaves the names behind.")
     note_labels(annotations)

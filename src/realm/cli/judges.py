@@ -14,7 +14,7 @@ from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.relabel import read_costs
-from realm.cli.terminal import ROWS, note, records, show_frame
+from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -66,10 +66,11 @@ def judges(
     panel = Panel(annotations, costs=prices, experts=expert, gold=annotations.gold if use_gold else None)
     table, queue = _judges_table(panel, orders), panel.for_a_human(humans)
     cheapest = panel.cheapest(within)
-    remarks = [*annotations.ledger.warnings, *_remarks(panel, prices)]
+    remarks = _remarks(panel, prices)
     summary = _summary(panel, cheapest, within, humans)
     if len(annotations.tasks) == 1:
         table, queue = table.drop(columns="task"), queue.drop(columns="task")
+    note_ledger(annotations.ledger)
     for remark in remarks:
         note(f"note: {remark}")
 
@@ -87,7 +88,7 @@ def judges(
             "expected_with_humans": panel.expected_with_humans(humans),
             "humans": records(queue),
             "dropped": annotations.ledger.counts,
-            "warnings": remarks,
+            "warnings": [*annotations.ledger.warnings, *remarks],
         }
         typer.echo(json.dumps(entries, ensure_ascii=False, allow_nan=False, default=str))
     elif sys.stdout.isatty() or output is not None:

@@ -11,7 +11,7 @@ from realm.cli.flags import Overwrite
 from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_project
 from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.progress import progress_display
-from realm.cli.terminal import note
+from realm.cli.terminal import note, note_ledger
 
 app = typer.Typer(help="Bring the annotations of a live project as a table.", no_args_is_help=True)
 
@@ -64,9 +64,6 @@ def label_studio(
             progress=progress,
         )
     write_table(annotations, output)
-    for reason, count in annotations.ledger.counts.items():
-        note(f"{count:,} x {reason}")
-    for warning in annotations.ledger.warnings:
-        note(f"warning: {warning}")
+    note_ledger(annotations.ledger)
     note_labels(annotations)
     note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")

@@ -1,4 +1,4 @@
-"""`realm relabel`: what to have labelled again, by whom, and which items look broken."""
+"""`realm relabel`: what to have labelled again, by whom, and on which items model and annotators disagree."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ def relabel(
     most_each: MostEach = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; items with contradictions go to NAME.contradictions.csv."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; items on which model and annotators disagree go to NAME.contradictions.csv.",
+        ),
     ] = None,
     format: Annotated[
         Literal["csv", "label-studio"], typer.Option(help="`csv`, or tasks to import into Label Studio.")
@@ -59,7 +63,7 @@ def relabel(
 ) -> None:
     """List the items where one more label would help most, whom to ask, and what it is expected to change.
 
-    Also lists items on which the model and reliable annotators contradict each other.
+    Also lists items on which the model is sure of one label and the reliable annotators of another.
     """
     from realm.crowd.relabel import summarise_queue
     from realm.files import write_text, writing
@@ -70,7 +74,7 @@ def relabel(
     check_outputs(output, beside, reads=[costs], overwrite=overwrite)
     run = Run.open(folder)
     prices = read_costs(costs)
-    queue, broken = run.relabel(budget, prices, most_each), run.contradictions()
+    queue, disputed = run.relabel(budget, prices, most_each), run.contradictions()
     summary = summarise_queue(queue, run.estimate)
     for remark in _remarks(run, queue, budget, prices):
         note(f"note: {remark}")
@@ -83,15 +87,16 @@ def relabel(
         else:
             with writing(output, advice=""):
                 write_text(output, _label_studio(run.annotations, queue))
-        write_csv(broken, beside, raw=raw)
-        note(f"{len(queue):,} items to label again in {output}, {len(broken):,} with contradictions in {beside}")
+        write_csv(disputed, beside, raw=raw)
+        note(f"{len(queue):,} items to label again in {output}")
+        note(f"{len(disputed):,} items on which the model and reliable annotators disagree in {beside}")
     if as_json:
-        tables = {"queue": records(queue), "contradictions": records(broken), "workload": records(summary.workload)}
+        tables = {"queue": records(queue), "contradictions": records(disputed), "workload": records(summary.workload)}
         expected = {name: value for name, value in vars(summary).items() if name != "workload"}
         figures = {"probabilities": run.probabilities, "expected": expected}
         typer.echo(json.dumps({**figures, **tables}, ensure_ascii=False, default=str))
     elif sys.stdout.isatty() or output is not None:
-        _show(queue, broken, summary.workload)
+        _show(queue, disputed, summary.workload)
     elif format == "label-studio":
         typer.echo(_label_studio(run.annotations, queue))
     else:
@@ -177,7 +182,7 @@ def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
     return json.dumps(tasks, ensure_ascii=False, indent=1)
 
 
-def _show(queue: pd.DataFrame, broken: pd.DataFrame, workload: pd.DataFrame) -> None:
+def _show(queue: pd.DataFrame, disputed: pd.DataFrame, workload: pd.DataFrame) -> None:
     for title, frame, columns in (
         (
             "To label again",
@@ -186,8 +191,8 @@ def _show(queue: pd.DataFrame, broken: pd.DataFrame, workload: pd.DataFrame) -> 
         ),
         ("Who is asked", workload, ["annotator", "annotations", "cost", "gain_bits", "gain_labels"]),
         (
-            "Contradictions: the model and reliable annotators disagree",
-            broken,
+            "Contradictions: the model is sure of one label, reliable annotators of another",
+            disputed,
             ["text", "model", "model_confidence", "annotators_say", "annotators_confidence", "labels_given"],
         ),
     ):

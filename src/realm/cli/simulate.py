@@ -11,7 +11,7 @@ import typer
 from realm.cli.flags import Overwrite, takes
 from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import note, records, show_frame
+from realm.cli.terminal import note, note_ledger, records, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,15 +63,11 @@ def simulate(
     settings: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
     annotations = simulate_annotators(questions, accuracies, per_item=per_item, seed=seed, **settings)
     write_table(annotations, output)
-    dropped = dict(annotations.ledger.counts)
-    for reason, count in dropped.items():
-        note(f"{count:,} x {reason}")
-    for warning in annotations.ledger.warnings:
-        note(f"warning: {warning}")
+    note_ledger(annotations.ledger)
     table = annotators_table(annotations, accuracies)
     if as_json:
         sizes = {"annotations": annotations.n_annotations, "items": annotations.n_items}
-        typer.echo(json.dumps({"annotators": records(table), **sizes, "dropped": dropped}))
+        typer.echo(json.dumps({"annotators": records(table), **sizes, "dropped": annotations.ledger.counts}))
     else:
         more = f": the first {SHOWN} of {len(table):,}" if len(table) > SHOWN else ""
         show_frame(f"Simulated annotators{more}", table.head(SHOWN))

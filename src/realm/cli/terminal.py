@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from realm.cli.progress import LogFile
+    from realm.data import Annotations, Ledger
 
 WIDE = 160
 """Columns of a table in a pipe, which has no width of its own."""
@@ -129,6 +130,23 @@ def show_value(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else visible(str(value))
+
+
+def note_table(annotations: Annotations) -> None:
+    """Say what was read: its size, what was left out and why."""
+    counts = {"item": annotations.n_items, "annotator": annotations.n_annotators, "task": len(annotations.tasks)}
+    items, annotators, tasks = (f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())
+    more = "" if len(annotations.tasks) == 1 else f", {tasks}"
+    note(f"{annotations.n_annotations:,} annotations of {items} by {annotators}{more}")
+    note_ledger(annotations.ledger)
+
+
+def note_ledger(ledger: Ledger) -> None:
+    """Say what was left out while a table was read, and why, and its warnings."""
+    for reason, count in ledger.counts.items():
+        note(f"{count:,} x {reason}")
+    for warning in ledger.warnings:
+        note(f"warning: {warning}")
 
 
 def note(message: str, *, is_logged: bool = True) -> None:

@@ -16,7 +16,7 @@ from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import Display, logged_to, progress_display
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import note, records, show_frame
+from realm.cli.terminal import note, note_table, records, show_frame
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.training.settings import LEARNING
@@ -113,8 +113,8 @@ def train(
     with logged_to(output / LOG, append=resume), progress_display() as display:
         model = training.model if earlier_run is None else earlier_run
         trainer = RealmTrainer(model, annotations, config, test=test_table, prior=earlier, progress=display)
-        for warning in annotations.ledger.warnings if trainer.is_world_process_zero() else []:
-            note(f"note: {warning}")  # the trainer's own are logged, and so shown already
+        if trainer.is_world_process_zero():  # the trainer's own warnings are logged, and so shown already
+            note_table(annotations)
         _replace_printer(trainer, display)
         try:
             trainer.train(resume_from_checkpoint=resume)
@@ -205,6 +205,7 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
         entries: dict[str, Any] = {"run": str(run.folder), "probabilities": run.probabilities}
         entries |= {"warnings": run.metrics["warnings"], "findings": run.findings, "notes": list(notes)}
         entries |= {"test": run.metrics.get("test"), "expertise": records(run.expertise)}
+        entries |= {"dropped": annotations.ledger.counts}
         entries |= {"changes": None if run.changes is None else asdict(run.changes)}
         entries |= {"against_gold": None if against is None else asdict(against)}
         typer.echo(json.dumps(entries, ensure_ascii=False, default=str))

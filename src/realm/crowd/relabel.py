@@ -117,11 +117,12 @@ def summarise_queue(queue: pd.DataFrame, estimate: Estimate) -> QueueSummary:
 
 
 def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate: Estimate) -> pd.DataFrame:
-    """Items that are likely broken: the model is sure of one option, the reliable annotators together of another.
+    """Items on which the model is sure of one option and the reliable annotators together of another.
 
     Both give 0.8 or more. The annotators' side is the posterior without the model, over the labels of those whose
-    verdict is reliable. One more label settles little here: read the item. With in-sample probabilities a model may
-    have learned the labels by heart, and fewer contradictions show.
+    verdict is reliable. Read the item: the model may be wrong, or the annotators may have made the same mistake; one
+    more label tells little about which. With in-sample probabilities the model may have memorised the labels, and
+    fewer items are found.
 
     Columns: item, task, text, context (where there is any), label, confidence, model, labels_given, annotations,
     model_confidence, annotators_say,

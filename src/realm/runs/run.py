@@ -67,7 +67,7 @@ class Run:
     | labels | DataFrame: the most probable label of every item, with its confidence |
     | predict | DataFrame: the model's answers to new texts |
     | evaluate | metrics of the model on a table with gold |
-    | relabel, contradictions | DataFrames: what to have labelled again and by whom; items that look broken |
+    | relabel, contradictions | DataFrames: what to have labelled again, by whom; where model and annotators disagree |
     | estimate, log_probs, annotations | the arrays and the table behind `expertise` and `labels` |
     | labels_dataset, push_to_hub | `labels` as a `datasets.Dataset`; the model with its card to the hub |
     | config, metrics | settings and fingerprints; losses, test metrics, warnings |
@@ -273,7 +273,7 @@ class Run:
         return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs, most_each)
 
     def contradictions(self) -> pd.DataFrame:
-        """The items on which the model and reliable annotators contradict each other: probably broken."""
+        """The items on which the model is sure of one option and the reliable annotators together of another."""
         return contradictions(self.annotations, self.log_probs, self.estimate)
 
     def push_to_hub(self, repo_id: str, *, private: bool = True, name_annotators: bool = False) -> str:

@@ -11,7 +11,14 @@ from realm.display import notebook_html
 from realm.errors import RealmError, refuses_other_names
 from realm.methods import METHODS
 from realm.training.reporting import check_integrations
-from realm.training.settings import Settings, check_values, described, recorded_values, settings_of
+from realm.training.settings import (
+    Settings,
+    check_values,
+    default_learning_rate,
+    described,
+    recorded_values,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from realm.runs import Run
@@ -39,10 +46,10 @@ OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")  # those whose state is per pa
 class RealmConfig(Settings, TrainingArguments):
     """Settings of one run: the fields of `Settings` and those of `transformers.TrainingArguments`.
 
-    `output_dir` is the run folder. Besides the defaults of `Settings` (effective batch 64, cosine schedule), those
-    below differ from `TrainingArguments`: a checkpoint at the end of each epoch, of which the last two are kept, no
-    reporting integrations, a private repository for `hub_model_id`, no column removal, and six hours for
-    `ddp_timeout`, since the other processes wait while the first one writes the run.
+    `output_dir` is the run folder. Besides the defaults of `Settings` (batches of 16 items, a learning rate by what is
+    trained, a cosine schedule), those below differ from `TrainingArguments`: a checkpoint at the end of each epoch, of
+    which the last two are kept, no reporting integrations, a private repository for `hub_model_id`, no column removal,
+    and six hours for `ddp_timeout`, since the other processes wait while the first one writes the run.
     """
 
     save_strategy: str = field(default="epoch")
@@ -55,6 +62,8 @@ class RealmConfig(Settings, TrainingArguments):
 
     def __post_init__(self) -> None:
         check_values(self)
+        if self.learning_rate is None:
+            self.learning_rate = default_learning_rate(self)
         try:
             super().__post_init__()
         except ValueError as error:
@@ -96,6 +105,7 @@ class RealmConfig(Settings, TrainingArguments):
         """The settings of `Settings` that are not at their defaults."""
         values = {each.name: getattr(self, each.name) for each in settings_of(self) if each.name != "output_dir"}
         defaults = {each.name: each.default for each in settings_of(self)}
+        defaults["learning_rate"] = default_learning_rate(self)
         return {name: getattr(value, "value", value) for name, value in values.items() if value != defaults[name]}
 
     def __repr__(self) -> str:

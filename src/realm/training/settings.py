@@ -22,6 +22,8 @@ LARGEST_SEED = 2**32 - 1  # numpy's generators take 32 bits
 NO_FLAG = ""
 EPOCHS_DECIDE = -1
 """The value of `max_steps` that leaves the number of steps to `num_train_epochs`."""
+RATE_OF_ALL_WEIGHTS, RATE_OF_SOME, RATE_OF_THE_HEAD = 5e-5, 2e-4, 1e-3
+"""Learning rates of the model, by what is trained: the fewer weights, and the newer, the higher (docs/training.md)."""
 LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # which the method `noisy` stands for
 
 
@@ -89,6 +91,8 @@ def check_values(settings: Any) -> None:
     """Refuse a value that its field does not allow; a whole number that may be a word may be written as text."""
     for each in settings_of(settings):
         value, allowed = getattr(settings, each.name), each.metadata
+        if value is None and each.default is None:
+            continue
         if words := allowed["words"]:
             if value in words:
                 continue
@@ -114,6 +118,13 @@ def check_values(settings: Any) -> None:
         raise RealmError(
             f"`max_steps={settings.max_steps}`: must be 1 or more. Leave it out, and `num_train_epochs` decides."
         )
+
+
+def default_learning_rate(settings: Any) -> float:
+    """The learning rate of the model where none is given, by what is trained."""
+    if settings.train_layers == "head":
+        return RATE_OF_THE_HEAD
+    return RATE_OF_SOME if settings.train_layers or settings.lora_rank else RATE_OF_ALL_WEIGHTS
 
 
 def recorded_values(settings: Any) -> dict[str, Any]:
@@ -181,7 +192,13 @@ class Settings:
         "Score the training items before the first step, and start the expertise from how annotators agree with that.",
         panel=LEARNING,
     )
-    learning_rate: float = setting(5e-5, "Learning rate of the model.", panel=LEARNING, above=0)
+    learning_rate: float | None = setting(
+        None,
+        f"Learning rate of the model. Default: {RATE_OF_ALL_WEIGHTS:g} for all weights, {RATE_OF_SOME:g} for the top "
+        f"layers or LoRA, {RATE_OF_THE_HEAD:g} for the head alone.",
+        panel=LEARNING,
+        above=0,
+    )
     weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", panel=LEARNING, minimum=0)
     num_train_epochs: float = setting(3.0, "Passes over the data.", panel=LEARNING, flag="epochs", above=0)
     max_steps: int = setting(
@@ -224,7 +241,7 @@ class Settings:
         minimum=1,
     )
     gradient_accumulation_steps: int = setting(
-        4, "Forward passes per optimiser step; the batch size is the product.", panel=BATCHES, flag=NO_FLAG, minimum=1
+        1, "Forward passes per optimiser step; the batch size is the product.", panel=BATCHES, flag=NO_FLAG, minimum=1
     )
     batch_unit: str = setting(
         "item",
