@@ -17,10 +17,10 @@ import pytest
 
 from realm import RealmError, Run
 from realm.data.write import write_table
+from tests.forked import PATIENCE, call, command_line, realm, start
 from tests.tiny import crowd, save_tiny
 
 REALM = [sys.executable, "-c", "import sys; from realm.cli.main import main; sys.argv[0] = 'realm'; main()"]
-PATIENCE = 300  # seconds after which a command counts as hung: many times what it needs on a busy machine
 ESCAPE = "\x1b["
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d)(?:;\d+)*m")
 
@@ -58,16 +58,6 @@ while pending:
     found += [f"{path} {each.name}" for each in command.params if not getattr(each, "help", None)]
 print(json.dumps(found))
 """
-
-
-def realm(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*REALM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, **environment},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -138,17 +128,40 @@ def test_a_terminal_gets_colour(tmp_path: Path) -> None:
 def test_training_shows_in_a_terminal_how_far_the_frozen_layers_are(tmp_path: Path) -> None:
     write_table(crowd(12), tmp_path / "labels.csv")
     model = save_tiny(tmp_path / "tiny", "bert", layers=2, width=16)
-    command = ["train", "labels.csv", "--model", model, "--output", "run", "--steps", 1, "--train-layers", 1]
-    shown = in_terminal([*REALM, *map(str, command)], tmp_path)
+    words = ["train", "labels.csv", "--model", model, "--output", "run", "--steps", "1", "--train-layers", "1"]
+    parent, child = pty.openpty()
+    process = start(in_this_terminal, os.ttyname(child), words, str(tmp_path), **TERMINAL, REALM_HOME=str(tmp_path))
+    shown, is_over = "", False
+    while not is_over:
+        is_over = not process.is_alive()  # before the last look, not after it
+        while select.select([parent], [], [], 0.05)[0]:
+            shown += os.read(parent, 65536).decode()
+    assert process.exitcode == 0, shown
+    os.close(parent)
+    os.close(child)
     assert "computing the frozen layers" in shown and "expertise.csv" in shown
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")  # the cursor is back
+
+
+TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "100"}
+NO_TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CI", "GITHUB_ACTIONS")
+
+
+def in_this_terminal(name: str, words: list[str], folder: str) -> None:
+    """A command whose three streams are this terminal."""
+    for stream in range(3):
+        os.dup2(os.open(name, os.O_RDWR | os.O_NOCTTY), stream)
+    for variable in NO_TERMINAL:
+        os.environ.pop(variable, None)
+    os.chdir(folder)
+    command_line(words)
 
 
 def in_terminal(command: list[str], folder: Path, **environment: str) -> str:
     """What a command shows in a terminal of its own."""
     parent, child = pty.openpty()
-    surroundings = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "CI", "GITHUB_ACTIONS")}
-    surroundings |= {"TERM": "xterm-256color", "COLUMNS": "100", "REALM_HOME": str(folder), **environment}
+    surroundings = {name: value for name, value in os.environ.items() if name not in NO_TERMINAL}
+    surroundings |= {**TERMINAL, "REALM_HOME": str(folder), **environment}
     process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child, cwd=folder, env=surroundings)
     os.close(child)
     shown = b""
@@ -180,19 +193,19 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-# Ctrl-C as soon as a checkpoint is whole: the process gives it to itself, so that no clock has a part in it.
-INTERRUPTED = """
-import os, signal
-from realm.training.saving import SavingTrainer
+def interrupted_after_a_checkpoint(words: list[str]) -> None:
+    """A command that gets Ctrl-C as soon as a checkpoint is whole: from itself, so that no clock has a part in it."""
+    from realm.training.saving import SavingTrainer
 
-write = SavingTrainer._save_checkpoint
+    write = SavingTrainer._save_checkpoint
 
-def interrupted(*arguments):
-    write(*arguments)
-    os.kill(os.getpid(), signal.SIGINT)
+    def interrupted(*arguments):
+        write(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
 
-SavingTrainer._save_checkpoint = interrupted
-"""
+    SavingTrainer._save_checkpoint = interrupted
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    command_line(words)
 
 
 def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: Path) -> None:
@@ -202,18 +215,11 @@ def test_ctrl_c_in_training_says_how_to_resume_and_resuming_finishes(tmp_path: P
     command = ["train", tmp_path / "labels.csv", "--model", model, "--output", output]
     # one checkpoint half-way: a run that began again instead of going on would write it again
     command += ["--steps", 20, "--save-steps", 10, "--batch-size", 8, "--micro-batch-size", 8]
-    process = subprocess.Popen(
-        [*REALM[:2], INTERRUPTED + REALM[2], *map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_interrupts,
-    )
     checkpoint = output / "checkpoints" / "checkpoint-10"
-    _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
-    assert "--resume" in said and str(output / "checkpoints") in said.replace("\n", "")
-    assert "Traceback" not in said
+    stopped = call(interrupted_after_a_checkpoint, [str(word) for word in command])
+    assert stopped.returncode == 130
+    assert "--resume" in stopped.stderr and str(output / "checkpoints") in stopped.stderr.replace("\n", "")
+    assert "Traceback" not in stopped.stderr
     with pytest.raises(RealmError, match="did not finish"):
         Run.open(output)
 

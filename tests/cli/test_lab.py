@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,10 +15,9 @@ from realm.comparison.cells import Cell
 from realm.comparison.results import Results
 from realm.errors import RealmError
 from realm.lab.spec import expand, load_spec
+from tests.forked import command_line, start
 from tests.lab.small_benchmark import write_questions, write_spec
 from tests.tiny import crowd
-
-REALM = [sys.executable, "-m", "realm"]
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +92,13 @@ def test_finished_cells_are_not_run_again(uninterrupted, command, realm_cli, cel
 
 def test_killed_in_the_middle_nothing_is_lost_or_run_twice(command, tmp_path, uninterrupted, realm_cli, cells) -> None:
     results = tmp_path / "results.sqlite"
-    log = (tmp_path / "log").open("w")
-    process = subprocess.Popen([*REALM, *command(results)], stdout=log, stderr=log)
+    process = start(command_line, command(results))
     deadline = time.monotonic() + 240
     while not results.exists() or len(finished(results, cells)) < 2:
-        assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+        assert process.is_alive() and time.monotonic() < deadline
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     before = finished(results, cells)
     assert 2 <= len(before) < len(cells)
     code, _, error = realm_cli(*command(results))
@@ -127,15 +123,14 @@ def test_several_processes_give_the_same_table_and_end_with_the_one_that_started
     command, tmp_path, uninterrupted, realm_cli, cells
 ) -> None:
     results = tmp_path / "results.sqlite"
-    surroundings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([*REALM, *command(results, "--jobs", 2)], stderr=subprocess.DEVNULL, env=surroundings)
+    process = start(command_line, command(results, "--jobs", 2), may_start_others=True)
     deadline = time.monotonic() + 240
     while not results.exists() or len(finished(results, cells)) < 3:
-        assert process.poll() is None and time.monotonic() < deadline
+        assert process.is_alive() and time.monotonic() < deadline
         time.sleep(0.05)
     workers = children(process.pid)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert len(workers) >= 2
     while alive := [pid for pid in workers if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < deadline, alive

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from realm.comparison.cells import Cell
 from realm.lab.benchmark_cells import benchmark_cell
+from tests.forked import call
 
 BASE = {
     "model": "m",
@@ -67,9 +66,12 @@ def test_every_field_has_a_part_in_the_id() -> None:
 
 def test_an_id_is_the_same_in_another_process() -> None:
     """Results that somebody has computed must be found again."""
-    program = "from tests.comparison.test_cells import cell; print(cell().id)"
-    other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    other = call(print_id)
     assert other.stdout.strip() == cell().id
+
+
+def print_id() -> None:
+    print(cell().id)
 
 
 def test_a_default_that_is_written_out_is_the_same_cell() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from realm.data import Annotations
+from tests.forked import call
 from tests.tiny import COLOURS, crowd, save_tiny
 from tests.trainers import trainer
 
@@ -49,7 +50,7 @@ def test_loss_and_gradient_are_those_of_the_package(kind, objective, per_item, e
     (batch,) = made.get_train_dataloader()
     (-model(**batch).sum() / model.count(batch)).backward()
     package = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    package_loss = float(-model(**batch).sum() / model.count(batch))
+    package_loss = -model(**batch).sum().item() / model.count(batch)
 
     model.zero_grad()
     omega = model.channel.omega.detach()[:, 0].clone().requires_grad_()
@@ -59,12 +60,17 @@ def test_loss_and_gradient_are_those_of_the_package(kind, objective, per_item, e
     )
     value = example.loss(log_p, example.evidence(omega, annotator, label, 4), item, objective)
     value.backward()
-    assert float(value) == pytest.approx(package_loss, rel=1e-9)
+    assert value.item() == pytest.approx(package_loss, rel=1e-9)
     torch.testing.assert_close(omega.grad, package.pop("channel.omega")[:, 0], rtol=1e-7, atol=1e-10)
     assert len(package) > 10
     for name, parameter in made.scorer.backbone.named_parameters(prefix="scorer.backbone"):
         if name in package:
             torch.testing.assert_close(parameter.grad, package[name], rtol=1e-6, atol=1e-9, msg=name)
+
+
+def run_script(words: list[str]) -> None:
+    sys.argv = words
+    runpy.run_path(words[0], run_name="__main__")
 
 
 def test_it_runs_from_a_table_to_a_model(tmp_path) -> None:
@@ -76,10 +82,7 @@ def test_it_runs_from_a_table_to_a_model(tmp_path) -> None:
     )
     assert "8, 16, 3e-3" in source
     (tmp_path / "script.py").write_text(source)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "script.py", tmp_path / "labels.csv", model, tmp_path / "tuned"],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    done = call(run_script, [str(tmp_path / "script.py"), str(tmp_path / "labels.csv"), model, str(tmp_path / "tuned")])
     assert done.returncode == 0, done.stderr
     (best, first), (worst, second) = (line.split() for line in done.stdout.splitlines())
     assert (first, second) == ("w0", "w1") and float(best) > float(worst) + 0.2

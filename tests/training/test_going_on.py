@@ -185,7 +185,7 @@ def test_a_new_label_grows_the_head_and_keeps_its_rows(tiny_model, tmp_path) -> 
     assert labels[:3] == monday.tasks[0].labels and set(labels[3:]) == {COLOURS[3], "amber"}
     head, old = trainer.scorer.backbone.classifier, monday.scorer.backbone.classifier
     assert torch.equal(head.weight[:3], old.weight) and torch.equal(head.bias[:3], old.bias)
-    assert head.weight.shape[0] == 5 and float(head.weight[3:].abs().max()) > 0
+    assert head.weight.shape[0] == 5 and head.weight[3:].abs().max().item() > 0
     trainer.train()
     tuesday = Run.open(tmp_path / "b")
     assert tuesday.scorer.backbone.config.num_labels == 5
