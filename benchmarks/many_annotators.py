@@ -21,6 +21,7 @@ from scipy.stats import spearmanr
 
 from benchmarks import _material, _sides
 from realm.data import Annotations
+from realm.training.settings import PAPER
 
 PER_ANNOTATOR, PER_ITEM = 20, 5
 RATES = (0.03, 0.1, 0.3)
@@ -53,6 +54,7 @@ def _label_word(label: int, rng: np.random.Generator) -> str:
 
 def run(model: str, table: Annotations, test: Annotations, seed: int, **settings: Any) -> tuple[Any, float, int]:
     """Train for one epoch: the trainer, its processor seconds and its peak memory."""
+    settings = {**PAPER, "batch_unit": "item", **settings}
     settings |= {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "num_train_epochs": 1}
     with tempfile.TemporaryDirectory() as folder:
         trainer = _material.realm_trainer(model, table, folder, test, learning_rate=1e-3, seed=seed, **settings)

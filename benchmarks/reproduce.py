@@ -282,7 +282,7 @@ def expertise_table(evidence: Evidence) -> str:
         for values, part in evidence.configurations(evidence.of(spec)):
             learned = part[part["method"] == "realm"]
             prefix = "" if values["noise"] == NO_NOISE else "pool_"
-            if values["noise"] not in (NO_NOISE, "uniform") or values["benchmark"] == "civilcomments" != spec:
+            if values["noise"] not in (NO_NOISE, "uniform"):
                 continue
             names = (f"{prefix}spearman_trained", f"{prefix}spearman", f"{prefix}spearman_max")
             trained, again, most = (learned[name].astype(float).mean() for name in names)
