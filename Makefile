@@ -46,7 +46,7 @@ demo: $(BASE)
 
 # Two workers, one thread each: more threads than cores only wait for each other.
 test: dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 # The report and the docs are opened in Chromium, and a Label Studio server is pulled from and pushed to; where one of
 # them is not there and cannot be had, those tests say so and are skipped.
@@ -73,7 +73,7 @@ LOWEST := .venv-lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt
 
 test-lowest: $(LOWEST)/.ready
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)

@@ -75,6 +75,25 @@ def test_going_on_from_a_run(run, files, tmp_path, realm_cli) -> None:
     assert code == 2 and "--from: " in error
 
 
+def test_train_and_compare_say_what_was_read_and_left_out(files, tiny_model, tmp_path, realm_cli) -> None:
+    table = pd.read_csv(files / "labels.csv")
+    repeated = pd.concat([table, table.iloc[[3, 5]]])
+    repeated.loc[len(repeated)] = {**table.iloc[7].to_dict(), "label": None}
+    repeated.to_csv(tmp_path / "labels.csv", index=False)
+    words = (tmp_path / "labels.csv", "--missing", "drop", "--model", tiny_model("bert"), "--steps", 1)
+    code, output, error = realm_cli("train", *words, "--output", tmp_path / "run", "--json")
+    assert code == 0, error
+    assert "120 annotations of 40 items by 3 annotators\n" in error
+    dropped = json.loads(output)["dropped"]
+    assert sorted(dropped.values()) == [1, 2]
+    assert all(f"{count} x {reason}\n" in error for reason, count in dropped.items())
+    said = (tmp_path / "run" / LOG).read_text()
+    assert all(f"{count} x {reason}" in said for reason, count in dropped.items())
+    compared = ("--test", files / "test.csv", "--methods", "noisy", "--seeds", 1, "--output", tmp_path / "compared")
+    code, _, error = realm_cli("compare", *words, *compared)
+    assert code == 0 and all(f"{count} x {reason}\n" in error for reason, count in dropped.items()), error
+
+
 def test_a_run_holds_what_the_charter_lists(run) -> None:
     for name in ("expertise.csv", "labels.csv", "metrics.json", "config.yaml", "channel.safetensors", "manifest.json"):
         assert (run / name).is_file(), name

@@ -126,7 +126,7 @@ def test_the_configuration_has_the_settings_and_their_defaults(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "settings, rate",
-    [({}, 5e-5), ({"train_layers": 2}, 2e-4), ({"lora_rank": 8}, 2e-4), ({"train_layers": "head"}, 1e-3)],
+    [({}, 5e-5), ({"train_layers": 2}, 2e-4), ({"lora_rank": 8}, 5e-4), ({"train_layers": "head"}, 1e-3)],
 )
 def test_the_learning_rate_follows_from_what_is_trained_unless_it_is_given(settings, rate, tmp_path: Path) -> None:
     config = RealmConfig(str(tmp_path), use_cpu=True, **settings)

@@ -22,8 +22,8 @@ LARGEST_SEED = 2**32 - 1  # numpy's generators take 32 bits
 NO_FLAG = ""
 EPOCHS_DECIDE = -1
 """The value of `max_steps` that leaves the number of steps to `num_train_epochs`."""
-RATE_OF_ALL_WEIGHTS, RATE_OF_SOME, RATE_OF_THE_HEAD = 5e-5, 2e-4, 1e-3
-"""Learning rates of the model, by what is trained: the fewer weights, and the newer, the higher (docs/training.md)."""
+RATES = {"all weights": 5e-5, "the top layers": 2e-4, "LoRA": 5e-4, "the head alone": 1e-3}
+"""The learning rate of the model by what is trained: the fewer weights, the higher (measured: docs/training.md)."""
 LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # which the method `noisy` stands for
 
 
@@ -122,9 +122,9 @@ def check_values(settings: Any) -> None:
 
 def default_learning_rate(settings: Any) -> float:
     """The learning rate of the model where none is given, by what is trained."""
-    if settings.train_layers == "head":
-        return RATE_OF_THE_HEAD
-    return RATE_OF_SOME if settings.train_layers or settings.lora_rank else RATE_OF_ALL_WEIGHTS
+    if settings.train_layers:
+        return RATES["the head alone" if settings.train_layers == "head" else "the top layers"]
+    return RATES["LoRA" if settings.lora_rank else "all weights"]
 
 
 def recorded_values(settings: Any) -> dict[str, Any]:
@@ -194,8 +194,7 @@ class Settings:
     )
     learning_rate: float | None = setting(
         None,
-        f"Learning rate of the model. Default: {RATE_OF_ALL_WEIGHTS:g} for all weights, {RATE_OF_SOME:g} for the top "
-        f"layers or LoRA, {RATE_OF_THE_HEAD:g} for the head alone.",
+        f"Learning rate of the model. Default: {', '.join(f'{rate:g} for {part}' for part, rate in RATES.items())}.",
         panel=LEARNING,
         above=0,
     )
