@@ -76,14 +76,14 @@ def test_the_queue_goes_to_a_pipe_as_csv(run: Run, folder: Path) -> None:
         assert row["ask"] != "Guess"
 
 
-def test_files_hold_the_queue_and_what_looks_broken(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_files_hold_the_queue_and_where_model_and_annotators_disagree(run: Run, folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "new" / "again.csv"
     code, out, err = run(folder, "--output", output)
     assert code == 0 and "again.contradictions.csv" in err
-    assert "To label again" in out and "reliable annotators disagree" in out
-    broken = rows((tmp_path / "new" / "again.contradictions.csv").read_text())
-    assert broken[0]["item"] == "i0"
-    assert float(broken[0]["model_confidence"]) == pytest.approx(0.999, abs=1e-4)
+    assert "To label again" in out and "reliable annotators of another" in out
+    disputed = rows((tmp_path / "new" / "again.contradictions.csv").read_text())
+    assert disputed[0]["item"] == "i0"
+    assert float(disputed[0]["model_confidence"]) == pytest.approx(0.999, abs=1e-4)
 
 
 def test_label_studio_gets_tasks_with_no_answer_filled_in(run: Run, folder: Path, tmp_path: Path) -> None:
