@@ -11,8 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -22,7 +20,6 @@ from transformers.training_args import OptimizerNames
 from transformers.utils import is_in_notebook
 
 from realm.channels import Channel
-from realm.crowd.calibration import softening, tempered
 from realm.crowd.priors import earlier_estimates, expert_rows
 from realm.data import Annotations
 from realm.data.alignment import aligned
@@ -37,37 +34,34 @@ from realm.progress import Progress, ignore_progress
 from realm.runs import Run
 from realm.runs.hub import check_access
 from realm.scorers import Scorer, load_scorer
-from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
-from realm.scorers.scoring import Scores, score
+from realm.scorers.scoring import score
 from realm.training import channel_start, sharding
 from realm.training.arguments import OTHER_NAMES, check_types
 from realm.training.asked_items import asked_items
-from realm.training.basis import Basis, even_log_probs, find_basis
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
 from realm.training.channel import check_anchor, make_channel, memorisation_warning, start_channel
 from realm.training.config import RealmConfig
-from realm.training.cross_fit import cross_fit, expected, planned_folds
+from realm.training.cross_fit import expected, planned_folds
 from realm.training.distributed import on_first
 from realm.training.going_on import GoingOn
+from realm.training.judging import JudgingTrainer
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.optimizer import MaskedAdamW, parameter_groups
 from realm.training.reporting import ChannelHistograms
 from realm.training.running_loss import RunningLoss
-from realm.training.saving import SavingTrainer
 from realm.training.step_progress import StepProgress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.crowd.estimate import Estimate
 
 logger = logging.getLogger(__name__)
 
 
 @refuses_other_names(OTHER_NAMES)
-class RealmTrainer(SavingTrainer):
+class RealmTrainer(JudgingTrainer):
     """Fine-tune a model on annotations and learn each annotator's expertise.
 
     | argument | meaning |
@@ -157,14 +151,10 @@ shows bars, and nothing else does |
         self.encoded_test = None if test is None else scorer.encode(test.items)
         self._in_notebook = is_in_notebook() and not config.disable_tqdm
         self._progress = progress or _default_progress(self._in_notebook)
-        self._caches: dict[str, FrozenLayersCache | None] = {}
-        self._scores: Scores | None = None
-        self._basis: Basis | None = None
-        self._agreement: Estimate | None = None
+        self._caches = {}
+        self._scores = self._basis = self._agreement = None
         self.folds, self.temperature = 0, 1.0
-        self.fold_of_item: npt.NDArray[np.int32] | None = None
-        self.out_of_fold: Scores | None = None
-        """What the models of the folds said, each of the items it was not trained on, before any softening."""
+        self.fold_of_item = self.out_of_fold = None
         self._trajectory = []
         if config.should_save:
             with writing(Path(config.output_dir)):
@@ -261,22 +251,6 @@ shows bars, and nothing else does |
         )
         collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"))
         return BatchLoader(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
-
-    def _cache(self, table: str) -> FrozenLayersCache | None:
-        """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
-        if table not in self._caches:
-            encoded = self.encoded if table == "train" else self.encoded_test
-            self._caches[table] = None
-            if encoded is not None and self.args.train_layers and self.args.cache_gb:
-                self._caches[table] = FrozenLayersCache(
-                    self.scorer,
-                    encoded,
-                    self.args.cache_gb,
-                    dtype=self.args.cache_dtype,
-                    beside=self._caches.get("train"),
-                    progress=self._progress,
-                )
-        return self._caches[table]
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[dict[str, Tensor]], Tensor | None]:
         """The micro-batches of an effective batch, and what the loss is divided by, over all processes."""
@@ -495,88 +469,6 @@ shows bars, and nothing else does |
             self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
             if self.is_world_process_zero():
                 logger.warning("%s", self.warnings[-1])
-
-    def _fill_caches(self) -> None:
-        """Compute what the frozen layers give once per machine, before the processes that share it read it."""
-        with self.args.main_process_first(desc="computing the frozen layers"):
-            self._cache("train")
-            self._cache("test")
-
-    @property
-    def probabilities(self) -> str:
-        """What labels and reliability rest on: the model out of fold or in-sample, or agreement alone."""
-        return self.basis().probabilities
-
-    @property
-    def findings(self) -> list[str]:
-        """What speaks against the model, and what follows; empty where it may be believed."""
-        return self.basis().findings
-
-    def trajectory(self) -> list[tuple[int, dict[str, npt.NDArray[np.float64]]]]:
-        """(step, what the channel's `summary` said) at every logging step."""
-        return list(self._trajectory)
-
-    def scores(self) -> Scores:
-        """What the model says of the training items: in-sample, unless `cross_fit` has made it out of fold."""
-        if self._scores is None:
-            self._scores = self.score_training_items()
-        return self._scores
-
-    def score_training_items(self, what: str = "scoring") -> Scores:
-        """What the model says of the training items as it is now."""
-        return score(self.scorer, self.encoded, cache=self._cache("train"), progress=self._progress, what=what)
-
-    def cross_fit(self, folds: int) -> Scores:
-        """Train again without each fold of items and let each speak of the items it has not seen.
-
-        The probabilities are brought to the temperature that the annotations bear out (`realm.crowd.calibration`).
-        """
-        self.fold_of_item, self.out_of_fold = cross_fit(self, folds)
-        self.temperature = softening(self.annotations, self.out_of_fold.log_probs)
-        self._scores = Scores(tempered(self.out_of_fold.log_probs, self.temperature))
-        self._basis, self.folds = None, folds
-        return self._scores
-
-    def test_scores(self, answer_mass: bool = False) -> Scores:
-        """What the model says of the test items."""
-        if self.encoded_test is None:
-            raise RealmError("there is no test table to evaluate on: pass `test`.")
-        with sharding.gathered(self.model):
-            return score(self.scorer, self.encoded_test, answer_mass=answer_mass, cache=self._cache("test"))
-
-    def basis(self) -> Basis:
-        """What the estimate rests on, item by item: the model's P, or even where the model has no say."""
-        if self._basis is None:
-            self._basis = find_basis(self)
-        return self._basis
-
-    def agreement(self) -> Estimate | None:
-        """The estimate without the model, each item's options being even; None where no item has two annotations."""
-        if self._agreement is None and (self.annotations.annotations_per_item > 1).any():
-            counts = self.annotations.option_counts
-            self._agreement = self.estimate_from(even_log_probs(counts, int(counts.max())))
-        return self._agreement
-
-    def estimate(self) -> Estimate:
-        """Expertise and posterior labels re-estimated on the joint likelihood, with `basis` as prior."""
-        basis = self.basis()
-        if basis.agreement is not None and not basis.model_heard.any():
-            return basis.agreement
-        return self.estimate_from(basis.log_probs)
-
-    def estimate_from(self, log_probs: npt.NDArray[np.float64]) -> Estimate:
-        """The estimate with this log P (items, Kmax) as prior; experts, gold and an earlier estimate as configured."""
-        from realm.crowd.estimate import estimate
-
-        gold = self.annotations.gold if self.args.use_gold else None
-        return estimate(self.annotations, log_probs, prior=self.prior, experts=self.args.experts, gold=gold)
-
-    def expertise(self) -> pd.DataFrame:
-        """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
-        from realm.crowd.tables import expertise_table
-
-        trained = {} if self.channel is None else self.channel.summary()
-        return expertise_table(self.annotations, self.estimate(), trained, self.probabilities)
 
 
 def _default_progress(in_notebook: bool) -> Progress:
