@@ -72,7 +72,7 @@ def test_several_tables_are_one(tmp_path: Path) -> None:
 def test_several_tables_cannot_be_answered_at_once(tmp_path: Path) -> None:
     packed = pack(tmp_path / "two.zip", one_csv="text\na\n", two_csv="text\nb\n")
     assert len(Items.read(packed)) == 2
-    with pytest.raises(RealmError, match=r"2 files \(one.csv, two.csv\), and one at a time can be answered"):
+    with pytest.raises(RealmError, match=r"2 tables \(one.csv, two.csv\). Unpack them"):
         read_rows(packed, tasks=[Task("default", ("x", "y"))])
 
 

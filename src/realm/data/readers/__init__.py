@@ -139,7 +139,7 @@ def read_rows(
     files = _open([path], format, Limits(max_unpacked_gb), encoding)
     if len(files) > 1 and not _is_doccano(files, format, None, request):
         names = ", ".join(file.member for file in files[:5]) + (", ..." if len(files) > 5 else "")
-        raise RealmError(f"{path}: {len(files)} files ({names}), and one at a time can be answered. Name one of them.")
+        raise RealmError(f"{path}: {len(files)} tables ({names}). Unpack them, and give one at a time.")
     long, detected = _read_files(files, str(path), format, None, request)
     if detected not in EXPORTS:
         return long.table, build_rows(long.table, request, tasks=tasks, source=str(path), rows=long.rows)
