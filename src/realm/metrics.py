@@ -40,7 +40,7 @@ class Answers:
     | confidence | (n,) | its probability |
     | log_probs | (n, K) | log-probability of each option, -inf beyond an item's own |
     | task | (n,) | index of the item's task |
-    | answer_mass | (n,) or None | full-softmax probability of the options together |
+    | answer_mass | (n,) or None | P of the options together over all tokens, before the softmax is restricted to them |
     | generated | (n,) or None | the option that free generation named, -1 for none |
     """
 
@@ -131,7 +131,7 @@ _METRICS = (
     Metric("log_loss", "Log loss", _log_loss, False),
     Metric(
         "answer_mass",
-        "Probability given to the options at all",
+        "P(option) among all tokens",
         lambda a: float(np.mean(a.answer_mass)),  # type: ignore[arg-type]
         True,
         ".1%",

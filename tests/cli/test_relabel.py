@@ -197,7 +197,7 @@ def test_what_a_budget_is_expected_to_buy_is_said(run: Run, folder: Path, tmp_pa
     assert 0 < expected["labels"] <= expected["wrong_now"] and 0 < expected["bits"] < expected["bits_now"]
     assert sum(row["annotations"] for row in found["workload"]) == 12
     said = " ".join(err.split())
-    assert f"12 annotations for 12: expected to correct {expected['labels']:.1f} of the" in said
+    assert f"12 annotations at a cost of 12: expected to correct {expected['labels']:.1f} of the" in said
     assert f"remove {expected['bits']:.1f} of {expected['bits_now']:.1f} bits of uncertainty" in said
 
 

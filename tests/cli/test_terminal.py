@@ -43,7 +43,8 @@ def test_tables_of_any_content_fit_and_break_no_word(data) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_names_are_whole_whatever_stands_beside_them(width: int) -> None:
-    rows = [("annotator_007@example.org", 0.5, "answers `toxic` 93% of the time when not reading", *[0.1] * 7)] * 2
+    habit = "answers `toxic` 93% of the time when not answering from the item"
+    rows = [("annotator_007@example.org", 0.5, habit, *[0.1] * 7)] * 2
     names = ["annotator", "accuracy", "habit", *(f"recall of label {index}" for index in range(7))]
     lines = shown(width, lambda: terminal.show_table("Title", names, rows))
     assert max(map(len, lines)) <= width

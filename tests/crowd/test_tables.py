@@ -94,8 +94,8 @@ def described(labels: list[str] | None, **changes: float) -> str:
 
 
 def test_a_habit_is_told_in_words():
-    assert described(["fine", "toxic"]) == "answers `toxic` 93% of the time when not reading"
-    assert described(None) == "answers the 2nd option 93% of the time when not reading"
+    assert described(["fine", "toxic"]) == "answers `toxic` 93% of the time when not answering from the item"
+    assert described(None) == "answers the 2nd option 93% of the time when not answering from the item"
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,6 @@ def test_real_habits_are_in_the_table():
     read = rng.random(len(item)) < np.where(annotator < 2, 0.2, 0.8)
     made = table(item, annotator, np.where(read, truth[item], guess), n_items=800, n_annotators=6, options=2)
     frame = expertise_table(made, estimate(made, np.zeros((800, 2)))).set_index("annotator")
-    assert frame["habit"][["a0", "a1"]].str.fullmatch(r"answers `c1` 9\d% of the time when not reading").all()
+    words = r"answers `c1` 9\d% of the time when not answering from the item"
+    assert frame["habit"][["a0", "a1"]].str.fullmatch(words).all()
     assert (frame["habit"][["a2", "a3", "a4", "a5"]] == "").all()

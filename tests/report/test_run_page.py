@@ -16,9 +16,11 @@ from realm.crowd.estimate import Estimate, estimate
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.report import annotator_table
-from realm.report.escaping import visible
+from realm.report.chart_data import Calibration
+from realm.report.escaping import coded, visible
 from realm.report.run_data import RunData, read_run
 from realm.report.run_page import render, write_report
+from realm.report.wording import calibration_text
 from realm.runs import Run
 from realm.runs.run import Trajectory
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
@@ -181,6 +183,35 @@ def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> Non
         assert data.overruled.tolist() == labels["majority_disagrees"].tolist()
 
 
+def test_the_items_judged_in_sample_are_counted(tmp_path: Path) -> None:
+    table, log_probs = crowd()
+    first = np.zeros(table.n_annotations, dtype=bool)
+    first[table.offsets[:-1]] = True
+    mixed = table.keep_annotations(first | (table.item >= 7))
+    data = read_run(write_run(tmp_path / "run", mixed, log_probs))
+    partly = replace(data, metrics={**data.metrics, "probabilities": "agreement alone, in-sample with one label"})
+    page = Page(render(partly)).text
+    assert "7 of 80 items have one label: they are judged by a model that was trained on that label" in page
+    assert "Items with several labels rest on agreement alone." in page
+    assert "it judges items with one label only" in page
+    assert "The model that judges these labels was trained on them" in Page(render(data)).text
+
+
+@pytest.mark.parametrize(("sure", "word"), [(0.8, "well calibrated"), (0.6, "underconfident"), (0.95, "overconfident")])
+@pytest.mark.parametrize("temperature", [0.49, 1.0, 1.8])
+def test_calibration_is_said_in_one_way(sure: float, word: str, temperature: float) -> None:
+    one = np.ones(1)
+    text = calibration_text(Calibration(sure * one, 0.8 * one, one, "annotators", temperature, 0.8, 0.8))
+    assert f"the model is {word}" in text
+    assert ("never sharpened" in text) == (word == "underconfident")
+    assert ("temperature 1.80" in text) == (word == "overconfident" and temperature > 1) and "0.49" not in text
+
+
+def test_what_stands_between_backticks_is_code_and_escaped() -> None:
+    assert coded("with `exclude`, <b>`<i>`") == "with <code>exclude</code>, &lt;b&gt;<code>&lt;i&gt;</code>"
+    assert coded("one ` alone") == "one ` alone"
+
+
 def test_disagreements_show_texts_votes_and_whom_the_label_follows(plain_run: Path) -> None:
     page, data = page_of(plain_run), read_run(plain_run)
     favourite = data.model_probs.argmax(axis=1)
@@ -192,7 +223,7 @@ def test_disagreements_show_texts_votes_and_whom_the_label_follows(plain_run: Pa
     for item in apart:
         assert f"review number {item}</p>" in listed
     followed = (data.labels[apart] == favourite[apart]).sum()
-    assert listed.count("follows the model") == followed
+    assert listed.count("as the model") == followed
 
 
 def test_expertise_during_training_is_drawn_for_the_right_annotators(plain_run: Path) -> None:
@@ -336,7 +367,7 @@ def test_habits_dependence_agreement_and_copies_are_told_in_words() -> None:
     table = Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]))
     log_probs = np.log(np.full((600, 2), 0.5))
     page = Page(render(RunData("judges", {}, {}, {}, table, log_probs, estimate(table, log_probs))))
-    assert "of the time when not reading" in page.text and "answers “toxic” 9" in page.text
+    assert "of the time when not answering from the item" in page.text and "answers “toxic” 9" in page.text
     assert "Annotators make the same mistakes: 14 annotators per item are worth about " in page.text
     assert sum(words != "" for words in page.data["habit"]) == 2
     assert "Agreement (Krippendorff's alpha): 0." in page.text and "1 is full agreement, 0 what chance" in page.text

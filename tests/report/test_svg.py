@@ -100,6 +100,13 @@ def test_every_verdict_has_a_shape_of_its_own() -> None:
     ]
 
 
+def test_the_figures_beside_a_line_have_room() -> None:
+    note = "+.090  (+.035 to +.146)"
+    drawn = ElementTree.fromstring(str(interval_rows("t", "d", [Row("r", 0.5, 0.4, 0.6, note)], domain=(0, 1))))
+    text = next(e for e in drawn.iter("text") if e.get("class") == "figure")
+    assert float(drawn.get("width")) - float(text.get("x")) > 7.2 * len(note), "digits of the widest font in use"
+
+
 def test_intervals_outside_the_axis_are_cut_at_its_ends() -> None:
     drawn = ElementTree.fromstring(
         str(interval_rows("t", "d", [Row("r", 0.5, -3, 4, "")], domain=(0, 1), zones=[(-1, 0.2, "zone low")]))

@@ -276,7 +276,9 @@ def _test_label_findings(annotations: Annotations, test: Annotations) -> list[Fi
             remedy = "If they are one label, say so with `map_labels`: its gold is renamed too."
             findings.append(Finding("test spelling", "warning", message, remedy, tuple(variants)))
         if unknown := {label: n for label, n in difference.only_in_test.items() if label not in variants}:
-            listed = ", ".join(f"{label} ({count:,} items)" for label, count in list(unknown.items())[:RARE_NAMED])
+            listed = ", ".join(
+                f"{label} ({count:,} item{'s' * (count != 1)})" for label, count in list(unknown.items())[:RARE_NAMED]
+            )
             message = f"Labels of the test table that no annotator gave{where}: {listed}."
             remedy = "A model cannot learn them from this table: list all labels with `labels`, or leave them out."
             findings.append(Finding("labels only in test", "warning", message, remedy, tuple(unknown)))

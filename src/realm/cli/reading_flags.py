@@ -48,7 +48,8 @@ class ReadingFlags:
     lead_time: str | None = _flag("Column with the seconds that the annotation took.")
     weight: str | None = _flag("Column with how much the annotation counts; without it, 1 for all.")
     group: str | None = _flag(
-        "Column with the group of the annotator, such as people and models: each is drawn to its own."
+        "Column with the group of the annotator, such as people and models: annotators with few labels are drawn to "
+        "the mean of their group."
     )
     task: str | None = _flag("Column with the task, where there are several.")
     gold: str | None = _flag("Column with the true label, where it is known.")
@@ -70,7 +71,9 @@ class ReadingFlags:
         "Columns of annotators, comma separated, for one row per item; `rest`: every column without a role."
     )
     ignore: str | None = _flag("Columns that are no annotator's, comma separated, with --wide rest.")
-    multi: str | None = _flag("Several answers in one annotation: `first` keeps one, `drop` none.")
+    multi: str | None = _flag(
+        "Several answers in one annotation: `first` keeps the first of them, `drop` leaves the annotation out."
+    )
     missing: str | None = _flag("Rows without a label: `drop` leaves them out (default: an error).")
     unanswered: str | None = _flag(
         "Labels that are no answer, such as `tie,refused`, comma separated: counted, and left out."

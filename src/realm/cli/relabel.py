@@ -158,8 +158,8 @@ def _expectation(summary: QueueSummary) -> str:
     """What the queue is expected to buy, in words."""
     labels, bits = (total / max(summary.annotations, 1) for total in (summary.labels, summary.bits))
     return (
-        f"{summary.annotations:,} annotations for {summary.cost:g}: expected to correct {summary.labels:.1f} of the "
-        f"{summary.wrong_now:.1f} labels that are expected to be wrong, and to remove {summary.bits:.1f} of "
+        f"{summary.annotations:,} annotations at a cost of {summary.cost:g}: expected to correct {summary.labels:.1f} "
+        f"of the {summary.wrong_now:.1f} labels that are expected to be wrong, and to remove {summary.bits:.1f} of "
         f"{summary.bits_now:.1f} bits of uncertainty. Per annotation: {labels:.3f} labels, {bits:.3f} bits; "
         f"per unit of cost: {summary.labels / summary.cost:.3f} labels, {summary.bits / summary.cost:.3f} bits."
     )

@@ -92,7 +92,7 @@ def _constant(annotations: Annotations) -> npt.NDArray[np.bool_]:
 def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray[np.object_]:
     """What each annotator answers when not answering from the item, where there is something to tell. Else empty.
 
-    "answers `toxic` 93% of the time when not reading", "answers the 1st option 80% of the time when not reading".
+    "answers `toxic` 93% of the time when not answering from the item"; "the 1st option" where items list their own.
     Shape (annotators, tasks). Told of those who clearly do not always answer from the item, and whose favourite is
     clearly not that of everybody.
     """
@@ -115,7 +115,8 @@ def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray
     for who, which in zip(*np.nonzero(told), strict=True):
         labels, place = annotations.tasks[which].labels, int(option[who, which])
         answer = f"the {ordinal(place + 1)} option" if labels is None else f"`{labels[place]}`"
-        words[who, which] = f"answers {answer} {favourite[who, which]:.0%} of the time when not reading"
+        share = f"{favourite[who, which]:.0%}"
+        words[who, which] = f"answers {answer} {share} of the time when not answering from the item"
     return words
 
 

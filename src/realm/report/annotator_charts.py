@@ -24,6 +24,8 @@ HEAT_ROWS, HEAT_COLUMNS = 40, 16
 UNSURE = VERDICTS.index("not enough evidence")
 ROW = 22
 """Height of a line, for text of 12 pixels."""
+FIGURE_WIDTH = 7.4
+"""Most that a character of the figures beside a line takes, on average, in the widest of the page's fonts."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ def interval_rows(
     width, letters = (500, 16) if beside else (760, 22)
     if narrow:
         margins, width, letters = (30.0, 122.0, 42.0, 88.0), 350, 11
+    elif not beside:
+        longest = max((len(row.note) for row in rows), default=0)
+        margins = (margins[0], max(margins[1], FIGURE_WIDTH * longest + 16.0), *margins[2:])
     height = margins[0] + ROW * len(rows) + margins[2]
     plot = Plot(width, height, title, description, x=domain, y=(0, 1), margins=margins)
     for low, high, class_ in zones:

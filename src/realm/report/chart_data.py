@@ -43,7 +43,7 @@ class Pool:
 
     @property
     def thresholds(self) -> tuple[float, float]:
-        """The accuracies below which one is no better than chance, and above which one is reliable."""
+        """The accuracies a fifth of the way and half-way from chance to always right: shaded below and above."""
         return float(accuracy_of(NO_BETTER, self.chance)), float(accuracy_of(RELIABLE, self.chance))
 
 

@@ -15,6 +15,8 @@ _HIDDEN = re.compile(
     "\U000e0000-\U000e007f\ud800-\udfff]"
 )
 
+_CODE = re.compile("`([^`\n]+)`")
+
 
 def visible(text: str) -> str:
     """The same text with hidden characters written as their code: U+202E (right-to-left override) is ⟨U+202E⟩."""
@@ -24,6 +26,12 @@ def visible(text: str) -> str:
 def isolated(text: str) -> Markup:
     """The text in an element of its own, so that its direction does not spill over."""
     return Markup("<bdi>{}</bdi>").format(visible(text))
+
+
+def coded(text: str) -> Markup:
+    """The text with <code> for what stands between backticks, everything escaped."""
+    parts = _CODE.split(visible(text))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def clipped(text: str, width: int) -> str:

@@ -18,7 +18,7 @@ from realm import __version__
 from realm.crowd.tables import VERDICTS
 from realm.errors import RealmError
 from realm.files import write_text, writing
-from realm.report.escaping import isolated, visible
+from realm.report.escaping import coded, isolated, visible
 from realm.report.svg import percent
 
 NAME = "report.html"
@@ -74,7 +74,7 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters |= {"isolated": isolated, "percent": percent}
+    environment.filters |= {"coded": coded, "isolated": isolated, "percent": percent}
     return environment
 
 

@@ -29,7 +29,7 @@ def making(data: RunData) -> list[tuple[str, str]]:
         ("Table", data.file or None),
         ("Method", _method(data)),
         ("Model", config.get("model")),
-        ("Asked as", f"{scorer.get('kind', '')}, {scorer.get('style', {}).get('answers', '')}" if scorer else None),
+        ("Asked as", _asked_as(scorer) if scorer else None),
         ("Training", f"{steps} steps, {epochs:g} epochs, {batch} per step" if epochs and steps else None),
         ("Learning rates", _learning_rates(data)),
         ("Seed", settings.get("seed")),
@@ -49,6 +49,12 @@ def _method(data: RunData) -> str:
         return "agreement between annotators (joint EM with habits); no model was trained"
     method = METHODS.get(data.method)
     return data.method if method is None else f"{data.method} ({method.description})"
+
+
+def _asked_as(scorer: dict[str, Any]) -> str:
+    """The kind of scorer; of a language model how its options are answered too (a classifier has no answer tokens)."""
+    kind, answers = str(scorer.get("kind", "")), str(scorer.get("style", {}).get("answers", ""))
+    return kind if kind == "classifier" or not answers else f"{kind}, {answers}"
 
 
 def _learning_rates(data: RunData) -> str | None:
@@ -88,6 +94,12 @@ def _coverage(data: RunData) -> str:
     )
 
 
+def _judged_in_sample(data: RunData) -> str:
+    if data.in_sample_in_part:
+        return "The model was trained on the very labels shown here; it judges items with one label only."
+    return "The model was trained on the very labels it judges here."
+
+
 def limits(data: RunData) -> list[Remark]:
     """What the report cannot tell, in plain words."""
     gold, out_of_fold = data.gold_used, data.out_of_fold
@@ -111,8 +123,8 @@ def limits(data: RunData) -> list[Remark]:
             "nothing to compare it with: its confidence is the accuracy of whoever gave it."),
         (out_of_fold, "Out of fold", "Each item was judged by a model that was trained without it."),
         (data.in_sample, "In-sample",
-            "The model was trained on the very labels it judges here. It may repeat annotators' errors, favour "
-            "those it learned from, and show fewer disagreements than there are."),
+            f"{_judged_in_sample(data)} It may repeat annotators' errors, favour those it learned from, and show "
+            "fewer disagreements than there are."),
         (data.estimate.relative_tasks.any(), "One label per item",
             "Where few items are labelled by two people, expertise is known only up to a common factor. Compare "
             "annotators with each other; do not read a figure as a share of right answers."),

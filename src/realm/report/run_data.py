@@ -28,7 +28,7 @@ from realm.errors import RealmError
 from realm.files import MANIFEST
 from realm.runs import Run
 from realm.runs.changes import Changes
-from realm.runs.folder import AGREEMENT, IN_SAMPLE, OUT_OF_FOLD
+from realm.runs.folder import AGREEMENT, IN_SAMPLE, LABELS, OUT_OF_FOLD
 from realm.runs.run import Trajectory
 
 TRAINED = "expertise_trained"
@@ -106,7 +106,7 @@ class RunData:
 
     @cached_property
     def habits(self) -> npt.NDArray[np.object_]:
-        """What each annotator answers when not reading, where there is something to tell. (annotators, tasks)"""
+        """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
         return _quoted(habits_in_words(self.annotations, self.estimate))
 
     @cached_property
@@ -185,6 +185,21 @@ class RunData:
     def in_sample(self) -> bool:
         """Whether they rest on a model that was trained on the item, for some items at least."""
         return IN_SAMPLE in self.probabilities
+
+    @property
+    def some_by_agreement(self) -> bool:
+        """Whether some items rest on agreement alone."""
+        return AGREEMENT in self.probabilities
+
+    @property
+    def some_by_label(self) -> bool:
+        """Whether some items with one label rest on that label alone."""
+        return LABELS in self.probabilities
+
+    @property
+    def in_sample_in_part(self) -> bool:
+        """Whether only items with one label, not all, rest on a model that was trained on the item."""
+        return self.in_sample and (self.some_by_agreement or self.some_by_label)
 
     @property
     def probabilities(self) -> str:

@@ -250,7 +250,8 @@ def _curves(data: RunData) -> list[Figure]:
     if (trajectory := chart_data.mean_trajectory(data)) is not None:
         steps, expertise, kinds = trajectory
         names = list(data.annotations.annotators) if (kinds >= 0).any() else []
-        note = "sigma(omega), as it was learned; coloured by the verdict at the end" if names else "sigma(omega)"
+        note = "share of labels that come from the item, as training learned it"
+        note += "; coloured by the verdict at the end" * bool(names)
         if data.several_tasks:
             note += "; averaged over an annotator's tasks"
         figures.append(Figure(charts.fan(steps, expertise, kinds, names), "How expertise was learned", note))

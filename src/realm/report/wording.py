@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from realm.report.chart_data import Calibration
 from realm.report.run_data import RunData
 from realm.report.svg import percent
@@ -14,13 +12,15 @@ SURE = 0.9
 """From here on a label is called sure: at most one in ten of them is wrong."""
 MEANINGS = (
     "accuracy above the midpoint between chance and 100%",
-    "better than chance, but not clearly above that midpoint",
+    "the labels carry information, but accuracy is not clearly above that midpoint",
     "the interval is too wide to tell: more labels are needed",
     "fewer than one label in five depends on the item; the rest is guessing or habit",
     "wrong more often than guessing would be: two labels may have been mixed up",
 )
 """What each verdict means, in the order of `VERDICTS`, over the whole interval; chance is always giving the most
 frequent label."""
+SOFTER = 1.16
+"""From this temperature on a probability of 0.9 moves by three points or more: worth telling."""
 TENTATIVE = 0.667
 """Krippendorff's lowest alpha for tentative conclusions."""
 UNSURE = 0.8
@@ -53,14 +53,22 @@ def notices(data: RunData) -> list[Remark]:
             )
         )
     if data.in_sample:
-        remarks.append(
-            Remark(
-                "In-sample",
-                "The model that judges these labels was trained on them and may have memorised some. With "
-                "cross-fitting each item is judged by a model that has not seen it.",
-            )
-        )
+        remedy = "With cross-fitting each item is judged by a model that has not seen it."
+        remarks.append(Remark("In-sample", f"{_seen_in_training(data)} {remedy}"))
     return remarks
+
+
+def _seen_in_training(data: RunData) -> str:
+    """On how many items the labels rest on a model that was trained on them."""
+    if not data.in_sample_in_part:
+        return "The model that judges these labels was trained on them and may have memorised some."
+    single, total = int((data.annotations.annotations_per_item == 1).sum()), data.annotations.n_items
+    judged = "some are" if data.some_by_label else "it is" if single == 1 else "they are"
+    rest = " Items with several labels rest on agreement alone." if data.some_by_agreement else ""
+    return (
+        f"{single:,} of {plural(total, 'item')} {'has' if single == 1 else 'have'} one label: {judged} judged by a "
+        f"model that was trained on that label and may have memorised it.{rest}"
+    )
 
 
 def calibration_text(calibration: Calibration) -> str:
@@ -80,11 +88,13 @@ def calibration_text(calibration: Calibration) -> str:
     if abs(excess) > 0.05:  # five points: below that, bins of a hundred items differ by chance
         certainty = "overconfident" if excess > 0 else "underconfident"
     text = f"{judge}, the model is {certainty}: its confidence is off by {percent(calibration.gap)} on average."
-    if abs(np.log(calibration.temperature)) > 0.15:  # a probability of 0.9 moves by three points or more
-        change = "softened" if calibration.temperature > 1 else "sharpened"
-        text += (
-            f" Its probabilities fit the annotations best when {change} (temperature {calibration.temperature:.2f})."
+    if certainty == "underconfident":
+        return text + (
+            " Its probabilities are never sharpened: a model trained on a crowd predicts the crowd's common mistakes, "
+            "and agreeing with the crowd is no proof of being right."
         )
+    if certainty == "overconfident" and calibration.temperature > SOFTER:
+        text += f" Softer probabilities (temperature {calibration.temperature:.2f}) would fit the annotations better."
     return text
 
 
