@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from realm.check import Examination, examine
-from realm.check.contents import look_alikes
 from realm.data import Annotations
 from realm.data.build import build, build_items
+from realm.data.spelling import look_alikes
 from realm.methods import METHODS
 
 PEOPLE = {"constant", "alternating", "chance", "below chance", "near copies"}

@@ -94,6 +94,29 @@ def test_train_and_compare_say_what_was_read_and_left_out(files, tiny_model, tmp
     assert code == 0 and all(f"{count} x {reason}\n" in error for reason, count in dropped.items()), error
 
 
+def test_train_says_that_the_model_has_no_say_in_labels_it_was_trained_on(files, tiny_model, tmp_path, realm_cli):
+    words = ("train", files / "labels.csv", "--model", tiny_model("bert"), "--steps", 60, "--learning-rate", "5e-3")
+    for folds, is_said in (("auto", True), ("2", False)):
+        code, _, error = realm_cli(*words, "--output", tmp_path / folds, "--cross-fit", folds)
+        assert code == 0, error
+        assert ("of the 40 items with several annotations rest on agreement alone" in error) == is_said, error
+
+
+def test_what_annotators_say_is_not_gold(files, tiny_model, tmp_path, realm_cli) -> None:
+    table = pd.read_csv(files / "labels.csv").drop(columns="gold").rename(columns={"label": "verdict"})
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    test = pd.read_csv(files / "test.csv").rename(columns={"gold": "verdict"})
+    test.to_csv(tmp_path / "test.csv", index=False)
+    words = ("train", tmp_path / "labels.csv", "--label", "verdict", "--output", tmp_path / "run", "--test")
+    words += (tmp_path / "test.csv", "--model", tiny_model("bert"), "--steps", 1)
+    code, _, error = realm_cli(*words)
+    assert code == 2 and "or call it gold in the table" in error
+    code, _, error = realm_cli(*words, "--gold", "verdict")
+    assert code == 2 and "--label and --gold are both the column 'verdict'" in error
+    test.rename(columns={"verdict": "gold"}).to_csv(tmp_path / "test.csv", index=False)
+    assert realm_cli(*words)[0] == 0
+
+
 def test_a_run_holds_what_the_charter_lists(run) -> None:
     for name in ("expertise.csv", "labels.csv", "metrics.json", "config.yaml", "channel.safetensors", "manifest.json"):
         assert (run / name).is_file(), name

@@ -273,3 +273,13 @@ def test_source_rows_are_kept_on_request() -> None:
 def test_words_that_mean_nothing(flag: str) -> None:
     with pytest.raises(RealmError, match="must be one of"):
         build(small(), **{flag: "perhaps"})
+
+
+def test_annotators_whose_names_look_alike_are_named() -> None:
+    rows = [("one", "ann", "a"), ("one", " ann ", "b"), ("two", "Ann", "a"), ("two", "bob", "b")]
+    frame = pd.DataFrame(rows, columns=["text", "annotator", "label"])
+    table = Annotations.from_pandas(frame)
+    assert table.n_annotators == 4
+    (warning,) = [text for text in table.ledger.warnings if "look alike" in text]
+    assert "'ann' and ' ann ' and 'Ann'" in warning and "bob" not in warning
+    assert not Annotations.from_pandas(frame.iloc[[0, 3]]).ledger.warnings

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from realm.data import Annotations
+from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs.model_card import snippet
+from realm.scorers import load_scorer
 from realm.scorers.prompts import render
 from realm.scorers.scoring import score
 from tests.tiny import crowd, save_tiny
@@ -231,3 +233,11 @@ def test_annotators_read_back_are_in_the_order_of_omega(tiny_model, tmp_path) ->
     assert run.annotations.annotators == table.annotators == ("zoe", "amy", "bob")
     np.testing.assert_array_equal(run.annotations.annotator, table.annotator)
     np.testing.assert_allclose(run.channel_summary["expertise_trained"], made.channel.expertise(), atol=1e-6)
+
+
+def test_a_model_that_is_not_there_gets_the_nearest_name(monkeypatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # nothing is asked for over a network
+    with pytest.raises(RealmError, match=r"`model=minilm`: cannot be loaded .* Did you mean `minilm-l6`\?$"):
+        load_scorer("minilm", crowd(4).items)

@@ -3,7 +3,6 @@ how both compare with those of a test table."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,17 +12,10 @@ import pyarrow.compute as pc
 
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
+from realm.data.spelling import look_alikes
 
 IDS_LISTED = 5
 """Items that a finding names: enough to look at."""
-# Letters of other scripts that are drawn as Latin ones.
-_LATIN = dict(
-    zip(
-        "аеорсухкмтвнії" + "АВЕКМНОРСТХІ" + "αοενρτ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΧ",
-        "aeopcyxkmtbhii" + "ABEKMHOPCTXI" + "aoevpt" + "ABEZHIKMNOPTX",
-        strict=True,
-    )
-)
 
 
 def label_counts(annotations: Annotations) -> dict[str, dict[str, int]]:
@@ -38,16 +30,6 @@ def label_counts(annotations: Annotations) -> dict[str, dict[str, int]]:
         counts = np.bincount(labels, minlength=len(names)).tolist()
         by_task[task.name] = dict(zip(names, counts, strict=True))
     return by_task
-
-
-def look_alikes(labels: Sequence[str]) -> list[tuple[str, ...]]:
-    """Groups of labels that differ only in case, spacing, Unicode form or in letters that look the same."""
-    groups: dict[str, list[str]] = {}
-    for label in labels:
-        normal = unicodedata.normalize("NFKC", label)
-        latin = "".join(_LATIN.get(letter, letter) for letter in normal if unicodedata.category(letter) != "Cf")
-        groups.setdefault(" ".join(latin.casefold().split()), []).append(label)
-    return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
 def label_map(groups: Sequence[Sequence[str]], counts: Mapping[str, int]) -> dict[str, str]:

@@ -117,7 +117,7 @@ def show_frame(title: str, frame: pd.DataFrame) -> None:
     same = [] if len(frame) < 3 else [name for name in names[1:] if len({show_value(v) for v in frame[name]}) == 1]
     show_table(title, [n for n in names if n not in same], frame.drop(columns=same).itertuples(index=False, name=None))
     if said := [f"{name} {show_value(frame[name].iloc[0])}" for name in same if frame[name].iloc[0] is not None]:
-        console().print(_plain(f"The same in every row: {', '.join(said)}."), style="dim")
+        console().print(_plain(f"The same in every row shown: {', '.join(said)}."), style="dim")
 
 
 def _plain(text: str) -> Any:

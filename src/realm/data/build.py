@@ -27,6 +27,7 @@ from realm.data.roles import ANNOTATIONS, ITEMS, REMEMBERED, ROLES, TEST, Correc
 from realm.data.rows import SourceRows
 from realm.data.several_answers import resolve_several
 from realm.data.sources import Files, place_of_two
+from realm.data.spelling import look_alikes
 from realm.data.verdicts import cut_scores, drop_unanswered, warn_of_refusals
 from realm.data.wrong_columns import column_names, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError, other_name
@@ -38,6 +39,8 @@ DEFAULT_TASK = "default"
 HEX_DIGITS = 16
 """Of a 64-bit hash."""
 
+LOOK_ALIKES_NAMED = 5
+"""Groups of annotators with names that look alike that a warning names: a few lines."""
 REPEATED = "repeated: the same annotator gave the same label to the same item again"
 CONTRADICTED = "contradicted: the same annotator gave the item another label later, which is kept"
 GOLD_CHANGED = "gold differs from that on a later row of the same item, which is kept"
@@ -213,6 +216,7 @@ def _annotations(
     items = _items_table(rows, first_row, ids, task_of_row, numbers.tasks)
     annotated = np.flatnonzero(rows.annotated)
     annotator, names = _annotators(rows, annotated)
+    _warn_of_look_alikes(rows, names)
     item = item_of_row[annotated]
     last = _last_of_each_pair(rows, item, annotator, numbers.label[annotated], annotated, len(names))
     if (np.diff(item[last]) < 0).any():
@@ -345,6 +349,17 @@ def _annotators(rows: SourceRows, annotated: Codes) -> tuple[Codes, tuple[str, .
     column = rows.columns["annotator"]
     codes, old_codes = renumber(column.codes[annotated])
     return codes, tuple(column.values.take(pa.array(old_codes)).to_pylist())
+
+
+def _warn_of_look_alikes(rows: SourceRows, annotators: Sequence[str]) -> None:
+    """Say which annotators are probably one, written in several ways: each is judged by a part of their labels."""
+    if groups := look_alikes(annotators):
+        shown = "; ".join(" and ".join(map(repr, group)) for group in groups[:LOOK_ALIKES_NAMED])
+        more = ", ..." if len(groups) > LOOK_ALIKES_NAMED else ""
+        rows.ledger.warn(
+            f"annotators whose names look alike are taken for different ones: {shown}{more}. If they are the same, "
+            "give them one name in the table."
+        )
 
 
 def _weights(rows: SourceRows, annotated: Codes) -> Floats | None:

@@ -128,10 +128,16 @@ class ReadRequest:
             elif role in self.required:
                 also = [other for other in self.required if other != role and self._is_missing(other, names)]
                 others = f", and likewise {' and '.join(f'`{other}`' for other in also)}" if also else ""
+                others += ", or call it gold in the table" if role == "gold" else ""
                 raise RealmError(
                     f"{source}: there is no column {self._in_words(role)}. {_columns_are(names)} Name the right one "
                     f"with `{role}`{others}.{self._perhaps_wide(role, names)}"
                 )
+        if self.wants_annotations and "label" in columns and columns["label"] == columns.get("gold"):
+            raise RealmError(
+                f"{source}: `label` and `gold` are both the column '{columns['label']}', but what annotators say "
+                "is not the truth. If it holds the true labels of a test table, call that column gold there."
+            )
         for column in columns.values():
             for name in split_columns(column, names):
                 if (count := list(names).count(name)) > 1:

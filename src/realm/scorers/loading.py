@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from realm.data import Items, Task
-from realm.errors import RealmError
+from realm.errors import RealmError, other_name
 from realm.files import LONGEST_REASON
 from realm.scorers.base import Scorer
 from realm.scorers.causal import CausalScorer
@@ -195,7 +195,10 @@ def _loading(path: str, name: str) -> Iterator[None]:
         lines = str(error).strip().splitlines()
         first = next((line.strip() for line in lines if line.strip()), type(error).__name__)[:LONGEST_REASON]
         where = "the folder" if Path(path).is_dir() else "a folder, a named model (`realm models`) or the hub"
-        raise RealmError(f"`model={name}`: cannot be loaded from {where}: {first}") from error
+        from realm.models.store import models
+
+        near = other_name(name, [each.name for each in models()], {})
+        raise RealmError(f"`model={name}`: cannot be loaded from {where}: {first} {near}".rstrip()) from error
 
 
 def label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from realm.training.trainer import RealmTrainer
 
 
+NOT_USED = "the model is therefore not used"
+"""How the finding begins that says what follows from the others."""
+
+
 @dataclass(frozen=True, eq=False)
 class Basis:
     """What an estimate rests on.
@@ -64,7 +68,7 @@ def find_basis(trainer: RealmTrainer) -> Basis:
     if found:
         where = "" if set_aside.all() else " there"
         rest = "agreement alone" if (several & set_aside).any() else "the labels alone"
-        findings.append(f"the model is therefore not used{where}: labels and reliability are estimated from {rest}.")
+        findings.append(f"{NOT_USED}{where}: labels and reliability are estimated from {rest}.")
     return Basis(np.where(heard[:, None], log_probs, even), agreement, heard, findings, words)
 
 
