@@ -56,6 +56,6 @@ def test_what_is_the_same_in_every_row_is_said_once() -> None:
     frame = pd.DataFrame({"annotator": ["a", "b", "c"], "task": "all", "accuracy": [0.1, 0.2, 0.3], "cost": 1.0})
     lines = shown(80, lambda: terminal.show_frame("Title", frame))
     assert lines[1].split() == ["annotator", "accuracy"]
-    assert lines[-1] == "The same in every row: task all, cost 1.000."
+    assert lines[-1] == "The same in every row shown: task all, cost 1.000."
     lines = shown(80, lambda: terminal.show_frame("Title", frame.head(2)))
     assert lines[1].split() == ["annotator", "task", "accuracy", "cost"], "two rows may be alike by chance"

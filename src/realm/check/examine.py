@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from realm.check.agreement import Group, alpha_by_task, connected_groups
-from realm.check.contents import compare_labels, find_leaks, label_counts, label_map, look_alikes, repeated_texts
+from realm.check.contents import compare_labels, find_leaks, label_counts, label_map, repeated_texts
 from realm.check.over_time import OverTime
 from realm.crowd.coin import pairs_of
 from realm.crowd.copies import comparable, find_copies
@@ -19,6 +19,7 @@ from realm.crowd.suspects import FEW, Suspect, find_suspects
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.ledger import Ledger
+from realm.data.spelling import look_alikes
 from realm.methods import METHODS
 
 LOW_ALPHA = 0.4
