@@ -89,7 +89,7 @@ def build(
         keep_orders: leave the annotators of the two orders apart, for `realm.data.orders.join_orders`.
         **columns: the column of each role: item, text, annotator, label, weight, group, created_at, lead_time, task,
             gold, options, context; by default those of these names (`annotator_group` for the group). Besides, `multi`:
-            what to do with several answers in one annotation ("first" keeps the first, "drop" leaves it out; else an error).
+            what to do with several answers in one annotation ("first" keeps the first, "drop" leaves it out).
     """
     check_word("missing", missing, ("error", "drop"))
     check_word("label_form", label_form, ("auto", *LABEL_FORMS))
