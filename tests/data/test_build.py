@@ -283,3 +283,10 @@ def test_annotators_whose_names_look_alike_are_named() -> None:
     (warning,) = [text for text in table.ledger.warnings if "look alike" in text]
     assert "'ann' and ' ann ' and 'Ann'" in warning and "bob" not in warning
     assert not Annotations.from_pandas(frame.iloc[[0, 3]]).ledger.warnings
+
+
+def test_a_column_called_gold_that_holds_the_labels_is_not_gold() -> None:
+    frame = pd.DataFrame([("one", "ann", "a"), ("two", "bob", "b")], columns=["text", "annotator", "gold"])
+    assert Annotations.from_pandas(frame, label="gold").gold is None
+    with pytest.raises(RealmError, match="`label` and `gold` are both the column 'gold'"):
+        Annotations.from_pandas(frame, label="gold", gold="gold")

@@ -109,5 +109,5 @@ def test_the_joint_gradient_is_posterior_minus_p_by_enumeration(name) -> None:
         likelihood = p[torch.arange(n_items), truth].prod() * weighted[torch.arange(8), truth[item]].prod()
         total += float(likelihood)
         marginal[torch.arange(n_items), truth] += likelihood
-    assert float(value) == pytest.approx(np.log(total), rel=1e-12)
+    assert value.item() == pytest.approx(np.log(total), rel=1e-12)
     torch.testing.assert_close(gradient, marginal / total - p, rtol=1e-9, atol=1e-12)

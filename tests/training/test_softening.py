@@ -43,7 +43,7 @@ def test_the_temperature_is_that_of_the_truth_and_reads_gold_only_if_asked(
     log_probs = overconfident(table)
     flipped = replace(table, gold=((table.gold + 1) % 4).astype(np.int32))  # so that reading it would show
     monkeypatch.setattr(
-        "realm.training.trainer.cross_fit", lambda *_: (np.arange(200, dtype=np.int32) % 2, Scores(log_probs))
+        "realm.training.judging.cross_fit", lambda *_: (np.arange(200, dtype=np.int32) % 2, Scores(log_probs))
     )
     made = trainer(tiny_model("causal"), flipped, tmp_path, **DEFAULT, cross_fit=2, max_steps=1, use_gold=use_gold)
     made.train()
@@ -61,7 +61,7 @@ def test_labels_that_are_alone_count_as_much_as_their_annotators_are_trusted(tin
     table = crowd(300, accuracies=(0.95, 0.3), per_item=1)
     log_probs = overconfident(table)
     monkeypatch.setattr(
-        "realm.training.trainer.cross_fit", lambda *_: (np.arange(300, dtype=np.int32) % 2, Scores(log_probs))
+        "realm.training.judging.cross_fit", lambda *_: (np.arange(300, dtype=np.int32) % 2, Scores(log_probs))
     )
     made = trainer(tiny_model("causal"), table, tmp_path, **DEFAULT | {"channel": "uniform"}, cross_fit=2, max_steps=1)
     made.train()
