@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 READY := $(VENV)/.ready
 
-# Where it is set, every one of the processes that tests start would compile torch and transformers again: 12 s of 5.
+# Where it is set, every process would compile torch and transformers again: 12 s to start instead of 5.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup dev demo test test-all test-lowest test-label-studio docs notebooks wheel lint bench studies reproduce redraw clean
