@@ -55,7 +55,7 @@ test-all: dev
 		|| (apt-get update -qq && apt-get install -y -qq chromium >/dev/null) || true
 	$(MAKE) $(LABEL_STUDIO)/.ready || true
 	$(MAKE) $(DOCS)/.ready || true
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # A real Label Studio server in an environment of its own (1 GB), which a test starts, kills and starts again.
 LABEL_STUDIO := .venv-label-studio
