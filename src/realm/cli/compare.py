@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,6 +76,7 @@ def compare(
 
     from realm.comparison.compare import compare as compare_methods
     from realm.comparison.compare import hold_comparison
+    from realm.comparison.results_json import check_results
     from realm.files import write_json, writing
     from realm.report.comparison_page import comparison_page
     from realm.runs.folder import LOG
@@ -107,7 +109,8 @@ def compare(
         for method, likelihoods in comparison.trials.items():
             trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
             note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
-        summary = comparison.as_dict()
+        summary = json.loads(json.dumps(comparison.as_dict(), default=str))
+        check_results(output / "results.json", summary)  # what was kept of earlier trainings may be damaged
         write_csv(comparison.table, output / "results.csv")
         with writing(output / "results.json", advice=""):
             write_json(output / "results.json", summary)

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,6 +18,8 @@ from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Ctrl-C, `kill` and a terminal that was closed."""
+AGAIN_AFTER = 0.01
+"""Seconds until an interrupt that was dropped is delivered again: what dropped it is over by then."""
 _received: list[int] = []
 
 
@@ -58,6 +61,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def _stop_again(unraisable: Any) -> None:
     """An interrupt that arrives while an object is being destroyed is dropped by Python: have it delivered again."""
     if unraisable.exc_type is KeyboardInterrupt:
-        _thread.interrupt_main()
+        # From another thread and a moment later: at once it would be raised in here, and be dropped as well. A plain
+        # thread, because `threading` has locks that may be held just now.
+        _thread.start_new_thread(_interrupt_soon, ())
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_soon() -> None:
+    time.sleep(AGAIN_AFTER)
+    _thread.interrupt_main()

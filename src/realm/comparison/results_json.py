@@ -79,10 +79,15 @@ def read_results(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RealmError(f"{folder} holds no {RESULTS}: it is not the folder of a finished `realm compare`.")
     summary: dict[str, Any] = read_json(path)
+    check_results(path, summary)
+    return summary
+
+
+def check_results(path: Path, summary: Any) -> None:
+    """Refuse what no finished comparison holds."""
     check(path, summary, SCHEMA)
     if problem := _contradiction(summary):
         raise RealmError(f"{path}: {problem}. It is damaged, or not what `realm compare` writes; run that again.")
-    return summary
 
 
 def _contradiction(summary: Mapping[str, Any]) -> str | None:
