@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from realm.crowd.dependence import dependence
 from realm.crowd.evidence import Floats, JointLikelihood, check_log_probs, log_softmax_rows, softmax_rows
 from realm.crowd.habit import Habit
 from realm.data import Annotations
@@ -53,13 +54,18 @@ def temperature(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
     return current
 
 
-def softening(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
-    """The T that probabilities out of fold are brought to: what agreement supports, and 1 at least.
+def out_of_fold_temperature(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
+    """The T that probabilities out of fold (items, Kmax) are brought to: what agreement supports, as far as it can.
 
-    T below 1 would say that the model is better than it claims. A model that has learned the crowd's common mistakes
-    predicts the crowd better than the truth, and would be given such a T.
+    T below 1 says that the model is better than it claims, as one that was trained briefly on an easy task is. But a
+    model that has learned the common mistakes of a crowd predicts the crowd better than the truth, and agreement would
+    sharpen it too. So T is 1 at least wherever annotators err together (`realm.crowd.dependence`).
     """
-    return max(temperature(annotations, log_probs), 1.0)
+    best = temperature(annotations, log_probs)
+    if best >= 1:
+        return best
+    shared = dependence(annotations)
+    return 1.0 if shared is None or shared.beyond_chance else best
 
 
 def tempered(log_probs: Floats, temperature: float) -> Floats:

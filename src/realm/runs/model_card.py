@@ -175,13 +175,13 @@ def _findings(findings: Sequence[str]) -> list[str]:
 
 
 def _confidence(scorer: Scorer) -> list[str]:
-    """How sure the model may be, where its answers are softened."""
+    """How sure the model may be, where its confidence is calibrated."""
     if scorer.temperature == 1:
         return ["Its probabilities are those of `realm predict`.\n"]
-    softened = "The probabilities of the plain checkpoint are overconfident: divide the logits of the options by"
+    wrong = "overconfident" if scorer.temperature > 1 else "underconfident"
     return [
-        f"{softened} {scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers "
-        "are the same.\n"
+        f"The probabilities of the plain checkpoint are {wrong}: divide the logits of the options by "
+        f"{scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers are the same.\n"
     ]
 
 

@@ -42,7 +42,7 @@ class Scorer(nn.Module, ABC):
         self.new_head = False
         """Whether what answers was not in the checkpoint, so that the model can have no opinion yet."""
         self.temperature = 1.0
-        """What answers are softened by (`realm.scorers.scoring.score`): P^(1/T), normalised."""
+        """The temperature of answers (`realm.scorers.scoring.score`): P^(1/T), normalised."""
         self.frozen_layers: FrozenLayers | None = None
         self.head_only = False
         self.frozen_hash: Any = None

@@ -71,7 +71,7 @@ MOSTLY_SEVERAL = 0.5
 many labels that stand alone, which say it too."""
 
 
-def soften(trainer: RealmTrainer) -> None:
+def calibrate(trainer: RealmTrainer) -> None:
     """After the last step: bring the model's confidence to what annotations bear out.
 
     A classifier takes the temperature into its head, so that the plain checkpoint is as sure as `Run.predict`.
@@ -88,16 +88,17 @@ def soften(trainer: RealmTrainer) -> None:
         return
     trainer.scorer.temperature = temperature
     trainer.scorer.merge_temperature()
-    done = f"calibrated by a temperature of {temperature:.2f}" if temperature > 1 else "left as it is (temperature 1)"
+    done = "left as it is (temperature 1)" if temperature == 1 else f"calibrated by a temperature of {temperature:.2f}"
     trainer.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
 
 
 def _out_of_fold_temperature(trainer: RealmTrainer, log_probs: npt.NDArray[np.float64]) -> float:
-    """The temperature, 1 or more, of P out of fold (items, Kmax).
+    """The temperature of P out of fold (items, Kmax).
 
     Where most items have several annotations it is the one of their joint likelihood (`trainer.temperature`): to fit P
     to the posterior by agreement would make it as unsure as three annotators are without a model. Otherwise, and where
-    gold is in use, it is the one at which P best predicts gold, or each label as far as its annotator is trusted.
+    gold is in use, it is the one of 1 or more at which P best predicts gold, or each label as far as its annotator is
+    trusted.
     """
     several = trainer.annotations.annotations_per_item > 1
     if trainer.annotations.gold is None and several.mean() > MOSTLY_SEVERAL:

@@ -53,7 +53,7 @@ def expected(trainer: RealmTrainer, folds: int, seconds_per_step: float) -> floa
 def cross_fit(trainer: RealmTrainer, folds: int) -> tuple[npt.NDArray[np.int32], Scores]:
     """Train one model per fold of items (equal texts together), each from the full run's channel; score its fold.
 
-    Returns the fold of each item (items,) and what the model that did not see it says of it, not softened.
+    Returns the fold of each item (items,) and what the model that did not see it says of it, not calibrated.
     """
     from transformers.trainer_callback import PrinterCallback
 

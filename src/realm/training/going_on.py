@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from realm.channels import CHANNELS, Channel, channel_class
-from realm.crowd.calibration import softening, tempered
+from realm.crowd.calibration import out_of_fold_temperature, tempered
 from realm.crowd.evidence import Floats, log_softmax_rows
 from realm.crowd.priors import with_gold
 from realm.data import Annotations
@@ -62,7 +62,7 @@ class GoingOn:
     | since | | what is new in it |
     | everything | | whether most items are new, so that all are trained on |
     | items | (trained items,) | the rows of the items that are trained on |
-    | temperature | | what the earlier model's answers are softened by |
+    | temperature | | the temperature of the earlier model's answers |
     | log_probs | (items, Kmax) | what the model said of each item before it was trained on it; set by `ask` |
     | test_before | | figures of the earlier model on the test table; None without one |
     """
@@ -250,7 +250,7 @@ class GoingOn:
         if self.run.out_of_fold:
             trainer.fold_of_item = np.zeros(self.annotations.n_items, dtype=np.int32)
             trainer.folds = int(self.run.metrics["folds"])
-            trainer.temperature = softening(trainer.annotations, self.log_probs)
+            trainer.temperature = out_of_fold_temperature(trainer.annotations, self.log_probs)
         trainer._scores = Scores(tempered(self.log_probs, trainer.temperature))
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.calibration import softening, tempered
+from realm.crowd.calibration import out_of_fold_temperature, tempered
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.progress import Progress
@@ -38,7 +38,7 @@ class JudgingTrainer(SavingTrainer):
     temperature: float
     fold_of_item: npt.NDArray[np.int32] | None
     out_of_fold: Scores | None
-    """What the models of the folds said, each of the items it was not trained on, before any softening."""
+    """What the models of the folds said, each of the items it was not trained on, before any calibration."""
     _progress: Progress
     _caches: dict[str, FrozenLayersCache | None]
     _scores: Scores | None
@@ -97,7 +97,7 @@ class JudgingTrainer(SavingTrainer):
         The probabilities are brought to the temperature that the annotations bear out (`realm.crowd.calibration`).
         """
         self.fold_of_item, self.out_of_fold = cross_fit(self, folds)
-        self.temperature = softening(self.annotations, self.out_of_fold.log_probs)
+        self.temperature = out_of_fold_temperature(self.annotations, self.out_of_fold.log_probs)
         self._scores = Scores(tempered(self.out_of_fold.log_probs, self.temperature))
         self._basis, self.folds = None, folds
         return self._scores

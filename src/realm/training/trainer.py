@@ -84,7 +84,7 @@ shows bars, and nothing else does |
     | test | the test table, or None |
     | channel | the learned channel; None for methods that learn nothing of annotators |
     | warnings | what the user should know |
-    | notes | what training found: the model's opinion, the channel, how far its answers were softened |
+    | notes | what training found: the model's opinion, the channel, how its confidence was calibrated |
 
     Examples:
         >>> annotations = Annotations.read("labels.csv")  # doctest: +SKIP
@@ -188,7 +188,7 @@ shows bars, and nothing else does |
         self._running_loss = RunningLoss(config)
         self._closed_form = None
         self.is_fold = False
-        """Whether this trains a fold of another run: it goes on from that run's channel, and is not softened."""
+        """Whether this trains a fold of another run: it goes on from that run's channel, and is not calibrated."""
         if self.channel is not None:
             start_channel(channel, labels.annotations, experts, earlier)
             carried = self.going_on is not None and self.going_on.start_channel(channel)
@@ -419,7 +419,7 @@ shows bars, and nothing else does |
         elif self.going_on is not None and not self.going_on.everything:
             self.going_on.judge(self)
         if not self.is_fold:
-            channel_start.soften(self)
+            channel_start.calibrate(self)
         if self.args.write_run:
             on_first(self.args, lambda: run_output.end(self))
         if self.args.hub_model_id is not None:
