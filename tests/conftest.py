@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import built_once  # noqa: F401  (for its effect)
+
 # The same examples in every CI run, so that a landing does not hang on luck; elsewhere new ones are drawn. On a busy
 # machine any example may take longer than Hypothesis' deadline of 200 ms.
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -23,11 +25,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["SOURCE_DATE_EPOCH"] = "1763337600"
 
 
-def pytest_collection_finish() -> None:
-    """Leave what is imported by now out of garbage collection.
+@pytest.fixture(autouse=True, scope="module")
+def nothing_old_is_collected() -> None:
+    """Leave what is there when the tests of a module begin out of garbage collection.
 
     Every training ends with a full collection (`accelerate` frees memory), which would walk through a million objects
-    of torch and transformers each time: a third of the suite's time.
+    of torch and transformers each time: a third of the suite's time. What tests import as they run becomes as many.
     """
     gc.collect()
     gc.freeze()

@@ -17,12 +17,7 @@ PATIENCE = 300
 """Seconds after which a process counts as one that hangs: many times what it needs on a busy machine."""
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(
-    [
-        *("realm.cli.main", "realm.training.trainer", "realm.runs.writer", "realm.report.run_page", "peft"),
-        *("realm.data.readers", "realm.crowd.estimate", "tests.trainers", "tests.tiny"),
-    ]
-)
+_context.set_forkserver_preload(["tests.preloaded"])
 
 
 def start(act: Callable[..., Any], *args: Any, may_start_others: bool = False, **environment: str) -> ForkServerProcess:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import betaln
-from scipy.stats import beta as beta_distribution
 
 from realm.crowd.intervals import POOL_MEANS, POOL_WEIGHT_STEPS, POOL_WEIGHTS
 from realm.crowd.pooling import MOST_LABELS, STRENGTHS, dirichlet_strength, mixture_pool
@@ -19,15 +18,15 @@ def test_the_pool_of_mixture_weights_is_the_mean_over_pools_by_their_marginal_li
     a, b = mixture_pool(p, guess, pair, np.zeros(5, np.int64), 1, weight)
 
     def marginal(mean: float, strength: float) -> float:
-        total = 0.0
+        total, right, wrong = 0.0, mean * strength, (1 - mean) * strength
         for one in range(5):
             rows = pair == one
 
             def density(beta: float, rows: np.ndarray = rows) -> float:
                 likelihood = np.prod((beta * p[rows] + (1 - beta) * guess[rows]) ** weight[rows])
-                return float(likelihood * beta_distribution.pdf(beta, mean * strength, (1 - mean) * strength))
+                return float(likelihood * beta ** (right - 1) * (1 - beta) ** (wrong - 1))
 
-            total += np.log(quad(density, 0, 1, limit=200)[0])
+            total += np.log(quad(density, 0, 1, limit=200)[0]) - betaln(right, wrong)
         return total
 
     weights = np.linspace(POOL_WEIGHTS[0] ** -0.5, POOL_WEIGHTS[1] ** -0.5, POOL_WEIGHT_STEPS) ** -2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import resource
@@ -137,21 +136,11 @@ def show(title: str, tally: Tally, most: int) -> None:
         print(f"  {failure}", file=sys.stderr)
 
 
-@functools.cache
-def _commands(app: Any) -> Any:
-    """The commands, which typer would build anew at every call: most of the time of a try."""
-    from typer.main import get_group
-
-    return get_group(app)
-
-
 def run_command(words: list[str]) -> tuple[int, str, str]:
     """A command in this process: (exit code, standard output, standard error). Exit code 1 is an unforeseen error."""
-    import typer.main
-
     from realm.cli.main import main
+    from tests import built_once  # noqa: F401  (for its effect)
 
-    build, typer.main.get_command = typer.main.get_command, _commands
     out, error = io.StringIO(), io.StringIO()
     before, sys.argv = sys.argv, ["realm", *words]
     try:
@@ -167,7 +156,6 @@ def run_command(words: list[str]) -> tuple[int, str, str]:
         error.write("".join(traceback.format_exception(failure)[-2:]))
     finally:
         sys.argv = before
-        typer.main.get_command = build
     return code, out.getvalue(), error.getvalue()
 
 

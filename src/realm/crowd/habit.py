@@ -209,15 +209,17 @@ class Habit:
 
     def _update_beta(self, beta: Floats, xi: Floats, right: Floats, wrong: Floats) -> Floats:
         """The most probable beta of each pair given its habit: the objective is concave in it. Shape (pairs,)."""
-        habits, prior, lowest = self.habits(xi), self.prior, self.lowest
+        # Every annotator's rows side by side, and what no step changes beforehand: this is where EM spends its time.
+        habits, right = (rows.reshape(self.n_pairs, -1) for rows in (self.habits(xi), right))
+        prior, lowest, by_item = self.prior, self.lowest, 1 - habits
         others = wrong.sum(axis=(1, 2)) + prior.wrong
         low, high = np.maximum(self.least_beta(xi), lowest) + EDGE, np.full(self.n_pairs, 1 - EDGE)
         beta = np.clip(beta, low, high)
         for _ in range(NEWTON_STEPS):
-            slope = (1 - habits) / np.maximum(beta[:, None, None] + (1 - beta[:, None, None]) * habits, EDGE)
             near, far = beta - lowest + EDGE, 1 - beta
-            first = (right * slope).sum(axis=(1, 2)) - others / far + prior.right / near
-            curvature = (right * slope**2).sum(axis=(1, 2)) + others / far**2 + prior.right / near**2
+            slope = by_item / np.maximum(beta[:, None] + far[:, None] * habits, EDGE)
+            first = (right * slope).sum(axis=1) - others / far + prior.right / near
+            curvature = (right * slope**2).sum(axis=1) + others / far**2 + prior.right / near**2
             low, high = np.where(first >= 0, beta, low), np.where(first <= 0, beta, high)
             step = beta + first / np.maximum(curvature, EDGE)
             beta = np.where((step >= low) & (step <= high), step, (low + high) / 2)

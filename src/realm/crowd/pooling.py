@@ -19,6 +19,8 @@ POINTS = 32
 """Points of the grid of mixture weights: a prior needs no tails."""
 STRENGTHS = 2.0 ** np.arange(-1, 11)
 """Strengths that are considered: worth half a label to a thousand, by factors of two."""
+AT_ONCE = 4096
+"""Counts times strengths that are looked at together: arrays that stay in the cache."""
 MOST_ANNOTATIONS = 200_000
 """Annotations that a pool of mixture weights is fitted to at most, evenly chosen: two numbers need no more."""
 MOST_LABELS = 20.0
@@ -84,11 +86,15 @@ def dirichlet_fits(counts: Floats, means: npt.ArrayLike) -> Floats:
     """
     means = np.broadcast_to(np.asarray(means, np.float64), counts.shape)
     inside = means > 0
-    totals = np.where(inside, counts, 0.0).sum(axis=1)
-    fits = []
-    for strength in STRENGTHS:
-        shares = np.where(inside, strength * means, 1.0)
-        fit = gammaln(np.where(inside, counts, 0.0) + shares) - gammaln(shares)
-        whole = np.where(inside, shares, 0.0).sum(axis=1)
-        fits.append(float((gammaln(whole) - gammaln(totals + whole)).sum() + np.where(inside, fit, 0.0).sum()))
+    seen = np.where(inside, counts, 0.0)
+    totals = seen.sum(axis=1)
+    # Many strengths at once: on a small table a call of numpy costs more than what it computes.
+    step = max(AT_ONCE // max(counts.size, 1), 1)
+    fits: list[float] = []
+    for start in range(0, len(STRENGTHS), step):
+        shares = np.where(inside, STRENGTHS[start : start + step, None, None] * means, 1.0)  # (strengths, n, K)
+        fit = np.where(inside, gammaln(seen + shares) - gammaln(shares), 0.0)
+        whole = np.where(inside, shares, 0.0).sum(axis=2)
+        rest = gammaln(whole) - gammaln(totals + whole)  # (strengths, n)
+        fits.extend(float(here.sum() + there.sum()) for here, there in zip(rest, fit, strict=True))
     return np.array(fits)

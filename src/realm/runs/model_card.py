@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,10 +223,14 @@ def snippet(scorer: Scorer) -> str:
             repr(values[0]) if len(tasks) == 1 else f"{dict(zip([t.name for t in tasks], values, strict=True))}[task]"
         )
 
+    return _snippet_template().render(values, by_task=by_task)
+
+
+@cache
+def _snippet_template() -> jinja2.Template:
     environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"repr": repr, "by_task": by_task}
-    template = (files("realm.runs") / "snippet.py.jinja").read_text(encoding="utf-8")
-    return environment.from_string(template).render(values)
+    environment.filters |= {"repr": repr}
+    return environment.from_string((files("realm.runs") / "snippet.py.jinja").read_text(encoding="utf-8"))
 
 
 def _prompt(scorer: LanguageScorer) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -133,21 +134,36 @@ def check_config(config: Any, name: str) -> None:
 def check_sizes(config: Any, auto_class: Any, weights: Weights, name: str) -> None:
     """Refuse a config that asks for a far larger model than the weights hold, before anything of it is allocated."""
     most = MOST_LAYERS if weights.tensors is None else max(weights.tensors, 1)
-    for key, value in config.to_dict().items():
+    described = config.to_dict()
+    for key, value in described.items():
         is_count = isinstance(value, int) and any(part in key for part in ("layer", "expert", "block"))
         if is_count and value > max(most, 64):
             raise RealmError(f"`model={name}`: its config.json says {key} = {value}; the weights have {most} tensors.")
     if getattr(config, "quantization_config", None) is not None:
         return
-    # on the meta device shapes are computed and nothing else; random numbers stay where they are
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        model = auto_class.from_config(config, trust_remote_code=False)
-    count = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    count = _parameters(auto_class, _Described(f"{type(config)} {described}", config))
     if count > PARAMETERS_PER_BYTE * weights.size + SMALL:
         raise RealmError(
             f"`model={name}`: its config.json describes a model of {count:,} parameters; its weights are "
             f"{weights.size / 1e6:,.1f} MB. Restore the config that belongs to the weights."
         )
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A config, the same as any that says the same."""
+
+    text: str
+    config: Any = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _parameters(auto_class: Any, described: _Described) -> int:
+    """How many numbers a model of this config has: counted once, as a comparison loads one model many times."""
+    # on the meta device shapes are computed and nothing else; random numbers stay where they are
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        model = auto_class.from_config(described.config, trust_remote_code=False)
+    return sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
 
 
 def new_weights(backbone: Any, info: dict[str, Any], name: str, *, may_have_new_head: bool) -> bool:
