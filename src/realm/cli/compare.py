@@ -12,7 +12,7 @@ from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import logged_to, progress_display
-from realm.cli.reading_flags import ReadingFlags
+from realm.cli.reading_flags import ReadingFlags, optional_in_test
 from realm.cli.terminal import ROWS, note, note_table, show_table
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
@@ -70,7 +70,7 @@ def compare(
     """
     refuse_inside(output, files)
     annotations = reading.read(files)
-    test_items = reading.read_test(test, tasks=annotations.tasks)
+    test_items = reading.read_test(test, tasks=annotations.tasks, optional=optional_in_test(annotations))
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)
 
