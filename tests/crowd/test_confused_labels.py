@@ -72,15 +72,15 @@ def test_chance_is_counted_over_all_annotators_and_labels(monkeypatch):
     """As many tests as annotators have labels with ten clear items or more, times the other labels."""
     levels = []
     monkeypatch.setattr(_Candidates, "beyond", lambda self, chance: levels.append(chance) or [])
-    matrices = coins(np.full(9, 0.9), 3)
-    matrices[0] = confuser(3)
-    made = labelled(2, np.random.default_rng(2).choice(3, 400, p=[0.49, 0.49, 0.02]), matrices, 4)
+    matrices = coins(np.full(9, 0.9), 4)
+    matrices[0] = confuser(4)
+    made = labelled(2, np.random.default_rng(2).choice(4, 400, p=[0.33, 0.33, 0.32, 0.02]), matrices, 4)
     found = guess(made)
     assert confused_labels(made, found) == [] and levels
     truth, is_clear = _judged_by_others(made, found)
-    cells = np.bincount((made.annotator * 3 + truth)[is_clear], minlength=27)
-    assert 0 < (cells >= FEW).sum() < 27, "the third label is too rare to be tested"
-    assert set(levels) == {CHANCE / ((cells >= FEW).sum() * 2)}
+    cells = np.bincount((made.annotator * 4 + truth)[is_clear], minlength=36)
+    assert 0 < (cells >= FEW).sum() < 36, "the last label is too rare to be tested"
+    assert set(levels) == {CHANCE / ((cells >= FEW).sum() * 3)}
 
 
 def test_two_labels_and_own_options_have_none():

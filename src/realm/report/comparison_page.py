@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from realm.comparison.results_json import RESULTS, read_results
+from realm.comparison.significance import deviation
 from realm.comparison.verdict import pairs, verdict, what_is_tested
 from realm.metrics import METRICS
 from realm.report.annotator_charts import Row, interval_rows
@@ -105,7 +106,7 @@ def _means(summary: dict[str, Any], figure: str) -> Figure | None:
     for method in (entry["method"] for entry in summary["methods"]):
         if not (dots := _values(summary["trainings"], method, figure)):
             continue
-        mean, spread = float(np.mean(dots)), float(np.std(dots))
+        mean, spread = float(np.mean(dots)), deviation(dots) if len(dots) > 1 else 0.0
         beside = f"{100 * spread:.1f}" if shares else format(spread, metric.format)
         note = format(mean, metric.format) + (f" ± {beside}" if len(dots) > 1 else "")
         rows.append(Row(method, mean, mean - spread, mean + spread, note, 0 if method == "realm" else 2, dots))
@@ -267,7 +268,7 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
     rows = []
     for method in (entry["method"] for entry in methods):
         if dots := _values(trainings, method, "expertise_spearman"):
-            mean, spread = float(np.mean(dots)), float(np.std(dots))
+            mean, spread = float(np.mean(dots)), deviation(dots) if len(dots) > 1 else 0.0
             rows.append(Row(method, mean, mean - spread, mean + spread, f"{mean:.2f}", 0, dots))
     if not rows:
         return None
