@@ -126,7 +126,7 @@ def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     path = tmp_path / "map.csv"
     code, out, error = realm_cli("check", one, two, "--write-label-map", path)
-    assert code == 0 and "1 spellings in" in error and "say so with --map-labels" in out
+    assert code == 0 and "1 spelling in" in error and "say so with --map-labels" in out
     entries = pd.read_csv(path)
     assert list(entries.columns) == ["from", "to"] and entries["from"][0] == entries["to"][0].upper()
     code, out, error = realm_cli("check", one, two, "--map-labels", path)

@@ -15,6 +15,7 @@ from realm.cli.messages import with_flags
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
 from realm.cli.terminal import console, note
+from realm.display import counted
 from realm.errors import RealmError
 from realm.report.escaping import visible
 
@@ -97,7 +98,7 @@ def _write_label_map(examination: Examination, path: Path) -> None:
         note("No labels look alike: no label map was written.")
         return
     write_csv(pd.DataFrame(entries.items(), columns=["from", "to"]), path, raw=True)
-    note(f"{len(entries):,} spellings in {path}: check the column to, and give it as --map-labels {path}")
+    note(f"{counted(len(entries), 'spelling')} in {path}: check the column to, and give it as --map-labels {path}")
 
 
 def lines(examination: Examination) -> list[str]:

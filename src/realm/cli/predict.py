@@ -73,7 +73,7 @@ def predict(
     if renamed := [name for name in names if name.startswith(PREFIX)]:
         note(f"note: the table has columns of these names already: the predictions are in {', '.join(renamed)}")
     if output is not None:
-        note(f"{rows:,} predictions in {output}")
+        note(f"{counted(rows, 'prediction')} in {output}")
 
 
 def _file(asked: Sequence[str], reading: ReadingFlags) -> Path | None:

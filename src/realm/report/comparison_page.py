@@ -12,6 +12,7 @@ import numpy as np
 from realm.comparison.results_json import RESULTS, read_results
 from realm.comparison.significance import deviation
 from realm.comparison.verdict import pairs, verdict, what_is_tested
+from realm.display import counted
 from realm.metrics import METRICS
 from realm.report.annotator_charts import Row, interval_rows
 from realm.report.escaping import clipped
@@ -19,7 +20,7 @@ from realm.report.evaluation import NAME as NAME_WIDTH
 from realm.report.evaluation import TaskFigures, task_figures
 from realm.report.html import NAME, Figure, fill, write_page
 from realm.report.svg import compact
-from realm.report.wording import Remark, plural
+from realm.report.wording import Remark
 
 Records = Sequence[dict[str, Any]]
 
@@ -281,9 +282,9 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
 
 def _sentences(summary: dict[str, Any]) -> list[str]:
     methods = summary["methods"]
-    seeds = plural(int(summary.get("seeds", 1)), "seed")
+    seeds = counted(int(summary.get("seeds", 1)), "seed")
     count = (
-        f"{plural(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the same test"
+        f"{counted(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the same test"
     )
     if summary.get("ranking"):
         return [f"{count} items.", *verdict(summary), *pairs(summary)]
