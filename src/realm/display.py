@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook: a heading, facts and a table. Nothing from the data is read as HTML."""
+"""How objects show themselves in a notebook (nothing from the data is read as HTML), and counts with their nouns."""
 
 from __future__ import annotations
 

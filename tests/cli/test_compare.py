@@ -158,7 +158,7 @@ def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_p
     noisy = next(entry for entry in summary["methods"] if entry["method"] == "noisy")
     pd.testing.assert_frame_equal(pd.DataFrame(summary["trainings"]), results, check_dtype=False)
     mine = results[results["method"] == "noisy"]["accuracy"]
-    assert noisy["mean"] == pytest.approx(mine.mean()) and noisy["std"] == pytest.approx(mine.std(ddof=0))
+    assert noisy["mean"] == pytest.approx(mine.mean()) and noisy["std"] == pytest.approx(mine.std(ddof=1))
     assert {"p_seeds", "p_items", "interval_items"} <= set(noisy)
     assert "dawid-skene" in out and "Recall by label" in out and "macro F1" in out and "(base rate)" in out
     assert "Ranked by macro-f1" in error and "Always giving the most frequent label" in error
@@ -192,8 +192,12 @@ def test_a_comparison_says_how_far_each_training_is(common, realm_cli, tmp_path,
             assert f"{method} seed 0" in text and "[1/2] noisy, seed 0: accuracy" in text
         assert re.search(r"shared realm seed 0.*, training: 1 of \d+ \(\d+%\), about", text)
     assert f"Progress is logged to {tmp_path / 'out' / 'progress.log'}" in " ".join(error.split())
-    code, _, error = realm_cli(*common, "--methods", "noisy,realm", "--seeds", 1)
+    code, out, error = realm_cli(*common, "--methods", "noisy,realm", "--seeds", 1)
     assert code == 0 and "training:" not in error, "nothing is trained again"
+    assert "±" not in out, "one seed has no spread"
+    summary = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [entry["std"] for entry in summary["methods"]] == [None, None]
+    assert summary["methods"][0]["figures"]["accuracy"]["std"] is None
 
 
 def test_sparse_leaves_aggregation_out(common, realm_cli, tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import weakref
 from contextlib import nullcontext
 
@@ -11,6 +12,7 @@ import pytest
 
 from realm.data.readers import streaming
 from realm.data.readers.streaming import stream_rows
+from realm.runs import Run
 from realm.scorers import load_scorer
 from realm.scorers.scoring import predict_chunks
 from tests.tiny import crowd, sentences
@@ -159,3 +161,43 @@ def test_json_is_for_the_screen(run, new, realm_cli) -> None:
     code, _, error = realm_cli("predict", run, new / "new.csv", "--json", "--output", new / "out.json")
     assert code == 2 and "give one of the two" in error
     assert not (new / "out.json").exists()
+
+
+def test_texts_in_place_of_a_file(run, tmp_path, realm_cli) -> None:
+    texts = ["the old boat sits", "a small bird / a new house"]
+    expected = Run.open(run).predict(texts)
+    code, out, error = realm_cli("predict", run, *texts)
+    assert code == 0, error
+    for text, label, confidence in zip(texts, expected["label"], expected["confidence"], strict=True):
+        assert any({label, f"{confidence:.3f}"} <= set(line.split()) and text in line for line in out.splitlines())
+    code, out, error = realm_cli("predict", run, "great", "--json")
+    answer = json.loads(out)
+    assert code == 0 and answer["text"] == "great" and answer["label"] in answer["probabilities"], error
+    code, _, error = realm_cli("predict", run, *texts, "--output", tmp_path / "answers.csv")
+    assert code == 0 and "2 predictions in" in error
+    written = pd.read_csv(tmp_path / "answers.csv")
+    assert list(written["text"]) == texts and list(written["label"]) == list(expected["label"])
+
+
+@pytest.mark.parametrize(
+    "name", ["tset.csv", "my tset.csv", "data/tset", "./tset one", "/no/such thing", "test", "~/x.y", "TSET.JSONL"]
+)
+def test_a_mistyped_path_is_no_text(name, run, tmp_path, realm_cli, monkeypatch) -> None:
+    (tmp_path / "test.csv").write_text("text\na\n")
+    monkeypatch.chdir(tmp_path)
+    code, out, error = realm_cli("predict", run, name)
+    said = " ".join(error.split())
+    assert code == 2 and out == "" and f"{name}: there is no such file. Check the path." in said
+    assert ("Did you mean test.csv?" in said) == (name in ("tset.csv", "my tset.csv", "test"))
+
+
+def test_what_is_refused_with_texts(run, tmp_path, new, realm_cli) -> None:
+    for words, expected in (
+        (("what a film", new / "new.csv"), "give one file alone, or texts"),
+        (("what a film", "--text", "words"), "--text is for tables"),
+        (("what a film", "--task", "other"), "--task other: there is no such task"),
+        (("  ",), "is blank"),
+        (("caf\udce9 au lait",), "not valid Unicode"),
+    ):
+        code, out, error = realm_cli("predict", run, *words)
+        assert code == 2 and out == "" and expected in " ".join(error.split()), error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from realm.data import Annotations
+from realm.data.roles import TrainedColumns
 from realm.errors import RealmError
 from realm.runs import Run
 from tests.tiny import crowd
@@ -124,7 +126,7 @@ def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     path = tmp_path / "map.csv"
     code, out, error = realm_cli("check", one, two, "--write-label-map", path)
-    assert code == 0 and "1 spellings in" in error and "say so with --map-labels" in out
+    assert code == 0 and "1 spelling in" in error and "say so with --map-labels" in out
     entries = pd.read_csv(path)
     assert list(entries.columns) == ["from", "to"] and entries["from"][0] == entries["to"][0].upper()
     code, out, error = realm_cli("check", one, two, "--map-labels", path)
@@ -176,3 +178,78 @@ def test_read_refuses_an_annotator_who_is_not_there(tmp_path: Path) -> None:
     one, two = batches(tmp_path)
     with pytest.raises(RealmError, match=r"one\.csv and .*two\.csv: `exclude=\"zed\"`"):
         Annotations.read([one, two], exclude="zed")
+
+
+def test_a_test_table_needs_no_ids(tmp_path: Path, tiny_model, realm_cli) -> None:
+    """Flags of the table trained on name columns that identify an item: a test table need not have them."""
+    table = crowd(40, per_item=2).to_pandas().rename(columns={"item": "doc", "text": "words", "task": "job"})
+    table = table.assign(sure=1.0, team="a")
+    table.to_csv(tmp_path / "more.csv", index=False)
+    table[:-10].to_csv(tmp_path / "labels.csv", index=False)
+    test = crowd(20, seed=5).to_pandas()[["text", "gold"]].drop_duplicates().rename(columns={"text": "words"})
+    test.to_csv(tmp_path / "test.csv", index=False)
+    flags = ("--item", "doc", "--text", "words", "--task", "job", "--weight", "sure", "--group", "team")
+    both = (tmp_path / "labels.csv", *flags, "--test", tmp_path / "test.csv")
+    code, out, error = realm_cli("check", *both, "--json")
+    assert code == 0 and "not compared" not in error, error
+    training = ("--model", tiny_model("bert"), "--steps", "2", "--output")
+    code, _, error = realm_cli("train", *both, *training, tmp_path / "run")
+    assert code == 0, error
+    assert Run.open(tmp_path / "run").metrics["test"]["items"] == len(test)
+    code, out, error = realm_cli("evaluate", tmp_path / "run", tmp_path / "test.csv", "--json")
+    assert code == 0 and json.loads(out)["items"] == len(test), error
+    code, _, error = realm_cli("compare", *both, "--methods", "noisy", "--seeds", "1", *training, tmp_path / "compared")
+    assert code == 0, error
+    # going on, the test table is read by the columns of the earlier run too
+    more = ("train", tmp_path / "more.csv", "--from", tmp_path / "run", "--test", tmp_path / "test.csv")
+    code, _, error = realm_cli(*more, "--group", "team", "--output", tmp_path / "more")
+    assert code == 0, error
+
+
+def test_other_columns_of_a_test_table_are_still_demanded(tmp_path: Path, realm_cli) -> None:
+    table = crowd(40, per_item=2).to_pandas().rename(columns={"item": "doc", "text": "words"})
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    test = table[["words", "gold"]].drop_duplicates()
+    command = ("train", tmp_path / "labels.csv", "--output", tmp_path / "run", "--model", tmp_path / "none")
+    for changed, flags, expected in (
+        (test.rename(columns={"words": "text"}), (), "--text words: there is no such column"),
+        (test.rename(columns={"gold": "truth"}), ("--gold", "gold"), "--gold gold: there is no such column"),
+        (test.rename(columns={"gold": "truth"}), (), "Name the right one with --gold"),
+    ):
+        changed.to_csv(tmp_path / "test.csv", index=False)
+        words = (*command, "--item", "doc", "--text", "words", *flags, "--test", tmp_path / "test.csv")
+        code, _, error = realm_cli(*words)
+        assert code == 2 and expected in " ".join(error.split()), error
+    table.assign(task=["a", "b"] * (len(table) // 2), doc=range(len(table))).to_csv(tmp_path / "two.csv", index=False)
+    test.to_csv(tmp_path / "test.csv", index=False)
+    words = (tmp_path / "two.csv", "--text", "words", "--item", "doc", "--task", "task", "--test")
+    code, _, error = realm_cli("check", *words, tmp_path / "test.csv")
+    assert code == 2 and "--task task: there is no such column" in " ".join(error.split()), error
+
+
+def test_a_column_that_is_typed_for_the_table_itself_is_demanded(tmp_path: Path) -> None:
+    path = tmp_path / "test.csv"
+    path.write_text("words,gold\na,x\nb,y\n")
+    with pytest.raises(RealmError, match="there is no such column"):
+        Annotations.read_test(path, text="words", item="doc")
+    table = Annotations.read_test(path, text="words", item="doc", optional=("item",))
+    assert table.n_items == 2 and table.columns == {"text": "words"}
+
+
+def test_an_export_as_test_table_needs_no_ids(tmp_path: Path) -> None:
+    """A field that is named for the training table is looked for where the tool keeps the fields of its items."""
+    tasks = [
+        {"id": n, "data": {"text": f"t{n}", "doc": f"d{n % 2}", "truth": "x"}, "annotations": []} for n in range(2)
+    ]
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps(tasks))
+    read = partial(Annotations.read_test, path, item="doc", gold="truth", optional=("item",))
+    assert read().items.ids.to_pylist() == ["d0", "d1"]
+    for task in tasks:
+        del task["data"]["doc"]
+    path.write_text(json.dumps(tasks))
+    assert read().items.ids.to_pylist() == ["0", "1"]
+    trained = TrainedColumns("runs/earlier", {"text": "text", "item": "doc"}, "label-studio")
+    assert Annotations.read_test(path, gold="truth", trained=trained).n_items == 2
+    with pytest.raises(RealmError, match='`item="doc"`: there is no such field'):
+        Annotations.read_test(path, item="doc", gold="truth", trained=trained)

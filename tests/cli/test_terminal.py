@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from realm.cli import terminal
+from realm.cli.terminal import note_table
+from realm.data import Annotations
+from realm.display import counted
 
 WORDS = st.text("abcdefghij", min_size=1, max_size=terminal.WORD_WIDTH)
 CELLS = st.one_of(st.floats(0, 1), st.integers(0, 10**6), st.lists(WORDS, max_size=6).map(" ".join))
@@ -59,3 +62,10 @@ def test_what_is_the_same_in_every_row_is_said_once() -> None:
     assert lines[-1] == "The same in every row shown: task all, cost 1.000."
     lines = shown(80, lambda: terminal.show_frame("Title", frame.head(2)))
     assert lines[1].split() == ["annotator", "task", "accuracy", "cost"], "two rows may be alike by chance"
+
+
+def test_counts_agree_with_their_nouns(capsys) -> None:
+    one = Annotations.from_pandas(pd.DataFrame({"text": ["a"], "annotator": ["x"], "label": ["p"]}), labels=["p", "n"])
+    note_table(one)
+    assert "1 annotation of 1 item by 1 annotator\n" in capsys.readouterr().err
+    assert counted(0, "item") == "0 items" and counted(1_200, "more file") == "1,200 more files"

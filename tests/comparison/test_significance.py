@@ -16,11 +16,13 @@ from realm.comparison.significance import Summary, contrast, count_wins, paired_
 NAMES = ("realm", "noisy")
 
 
-def test_spread_is_the_population_one() -> None:
+def test_spread_is_that_of_a_sample() -> None:
     summary = Summary.of([0.1, 0.2, 0.6, math.nan])
     assert summary is not None and summary.seeds == 3
     assert summary.mean == pytest.approx(0.3)
-    assert summary.std == pytest.approx(math.sqrt((0.04 + 0.01 + 0.09) / 3))
+    assert summary.std == pytest.approx(math.sqrt((0.04 + 0.01 + 0.09) / 2))
+    one = Summary.of([0.4])
+    assert one is not None and math.isnan(one.std), "one seed has no spread"
     assert Summary.of([math.nan]) is None and Summary.of([]) is None
 
 

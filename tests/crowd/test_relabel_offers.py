@@ -92,17 +92,76 @@ def test_items_are_handed_out_as_a_loop_over_all_pairs_does_it(most_each):
             assert requests.costs.sum() <= budget
 
 
-def test_ranking_anew_in_blocks_of_one_and_lists_of_one_changes_nothing(monkeypatch):
-    """Shares run out again and again when nobody may have two: every item is ranked anew several times."""
+@pytest.mark.parametrize(("pool", "sharers"), [(10_000, 2), (10_000, 1), (1, 128), (3, 2)])
+def test_short_lists_of_items_and_annotators_change_nothing(monkeypatch, pool, sharers):
+    """Nobody may have two: lists run out again and again, and are made anew of who is left."""
     cases = [small(seed, items=20, annotators=18, per_item=1) for seed in range(5)]
-    whole = [Offers(made, guess, prices).requests(1e9, 1) for made, _, guess, prices in cases]
-    for (made, _, guess, prices), requests in zip(cases, whole, strict=True):
+    monkeypatch.setattr(relabel_offers, "SHARERS", sharers)
+    if pool > 100:  # only with all items before them is the best pair the best of all
+        monkeypatch.setattr(relabel_offers, "CANDIDATES", 1)
+    monkeypatch.setattr(relabel_offers, "POOL", pool)
+    for made, _, guess, prices in cases:
         naive = naive_requests(gains_of(made, guess), prices, 1e9, 1)
-        assert list(zip(requests.items, requests.annotators, strict=True)) == naive and len(naive) > 8
-    monkeypatch.setattr(relabel_offers, "BLOCK", 1)
-    for (made, _, guess, prices), requests in zip(cases, whole, strict=True):
-        again = Offers(made, guess, prices).requests(1e9, 1)
-        assert (again.items == requests.items).all() and (again.annotators == requests.annotators).all()
+        requests = Offers(made, guess, prices).requests(1e9, 1)
+        if pool > 100:
+            assert list(zip(requests.items, requests.annotators, strict=True)) == naive and len(naive) > 8
+        else:
+            assert len(requests.items) == len(naive) and len(set(requests.annotators)) == len(naive)
+            assert len(set(requests.items)) == len(naive)
+
+
+def naive_shares(gains, budget):
+    """The best pair of those below the limit, unless a pair of somebody at the limit is more than twice as good."""
+    load, limit, chosen, free = np.zeros(gains.shape[1], int), 1, [], set(range(len(gains)))
+    while len(chosen) < budget:
+        pairs = [
+            (gains[i, a], -i, load[a] < limit, a) for i in free for a in range(len(load)) if gains[i, a] > LEAST_GAIN
+        ]
+        if not pairs:
+            return chosen
+        below = [pair for pair in pairs if pair[2]]
+        if not below or max(below)[0] < HALF_AS_GOOD * max(pairs)[0]:
+            limit += 1
+            continue
+        _, minus, _, a = max(below)
+        chosen.append((-minus, a))
+        free.discard(-minus)
+        load[a] += 1
+    return chosen
+
+
+@pytest.mark.parametrize("pool", [10_000, 6])
+def test_a_small_budget_asks_for_the_first_labels_of_a_larger_one(monkeypatch, pool):
+    """What a report lists first is what a queue of that many labels has: the same items by the same annotators."""
+    monkeypatch.setattr(relabel_offers, "POOL", pool)
+    for seed in range(25):
+        made, log_probs, guess, _ = small(seed, items=30, annotators=8, per_item=3)
+        whole = relabel_queue(made, log_probs, guess, budget=1_000)
+        for budget in (1, 4, 11, 25):
+            part = relabel_queue(made, log_probs, guess, budget=budget)
+            assert part.equals(whole.head(budget)), (seed, budget)
+        if pool > 100:
+            naive = naive_shares(gains_of(made, guess), 1_000)
+            found = list(zip(whole["item"].str[1:].astype(int), whole["ask"].str[1:].astype(int), strict=True))
+            assert found == naive, seed
+
+
+def test_nobody_gets_settled_items_to_fill_a_share():
+    """a1 has labelled every doubtful item: they go to a0, who is as good, and a1 gets none of the others instead."""
+    items, doubtful = 60, 30
+    made = table(
+        np.concatenate([np.arange(doubtful), [doubtful]]),
+        np.concatenate([np.full(doubtful, 1), [0]]),
+        np.zeros(doubtful + 1),
+        n_items=items, n_annotators=2, options=2,
+    )  # fmt: skip
+    log_probs = np.log(np.full((items, 2), 0.5))
+    guess = known(made, log_probs, [0.8, 0.8])
+    guess.posterior[:] = np.where(np.arange(items)[:, None] < doubtful, 0.5, [0.995, 0.005])
+    frame = relabel_queue(made, log_probs, guess, budget=20)
+    assert len(frame) == 20 and set(frame["ask"]) == {"a0"} and frame["gain_bits"].min() > 0.3
+    rest = relabel_queue(made, log_probs, guess, budget=50).iloc[doubtful:]
+    assert len(rest) == 20 and rest["ask"].value_counts()["a1"] == 20, "who has had less catches up"
 
 
 def test_greedy_is_at_least_half_of_the_best_assignment_and_mostly_close_to_it():
@@ -175,9 +234,8 @@ def test_with_more_items_than_are_looked_at_the_most_doubtful_are_taken(monkeypa
     monkeypatch.setattr(relabel_offers, "POOL", 15)
     part = relabel_queue(made, log_probs, guess, budget=10)
     assert len(part) == 10 and part["gain_bits"].sum() > 0.98 * whole["gain_bits"].sum()
-    monkeypatch.setattr(relabel_offers, "POOL_FACTOR", 0)
     monkeypatch.setattr(relabel_offers, "POOL", 4)
-    assert len(relabel_queue(made, log_probs, guess, budget=10)) == 4, "the guard is what this test takes it for"
+    assert len(relabel_queue(made, log_probs, guess, budget=10)) == 10, "the next take the place of those handed out"
 
 
 @pytest.mark.parametrize("most_each", [0, -3])

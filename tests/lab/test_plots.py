@@ -107,12 +107,12 @@ def test_text_is_escaped(tmp_path: Path) -> None:
         assert "<script" not in text and "&lt;script&gt;" in text and "made" in path.name
 
 
-def test_bands_are_one_population_deviation() -> None:
+def test_bands_are_one_sample_deviation() -> None:
     frame = pd.DataFrame({"step": [0, 0, 10, 10], "accuracy": [0.5, 0.5, 0.6, 0.8]})
     line = over_seeds("x", 0, frame, "accuracy")
     assert line.steps.tolist() == [0, 10]
     np.testing.assert_allclose(line.middle, [0.5, 0.7])
-    np.testing.assert_allclose(line.high - line.low, [0.0, 0.2])
+    np.testing.assert_allclose(line.high - line.low, [0.0, 2 * np.sqrt(0.02)])
 
 
 def test_the_line_of_recovery_turns_at_chance() -> None:

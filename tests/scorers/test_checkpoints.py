@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from realm.data import Annotations
+from realm.data import Annotations, Items, Task
 from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs.model_card import snippet
-from realm.scorers import load_scorer
+from realm.scorers import load_scorer, loading
 from realm.scorers.prompts import render
 from realm.scorers.scoring import score
 from tests.tiny import crowd, save_tiny
@@ -239,5 +240,44 @@ def test_a_model_that_is_not_there_gets_the_nearest_name(monkeypatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # nothing is asked for over a network
-    with pytest.raises(RealmError, match=r"`model=minilm`: cannot be loaded .* Did you mean `minilm-l6`\?$"):
+    with pytest.raises(RealmError, match=r"`model=minilm`: it is no folder .* Did you mean `minilm-l6`\?$"):
         load_scorer("minilm", crowd(4).items)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("LocalEntryNotFoundError", "the hub could not be reached. Give a named model"),
+        ("RepositoryNotFoundError", "has no model of this name, or a private one. Check the name"),
+        ("ValueError", "cannot be loaded from the Hugging Face hub: We couldn't connect"),
+    ],
+)
+def test_a_hub_that_cannot_be_reached_is_not_one_without_the_model(kind, expected, monkeypatch, caplog) -> None:
+    """What was tried, what is the matter and what to do in one line, without addresses and attempts."""
+
+    class Loader:
+        @staticmethod
+        def from_pretrained(path: str, **_: object) -> None:
+            logging.getLogger("huggingface_hub.utils._http").warning("Retrying https://huggingface.co in 1s [1/5].")
+            try:
+                raise type(kind, (Exception,), {})("HEAD https://huggingface.co/a/b/resolve/main/config.json")
+            except Exception as error:
+                raise OSError("We couldn't connect\nto https://huggingface.co") from error
+
+    monkeypatch.setattr(loading, "_transformers_class", lambda name: Loader)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.delenv("REALM_OFFLINE", raising=False)
+    items = Items.from_texts(["x"], (Task("t", ("a", "b")),))
+    level = logging.getLogger("huggingface_hub").level
+    with pytest.raises(RealmError) as caught:
+        load_scorer("a/b", items)
+    message = str(caught.value)
+    assert expected in message and message.startswith("`model=a/b`: ") and "\n" not in message
+    assert "https://" not in message and caplog.text == ""
+    assert kind == "ValueError" or ("no folder and no named model" in message and "`realm models`" in message)
+    assert logging.getLogger("huggingface_hub").level == level
+    monkeypatch.setenv("REALM_OFFLINE", "1")
+    monkeypatch.setattr("realm.models.store._close_the_hub", lambda: None)
+    with pytest.raises(RealmError) as caught:
+        load_scorer("a/b", items)
+    assert ("the hub may not be asked (offline)" in str(caught.value)) == (kind == "LocalEntryNotFoundError")

@@ -20,6 +20,7 @@ from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.ledger import Ledger
 from realm.data.spelling import look_alikes
+from realm.display import counted
 from realm.methods import METHODS
 
 LOW_ALPHA = 0.4
@@ -169,7 +170,7 @@ def _annotator_findings(annotations: Annotations, suspects: list[Suspect]) -> li
         if suspect.task is not None:
             n = int(given[suspect.annotator, suspect.task])
             where = f" in task '{annotations.tasks[suspect.task].name}'" if len(annotations.tasks) > 1 else ""
-        message = f"'{name}' {habit}{suspect.evidence}{where} ({n:,} labels)."
+        message = f"'{name}' {habit}{suspect.evidence}{where} ({counted(n, 'label')})."
         findings.append(Finding(suspect.kind, "warning", message, remedy, (name,)))
     counts = annotations.annotations_per_annotator
     if few := [annotations.annotators[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:
@@ -188,7 +189,7 @@ def _annotator_findings(annotations: Annotations, suspects: list[Suspect]) -> li
 
 
 def _count(things: Sized, noun: str) -> str:
-    return f"{len(things):,} {noun} is" if len(things) == 1 else f"{len(things):,} {noun}s are"
+    return f"{counted(len(things), noun)} {'is' if len(things) == 1 else 'are'}"
 
 
 def _group_findings(annotations: Annotations, groups: list[Group]) -> list[Finding]:
@@ -278,7 +279,7 @@ def _test_label_findings(annotations: Annotations, test: Annotations) -> list[Fi
             findings.append(Finding("test spelling", "warning", message, remedy, tuple(variants)))
         if unknown := {label: n for label, n in difference.only_in_test.items() if label not in variants}:
             listed = ", ".join(
-                f"{label} ({count:,} item{'s' * (count != 1)})" for label, count in list(unknown.items())[:RARE_NAMED]
+                f"{label} ({counted(count, 'item')})" for label, count in list(unknown.items())[:RARE_NAMED]
             )
             message = f"Labels of the test table that no annotator gave{where}: {listed}."
             remedy = "A model cannot learn them from this table: list all labels with `labels`, or leave them out."

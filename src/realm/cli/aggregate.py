@@ -14,6 +14,7 @@ from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
+from realm.display import counted
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def aggregate(
         write_csv(annotators, beside, raw=raw)
         if fitted is not None and result.fitted is not None:
             result.fitted.write(fitted)
-        note(f"{int((result.labels >= 0).sum()):,} labels in {output}, {len(annotators):,} annotators in {beside}")
+        n_labels = counted(int((result.labels >= 0).sum()), "label")
+        note(f"{n_labels} in {output}, {counted(len(annotators), 'annotator')} in {beside}")
     if as_json:
         entries = {"method": method, "seed": seed, "used_gold": use_gold, "warnings": result.warnings}
         entries |= {"labels": records(labels), "annotators": records(annotators)}

@@ -13,8 +13,9 @@ import typer
 from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
 from realm.cli.messages import with_flags
 from realm.cli.output_files import check_outputs
-from realm.cli.reading_flags import ReadingFlags
+from realm.cli.reading_flags import ReadingFlags, optional_in_test
 from realm.cli.terminal import console, note
+from realm.display import counted
 from realm.errors import RealmError
 from realm.report.escaping import visible
 
@@ -48,7 +49,7 @@ def check(
     check_outputs(write_label_map, reads=[*files, test, *reading.files()], overwrite=overwrite)
     try:
         annotations = reading.read(files, keep_rows=True)
-        examination = examine(annotations, None if test is None else _read_test(reading, test))
+        examination = examine(annotations, None if test is None else _read_test(reading, test, annotations))
     except RealmError as error:
         if not as_json:
             raise
@@ -72,16 +73,17 @@ def _with_flags(told: dict[str, Any]) -> dict[str, Any]:
     return {**told, "warnings": [with_flags(warning) for warning in told["warnings"]]}
 
 
-def _read_test(reading: ReadingFlags, test: Path) -> Annotations | Items:
+def _read_test(reading: ReadingFlags, test: Path, annotations: Annotations) -> Annotations | Items:
     """The test table, or its items where it has no gold; its format is its own, all else as for the table."""
     names = ("text", "item", "task", "options", "context", "gold", "map_labels", "unanswered", "encoding")
     names += ("label_form", *(("threshold", "labels") if reading.threshold is not None else ()))
     own = ReadingFlags(**{name: getattr(reading, name) for name in names})
+    optional = optional_in_test(annotations)
     try:
-        return own.read_test(test)
+        return own.read_test(test, optional=optional)
     except RealmError as error:
         own.gold = None
-        items = own.read_items(test)
+        items = own.read_items(test, optional)
         note(f"note: the labels of the test table are not compared with the table's: {error}")
         return items
 
@@ -96,7 +98,7 @@ def _write_label_map(examination: Examination, path: Path) -> None:
         note("No labels look alike: no label map was written.")
         return
     write_csv(pd.DataFrame(entries.items(), columns=["from", "to"]), path, raw=True)
-    note(f"{len(entries):,} spellings in {path}: check the column to, and give it as --map-labels {path}")
+    note(f"{counted(len(entries), 'spelling')} in {path}: check the column to, and give it as --map-labels {path}")
 
 
 def lines(examination: Examination) -> list[str]:

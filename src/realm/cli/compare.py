@@ -12,7 +12,7 @@ from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import logged_to, progress_display
-from realm.cli.reading_flags import ReadingFlags
+from realm.cli.reading_flags import ReadingFlags, optional_in_test
 from realm.cli.terminal import ROWS, note, note_table, show_table
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
@@ -70,7 +70,7 @@ def compare(
     """
     refuse_inside(output, files)
     annotations = reading.read(files)
-    test_items = reading.read_test(test, tasks=annotations.tasks)
+    test_items = reading.read_test(test, tasks=annotations.tasks, optional=optional_in_test(annotations))
     if contrast:
         annotations = annotations.contrast(contrast, min_annotations)
 
@@ -180,14 +180,15 @@ def _show(summary: dict[str, Any]) -> None:
 
 
 def _mean(entry: dict[str, Any], metric: Metric, with_spread: bool) -> str:
-    """The mean of a figure over seeds, and the standard deviation where asked for; percentages without their sign."""
+    """The mean of a figure over seeds, and where asked for and known the deviation; percentages without their sign."""
     if (figure := entry["figures"].get(metric.name)) is None:
         return "-"
-    if metric.format.endswith("%"):
-        mean, spread = f"{100 * figure['mean']:.1f}", f"{100 * figure['std']:.1f}"
-    else:
-        mean, spread = (format(figure[name], metric.format) for name in ("mean", "std"))
-    return f"{mean} ±{spread.removeprefix('0')}" if with_spread else mean
+    shares = metric.format.endswith("%")
+    mean, spread = (
+        None if value is None else f"{100 * value:.1f}" if shares else format(value, metric.format)
+        for value in (figure["mean"], figure["std"])
+    )
+    return f"{mean} ±{spread.removeprefix('0')}" if with_spread and spread is not None else f"{mean}"
 
 
 def _show_differences(ranking: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import typer
 from realm.cli.flags import Overwrite, Raw, RunFolder
 from realm.cli.output_files import check_outputs
 from realm.cli.terminal import note
+from realm.display import counted
 
 
 def export(
@@ -41,4 +42,4 @@ def export(
         tasks = label_studio_tasks(rows, contexts, control=control, text=text, to_name=to_name)
         with writing(output, advice=""):
             write_json(output, tasks)
-    note(f"{len(labels):,} labels in {output}; confidences are {run.probabilities}")
+    note(f"{counted(len(labels), 'label')} in {output}; confidences are {run.probabilities}")

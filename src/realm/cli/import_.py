@@ -11,6 +11,7 @@ from realm.cli.flags import Overwrite, takes
 from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note, note_ledger
+from realm.display import counted
 from realm.errors import RealmError
 
 
@@ -48,4 +49,4 @@ def import_(
     if not pseudonymise and any("@" in name for name in names):
         note("Annotators are named by e-mail addresses: --pseudonymise leaves the names behind.")
     note_labels(annotations)
-    note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")
+    note(f"{counted(annotations.n_annotations, 'annotation')} of {counted(annotations.n_items, 'item')} in {output}")

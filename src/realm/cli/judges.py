@@ -15,6 +15,7 @@ from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.relabel import read_costs
 from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
+from realm.display import counted
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def judges(
     if output is not None and beside is not None:
         write_csv(table.round(6), output, raw=raw)
         write_csv(queue.round(6), beside, raw=raw)
-        note(f"{len(table):,} judges in {output}, {len(queue):,} items for a human in {beside}")
+        note(f"{counted(len(table), 'judge')} in {output}, {counted(len(queue), 'item')} for a human in {beside}")
     if as_json:
         entries = {
             "judges": records(table),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,11 +16,14 @@ from realm.cli.flags import Overwrite, Raw, RunFolder, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, OF_GOLD, ReadingFlags
-from realm.cli.terminal import note
+from realm.cli.terminal import note, show_table
+from realm.display import counted
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from realm.runs import Run
 
 LINES = (".jsonl", ".ndjson")
 """Endings of files with a JSON object to a line."""
@@ -30,7 +34,9 @@ OTHER_TABLES = (".json", ".parquet", ".tsv", ".xlsx", ".xls", ".gz", ".zip", ".f
 @takes(ReadingFlags, without=(*OF_ANNOTATIONS, *OF_GOLD))
 def predict(
     folder: RunFolder,
-    file: Annotated[Path, typer.Argument(help="Table with the items to predict.")],
+    asked: Annotated[
+        list[str], typer.Argument(metavar="FILE|TEXT...", help="Table with the items to predict, or texts in quotes.")
+    ],
     reading: ReadingFlags,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="CSV or .jsonl file to write. Default: the screen.")
@@ -39,19 +45,24 @@ def predict(
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
 ) -> None:
-    """Predict the label of every row of a table, with its probability, beside the row's own columns.
+    """Predict the label of every row of a table, with its probability, beside the row's own columns; or of texts.
 
     The table is read by the column names of the training table; flags name others. Large files are read in chunks.
+    Of texts, --task is the name of their task, where the run has several.
     """
     from realm.runs import Run
     from realm.runs.predictions import ANSWER, PREFIX
 
+    file = _file(asked, reading)
     if output is not None and as_json:
         raise RealmError("--json prints to the screen and --output writes a file: give one of the two.")
     check_outputs(output, reads=[file], overwrite=overwrite)
     if output is not None and output.suffix.lower() in OTHER_TABLES:
         raise RealmError(f"--output {output}: predictions are written as .csv or .jsonl. Name such a file.")
     run = Run.open(folder)
+    if file is None:
+        _answer_texts(run, asked, reading.task, output, as_json, raw)
+        return
     rows = 0
     with progress_display() as progress, _writer(output, as_json, raw) as write:
         for frame in run.predict_file(file, progress, **reading.arguments()):
@@ -62,7 +73,44 @@ def predict(
     if renamed := [name for name in names if name.startswith(PREFIX)]:
         note(f"note: the table has columns of these names already: the predictions are in {', '.join(renamed)}")
     if output is not None:
-        note(f"{rows:,} predictions in {output}")
+        note(f"{counted(rows, 'prediction')} in {output}")
+
+
+def _file(asked: Sequence[str], reading: ReadingFlags) -> Path | None:
+    """The one file that is asked for; None where it is texts."""
+    from realm.runs.predictions import refuse_path
+
+    files = [each for each in asked if os.path.exists(each)]
+    if files and len(asked) > 1:
+        raise RealmError(f"{files[0]}: give one file alone, or texts: there are {len(asked)} arguments.")
+    if files:
+        return Path(files[0])
+    for text in asked:
+        refuse_path(text)
+    for name in reading.arguments():
+        if name != "task":
+            raise RealmError(f"`{name}` is for tables, and what is asked is a text: leave it out.")
+    return None
+
+
+def _answer_texts(
+    run: Run, texts: Sequence[str], task: str | None, output: Path | None, as_json: bool, raw: bool
+) -> None:
+    """The answers to texts: on the screen a table, otherwise as those to the rows of a file."""
+    import pandas as pd
+
+    from realm.runs.predictions import with_answers
+
+    with progress_display() as progress:
+        answers = run.predict(list(texts), task=task, progress=progress)
+    if output is None and not as_json:
+        columns = {"label": answers["label"], "probability": answers["confidence"], "text": list(texts)}
+        show_table("Predictions", list(columns), zip(*columns.values(), strict=True))
+        return
+    with _writer(output, as_json, raw) as write:
+        write(with_answers(pd.DataFrame({"text": list(texts)}), answers))
+    if output is not None:
+        note(f"{counted(len(texts), 'prediction')} in {output}")
 
 
 @contextmanager

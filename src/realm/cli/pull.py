@@ -12,6 +12,7 @@ from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_proj
 from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.progress import progress_display
 from realm.cli.terminal import note, note_ledger
+from realm.display import counted
 
 app = typer.Typer(help="Bring the annotations of a live project as a table.", no_args_is_help=True)
 
@@ -66,4 +67,4 @@ def label_studio(
     write_table(annotations, output)
     note_ledger(annotations.ledger)
     note_labels(annotations)
-    note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")
+    note(f"{counted(annotations.n_annotations, 'annotation')} of {counted(annotations.n_items, 'item')} in {output}")

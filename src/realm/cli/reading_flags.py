@@ -37,6 +37,14 @@ OF_ANNOTATIONS = (
 OF_GOLD = ("gold", "label_form", "threshold", "map_labels")
 
 
+def optional_in_test(annotations: Annotations) -> tuple[str, ...]:
+    """Roles whose column a test table need not have, though a flag names that of the training table.
+
+    Text identifies an item without an id, and the only task is that of every item.
+    """
+    return ("item", "task") if len(annotations.tasks) == 1 else ("item",)
+
+
 @dataclass
 class ReadingFlags:
     """Columns and format of the input. What is not named is recognised by its canonical name or the file's format."""
@@ -53,7 +61,9 @@ class ReadingFlags:
     )
     task: str | None = _flag("Column with the task, where there are several.")
     gold: str | None = _flag("Column with the true label, where it is known.")
-    item: str | None = _flag("Column with the item's id; without it, task and text identify an item.")
+    item: str | None = _flag(
+        "Column with the item's id; without it, task and text identify an item. A --test table need not have it."
+    )
     options: str | None = _flag("Column with the item's own options (a list), or several columns, comma separated.")
     context: str | None = _flag("Column with a passage that the text refers to.")
     labels: str | None = _flag(
@@ -105,18 +115,23 @@ class ReadingFlags:
         return read(path, **self.arguments(), **arguments)
 
     def read_test(
-        self, path: Path, *, tasks: Sequence[Task] | None = None, trained: TrainedColumns | None = None
+        self,
+        path: Path,
+        *,
+        tasks: Sequence[Task] | None = None,
+        trained: TrainedColumns | None = None,
+        optional: Sequence[str] = (),
     ) -> Annotations:
         """Read a table of items with gold; `tasks`, `trained` are those of the run, or of the training table."""
         from realm.data.readers import read_test
 
-        return read_test(path, tasks=tasks, trained=trained, **self.arguments())
+        return read_test(path, tasks=tasks, trained=trained, optional=optional, **self.arguments())
 
-    def read_items(self, path: Path) -> Items:
+    def read_items(self, path: Path, optional: Sequence[str] = ()) -> Items:
         """Read the items of a table."""
         from realm.data.readers import read_items
 
-        return read_items(path, **self.arguments())
+        return read_items(path, optional=optional, **self.arguments())
 
     def arguments(self) -> dict[str, Any]:
         """What was given, as arguments of the library."""

@@ -12,6 +12,7 @@ import typer
 from realm.cli.flags import Overwrite, Raw, RunFolder
 from realm.cli.output_files import check_outputs
 from realm.cli.terminal import ROWS, note, records, show_frame
+from realm.display import counted
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def relabel(
             with writing(output, advice=""):
                 write_text(output, _label_studio(run.annotations, queue))
         write_csv(disputed, beside, raw=raw)
-        note(f"{len(queue):,} items to label again in {output}")
-        note(f"{len(disputed):,} items on which the model and reliable annotators disagree in {beside}")
+        note(f"{counted(len(queue), 'item')} to label again in {output}")
+        note(f"{counted(len(disputed), 'item')} on which the model and reliable annotators disagree in {beside}")
     if as_json:
         tables = {"queue": records(queue), "contradictions": records(disputed), "workload": records(summary.workload)}
         expected = {name: value for name, value in vars(summary).items() if name != "workload"}
@@ -158,9 +159,10 @@ def _expectation(summary: QueueSummary) -> str:
     """What the queue is expected to buy, in words."""
     labels, bits = (total / max(summary.annotations, 1) for total in (summary.labels, summary.bits))
     return (
-        f"{summary.annotations:,} annotations at a cost of {summary.cost:g}: expected to correct {summary.labels:.1f} "
-        f"of the {summary.wrong_now:.1f} labels that are expected to be wrong, and to remove {summary.bits:.1f} of "
-        f"{summary.bits_now:.1f} bits of uncertainty. Per annotation: {labels:.3f} labels, {bits:.3f} bits; "
+        f"{counted(summary.annotations, 'annotation')} at a cost of {summary.cost:g}: expected to correct "
+        f"{summary.labels:.1f} of the {summary.wrong_now:.1f} labels that are expected to be wrong, and to remove "
+        f"{summary.bits:.1f} of {summary.bits_now:.1f} bits of uncertainty. "
+        f"Per annotation: {labels:.3f} labels, {bits:.3f} bits; "
         f"per unit of cost: {summary.labels / summary.cost:.3f} labels, {summary.bits / summary.cost:.3f} bits."
     )
 

@@ -12,6 +12,7 @@ from realm.cli.flags import Overwrite, takes
 from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import note, note_ledger, records, show_frame
+from realm.display import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +73,7 @@ def simulate(
         more = f": the first {SHOWN} of {len(table):,}" if len(table) > SHOWN else ""
         show_frame(f"Simulated annotators{more}", table.head(SHOWN))
     note_labels(annotations)
-    note(f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items in {output}")
+    note(f"{counted(annotations.n_annotations, 'annotation')} of {counted(annotations.n_items, 'item')} in {output}")
 
 
 def annotators_table(annotations: Annotations, accuracies: Any) -> pd.DataFrame:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from realm.display import counted
 from realm.report.escaping import clipped, visible
 
 if TYPE_CHECKING:
@@ -134,10 +135,9 @@ def show_value(value: Any) -> str:
 
 def note_table(annotations: Annotations) -> None:
     """Say what was read: its size, what was left out and why."""
-    counts = {"item": annotations.n_items, "annotator": annotations.n_annotators, "task": len(annotations.tasks)}
-    items, annotators, tasks = (f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())
-    more = "" if len(annotations.tasks) == 1 else f", {tasks}"
-    note(f"{annotations.n_annotations:,} annotations of {items} by {annotators}{more}")
+    items, annotators = counted(annotations.n_items, "item"), counted(annotations.n_annotators, "annotator")
+    more = "" if len(annotations.tasks) == 1 else f", {counted(len(annotations.tasks), 'task')}"
+    note(f"{counted(annotations.n_annotations, 'annotation')} of {items} by {annotators}{more}")
     note_ledger(annotations.ledger)
 
 

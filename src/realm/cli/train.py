@@ -15,7 +15,7 @@ from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import Display, logged_to, progress_display
-from realm.cli.reading_flags import ReadingFlags
+from realm.cli.reading_flags import ReadingFlags, optional_in_test
 from realm.cli.terminal import note, note_table, records, show_frame
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
@@ -96,7 +96,11 @@ def train(
         from realm.data.gold import read_gold
 
         annotations = read_gold(annotations, gold_items)
-    test_table = None if test is None else reading.read_test(test, tasks=annotations.tasks)
+    test_table = None
+    if test is not None:
+        trained = None if earlier_run is None else earlier_run.trained_columns
+        optional = optional_in_test(annotations)
+        test_table = reading.read_test(test, tasks=annotations.tasks, trained=trained, optional=optional)
 
     from realm.runs.folder import LOG
     from realm.runs.hub import PushError

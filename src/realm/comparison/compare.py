@@ -16,7 +16,7 @@ from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
 from realm.comparison.grid import CellFinished, run_cells
 from realm.comparison.ranking import MethodResults, ScoredItems, method_labels, rank_metric, ranking
 from realm.comparison.results import Results
-from realm.comparison.significance import Summary, contrast
+from realm.comparison.significance import Summary, contrast, deviation
 from realm.comparison.simulation import Regime
 from realm.data import Annotations
 from realm.data.arguments import require_annotations, require_test
@@ -384,7 +384,12 @@ def _check_answers(id: str, results: Results, items: ScoredItems) -> None:
 def _figures(method: MethodResults) -> dict[str, Any]:
     """Mean and spread over seeds of every metric that was measured."""
     found = {name: Summary.of(values) for name, values in method.metrics.items()}
-    return {name: {"mean": each.mean, "std": each.std} for name, each in found.items() if each is not None}
+    return {name: {"mean": each.mean, "std": _known(each.std)} for name, each in found.items() if each is not None}
+
+
+def _known(figure: float) -> float | None:
+    """The figure as JSON can hold it: None where it is not known."""
+    return None if np.isnan(figure) else figure
 
 
 def _values(trial: Cell) -> str:
@@ -398,7 +403,7 @@ def _summary(frame: pd.DataFrame, results: Results) -> list[dict[str, Any]]:
     correct = {method: results.correct(rows["id"].tolist()) for method, rows in by_method.items()}
     records = []
     for method, values in accuracy.items():
-        record: dict[str, Any] = {"method": method, "mean": float(values.mean()), "std": float(values.std())}
+        record: dict[str, Any] = {"method": method, "mean": float(values.mean()), "std": _known(deviation(values))}
         if "realm" in accuracy and method != "realm":
             first, second = correct["realm"], correct[method]
             assert first is not None and second is not None

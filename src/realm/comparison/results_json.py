@@ -46,12 +46,12 @@ _TASK = {"task": str, "by_position": bool, "labels": [LABEL_SCHEMA], "confusion"
 _METHOD = {
     "method": str,
     "mean": SHARE,
-    "std": _SIZE,
+    "std": FIGURE,
     "realm_minus_this?": _SIZE,
     "p_seeds?": _P,
     "p_items?": _P,
     "interval_items?": ([_SIZE], None),
-    "figures?": {str: {"mean": _SIZE, "std": _SIZE}},
+    "figures?": {str: {"mean": _SIZE, "std": FIGURE}},
     "labels?": [_TASK],
 }
 _TRAINING: dict[Any, Any] = {

@@ -19,9 +19,14 @@ DRAWS = 10_000
 """Resamples of the bootstrap: the 2.5% quantile then rests on 250 of them."""
 
 
+def deviation(values: Sequence[float] | Floats) -> float:
+    """The sample standard deviation over seeds (divided by n - 1); NaN with fewer than two."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+
+
 @dataclass(frozen=True)
 class Summary:
-    """Mean and population standard deviation over seeds, and how many seeds there are."""
+    """Mean and standard deviation over seeds (NaN with one seed), and how many seeds there are."""
 
     mean: float
     std: float
@@ -32,7 +37,7 @@ class Summary:
         """Of the values that are not NaN; None if there are none."""
         finite = np.asarray(values, dtype=np.float64)
         finite = finite[~np.isnan(finite)]
-        return cls(float(finite.mean()), float(finite.std()), len(finite)) if len(finite) else None
+        return cls(float(finite.mean()), deviation(finite), len(finite)) if len(finite) else None
 
 
 # -------------------------------------------------------------------- two methods

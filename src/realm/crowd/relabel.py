@@ -33,13 +33,13 @@ def relabel_queue(
     costs: Mapping[str, float] | None = None,
     most_each: int | None = None,
 ) -> pd.DataFrame:
-    """The items worth another annotation, most bits per unit of cost first, until the budget is spent.
+    """The items worth another annotation, in the order in which to ask, until the budget is spent.
 
     `costs` gives the price of one annotation by annotator; without it each costs 1, so that `budget` counts
     annotations. Annotators that `costs` does not name are not asked. Each item is listed once: gather the answers, run
     again, and ask anew. Named are annotators seen in the item's task, better than chance, who have not labelled it.
     Nobody is asked for more than `most_each`; without it those who are about as good share the work
-    (`realm.crowd.relabel_offers`).
+    (`realm.crowd.relabel_offers`), in rounds: then the first rows are those of a smaller budget.
 
     Columns: item, task, text, context (where there is any), label (the most probable one), confidence, model (the
     model's own favourite), labels_given, annotations, gain_bits (what the answer is expected to tell), gain_labels (how

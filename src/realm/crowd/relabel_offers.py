@@ -5,13 +5,14 @@ item's label is right after it. Both take the annotator's errors to be their own
 tells less.
 
 Items are handed out greedily: again and again the item and annotator with the most bits per unit of cost, as long as
-the budget pays for it. An annotator who has their share gets no more, and the item goes to the next best for it.
+the budget pays for it. Those who are about as good share the work: nobody is asked for more than one label more than
+another who could tell at least half as much, of any item that is left. Nothing of this depends on the budget but where
+it ends: with one price for all, the requests of a small budget are the first of a larger one's.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,13 +35,14 @@ CANDIDATES = 32
 LEAST_GAIN = 1e-6
 """Bits below which another label is not worth asking for: rounding errors of a sum of entropies are smaller."""
 HALF_AS_GOOD = 0.5
-"""Who tells at least half as much per unit of cost as the best shares the work with them: spreading it over people
-never costs more than half of what a label is worth."""
-POOL, POOL_FACTOR = 10_000, 4
-"""Items among which work is handed out at least, and how many times as many as the budget may pay for: the ones that a
-label tells most about. With more items than that the rest is not looked at."""
-BLOCK = 1_024
-"""Items that are ranked anew at once when those they were to go to have their share."""
+"""Work is shared as long as each label tells at least half as much per unit of cost as the best that could be asked
+for: spreading it over people never costs more than half of what a label is worth, and nobody gets an item that is all
+but settled to fill a share."""
+POOL = 10_000
+"""Items among which work is handed out at a time: those that a label tells most about. When half of them are handed
+out, the next take their place."""
+SHARERS = 128
+"""Annotators of each item who are compared at a time: more than share the work of most teams."""
 CHUNK_SIZE = 2_000_000
 """Largest (items, annotators, options) array: 16 MB of float64."""
 
@@ -85,7 +87,7 @@ class Requests:
 
 @dataclass
 class Ranking:
-    """The best annotators for some items, best first; UNKNOWN where there are fewer. (items, SUGGESTIONS) each"""
+    """The best annotators for some items, best first; UNKNOWN where there are fewer. Shape (items, width) each."""
 
     annotators: Indices
     gains: Floats
@@ -101,7 +103,7 @@ class Offers:
     """Who may be asked about what: those seen in the item's task, better than chance, who have not labelled it.
 
     With even habits an annotator who costs more and is less reliable is worth asking only about items that all better
-    offers have labelled already, so an item with d labels needs no more than the offers with fewer than d + SUGGESTIONS
+    offers have labelled already, so the best n for an item with d labels are among the offers with fewer than d + n
     better ones: never all annotators. Whom a habit makes better on some items than their expertise says is among the
     candidates as long as fewer than CANDIDATES are better and no dearer.
 
@@ -114,9 +116,9 @@ class Offers:
         pairs = annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator
         self._labelled_pairs = np.sort(np.append(pairs, np.iinfo(np.int64).max))  # never empty
 
-    def rank(self, items: Indices, available: Bools) -> Ranking:
-        """The best of the `available` annotators (annotators,) for each of these items."""
-        shape = (len(items), SUGGESTIONS)
+    def rank(self, items: Indices, available: Bools, width: int = SUGGESTIONS) -> Ranking:
+        """The `width` best of the `available` annotators (annotators,) for each of these items."""
+        shape = (len(items), width)
         ranking = Ranking(np.full(shape, UNKNOWN, dtype=np.int64), np.zeros(shape), np.ones(shape))
         tasks, labels = self._annotations.item_tasks[items], self._annotations.annotations_per_item[items]
         for task in np.unique(tasks).tolist():
@@ -128,7 +130,7 @@ class Offers:
                 # Items with alike numbers of labels share their candidates; the bounds double, so there are few groups.
                 upper = max(2 * bound, 1)
                 group = rows[(labels[rows] >= bound) & (labels[rows] < upper)]
-                candidates = offers[better < max(upper - 1 + SUGGESTIONS, CANDIDATES)]
+                candidates = offers[better < max(upper - 1 + width, CANDIDATES)]
                 if len(candidates):
                     size = max(CHUNK_SIZE // (len(candidates) * self._estimate.posterior.shape[1]), 1)
                     for start in range(0, len(group), size):
@@ -148,51 +150,20 @@ class Offers:
     def requests(self, budget: float, most_each: int | None = None) -> Requests:
         """Hand out items until the budget is spent or nothing is to be gained, each item once.
 
-        `most_each` is how many annotations an annotator is asked for at most. Without it everybody who tells at least
-        half as much as the best shares the work evenly, as far as the items allow: an item for which all those who
-        have something left tell less than half of what the best would waits until everybody has had their share.
+        `most_each` is how many annotations an annotator is asked for at most. Without it those who are about as good
+        share the work: see the top of this module.
         """
         budget *= 1 + 1e-12  # sums of prices are not exact: more than rounding, less than any price
-        everyone = self.prices <= budget  # False where the price is NaN
-        ranking = self.rank(np.arange(self._annotations.n_items), everyone)
-        values = ranking.values[:, 0]
+        values = self.rank(np.arange(self._annotations.n_items), self.prices <= budget, 1).values[:, 0]
         order = np.argsort(-values, kind="stable")
-        order = order[np.isfinite(values[order])]
-        affordable = int(min(budget / self.prices[everyone].min(), len(order))) if everyone.any() else 0
-        order = order[: max(POOL, POOL_FACTOR * affordable)]
-        pool = np.sort(order)
-        ranking = Ranking(ranking.annotators[pool], ranking.gains[pool], ranking.costs[pool])
-        share = most_each
-        if share is None:
-            share = max(math.ceil(affordable / max(self._sharing(everyone).sum(), 1)), 1)
-        work = _Work(self, pool, ranking, budget, share)
-        work.hand_out(least=0.0 if most_each is not None else HALF_AS_GOOD)
-        while most_each is None and work.next_round():
-            work.hand_out(least=HALF_AS_GOOD)
+        work = _Work(self, budget, most_each)
+        work.hand_out(order[np.isfinite(values[order])])
         return work.requests()
 
     def _offers(self, task: int, available: Bools) -> Indices:
         present = self._estimate.annotations[:, task] > 0
         with np.errstate(invalid="ignore"):
             return np.flatnonzero(present & (self._estimate.expertise[:, task] > 0) & available)
-
-    def _sharing(self, available: Bools) -> Bools:
-        """Who tells at least half as much per unit of cost as the best of a task, of an item that nothing is known of.
-
-        Shape (annotators,).
-        """
-        sharing = np.zeros(len(self.prices), dtype=bool)
-        for task in range(len(self._annotations.tasks)):
-            offers = self._offers(task, available)
-            widths = self._annotations.option_counts[self._annotations.item_tasks == task]
-            if not len(offers) or not len(widths):
-                continue
-            width = int(widths.max())
-            even = np.where(np.arange(self._estimate.posterior.shape[1]) < width, 1 / width, 0.0)[None]
-            expertise, habits = self._estimate.expertise[offers, task][None], self._estimate.habits[offers, task]
-            value = information_gain(even, np.array([width]), expertise, habits)[0] / self.prices[offers]
-            sharing[offers[value >= HALF_AS_GOOD * value.max()]] = True
-        return sharing
 
     def _fill(self, ranking: Ranking, rows: Indices, task: int, items: Indices, candidates: Indices) -> None:
         """Fill in the best of the candidates for these items of a task."""
@@ -205,7 +176,7 @@ class Offers:
         gain = information_gain(self._estimate.posterior[items], options, expertise, habits)
         value = np.where(labelled, -np.inf, gain / self.prices[candidates])
         # Where nothing is to be gained all offers tie at 0; the better annotator goes first all the same.
-        order = np.lexsort((-expertise, -value), axis=1)[:, :SUGGESTIONS]
+        order = np.lexsort((-expertise, -value), axis=1)[:, : ranking.annotators.shape[1]]
         places = np.arange(len(items))[:, None]
         possible = np.isfinite(value[places, order])
         width = order.shape[1]
@@ -215,97 +186,138 @@ class Offers:
 
 
 class _Work:
-    """Items being handed out: who has how many, what is left of the budget, and which items wait.
+    """Items being handed out: who has how many, and what is left of the budget.
 
-    Rows are places in `pool`, the items that may be asked about.
+    Everybody who may be asked has a list of items, the best for them first. Those who have as many requests as `_limit`
+    wait: with `most_each` for good, otherwise until nobody else could tell half as much as the best of them. Then the
+    limit rises by one.
     """
 
-    def __init__(self, offers: Offers, pool: Indices, ranking: Ranking, budget: float, share: int) -> None:
-        self._offers, self._pool, self._ranking = offers, pool, ranking
-        self._left, self._share, self._limit = budget, share, share
-        self._best = ranking.values[:, 0].copy()  # with everybody to choose from
+    def __init__(self, offers: Offers, budget: float, most_each: int | None) -> None:
+        self._offers, self._left = offers, budget
+        self._shares, self._limit = most_each is None, most_each or 1
         self._load = np.zeros(len(offers.prices), dtype=np.int64)
-        self._place = np.zeros(len(pool), dtype=np.int64)
-        self._waiting = list(range(len(pool)))
         self._chosen: list[tuple[int, int, float, float]] = []
-        self._available = self._may_be_asked()
 
     def requests(self) -> Requests:
-        rows, annotators, gains, costs = zip(*self._chosen, strict=True) if self._chosen else ((), (), (), ())
-        items = self._pool[np.array(rows, dtype=np.int64)]
-        return Requests(items, np.array(annotators, dtype=np.int64), np.array(gains, float), np.array(costs, float))
+        items, annotators, gains, costs = zip(*self._chosen, strict=True) if self._chosen else ((), (), (), ())
+        indices = np.array(items, dtype=np.int64), np.array(annotators, dtype=np.int64)
+        return Requests(*indices, np.array(gains, float), np.array(costs, float))
 
-    def next_round(self) -> bool:
-        """Give everybody another share; whether somebody can be asked about an item that waits."""
-        self._limit += self._share
-        self._available = self._may_be_asked()
-        if not self._waiting or not self._available.any():
-            return False
-        self._rank_anew(self._waiting)
-        return bool(np.isfinite(self._ranking.values[self._waiting, 0]).any())
-
-    def hand_out(self, least: float) -> None:
-        """Hand out items until nobody is left to ask; those whose best remaining offer is below `least` of it wait."""
-        heap = [(-value, row) for row in self._waiting if (value := self._value(row)) > 0]
-        heapq.heapify(heap)
-        self._waiting = []
-        while heap and self._available.any():
-            _, row = heapq.heappop(heap)
-            if self._is_free(row):
-                self._choose(row)
-                continue
-            exhausted = []
-            while True:
-                while self._place[row] < SUGGESTIONS and not self._is_free(row):
-                    self._place[row] += 1
-                if self._place[row] < SUGGESTIONS:
-                    self._keep(heap, row, least)
-                else:
-                    exhausted.append(row)
-                if not heap or len(exhausted) >= BLOCK or self._is_free(heap[0][1]):
-                    break
-                _, row = heapq.heappop(heap)
-            if exhausted:
-                self._rank_anew(exhausted)
-                for each in exhausted:
-                    self._keep(heap, each, least)
-        self._waiting.extend(row for _, row in heap)
-
-    def _keep(self, heap: list[tuple[float, int]], row: int, least: float) -> None:
-        """Back into the heap by what its next offer is worth, or among those that wait."""
-        value = self._value(row)
-        if value > 0 and value >= least * self._best[row]:
-            heapq.heappush(heap, (-value, row))
-        else:
-            self._waiting.append(row)
-
-    def _choose(self, row: int) -> None:
-        place = self._place[row]
-        annotator, cost = int(self._ranking.annotators[row, place]), float(self._ranking.costs[row, place])
-        self._chosen.append((row, annotator, float(self._ranking.gains[row, place]), cost))
-        self._left -= cost
-        self._load[annotator] += 1
-        self._available = self._may_be_asked()
+    def hand_out(self, items: Indices) -> None:
+        """Hand out these items, those that most is to be gained of first, until the budget is spent."""
+        while len(items) and (available := self._may_be_asked()).any():
+            pool, rest = items[:POOL], items[POOL:]
+            lists = _Lists(pool, self._offers.rank(pool, available, SHARERS))
+            is_done = self._hand_out_among(lists)
+            items = rest if is_done else np.concatenate([pool[~lists.taken], rest])
 
     def _may_be_asked(self) -> Bools:
-        return np.asarray((self._offers.prices <= self._left) & (self._load < self._limit))
+        affordable = self._offers.prices <= self._left  # False where the price is NaN
+        return np.asarray(affordable & (self._shares | (self._load < self._limit)))
 
-    def _is_free(self, row: int) -> bool:
-        annotator = self._ranking.annotators[row, self._place[row]] if self._place[row] < SUGGESTIONS else UNKNOWN
-        return bool(annotator != UNKNOWN and self._available[annotator])
+    def _hand_out_among(self, lists: _Lists) -> bool:
+        """Hand out the items of these lists; False where they should be made anew, with other items or annotators."""
+        free: list[Entry] = []
+        waiting: list[Entry] = []
+        for annotator in lists.annotators:
+            if (entry := lists.first(annotator)) is not None:
+                heapq.heappush(free if self._load[annotator] < self._limit else waiting, entry)
+        n_chosen = 0
+        while n_chosen < max(len(lists.taken) // 2, 1):
+            best, best_waiting = self._best(free, lists), self._best(waiting, lists)
+            if lists.is_short:
+                return False
+            if best is None and best_waiting is None:
+                return True
+            if best is None or (best_waiting is not None and best[0] > HALF_AS_GOOD * best_waiting[0]):  # minus values
+                self._limit += 1
+                for entry in [each for each in waiting if self._load[each[-1]] < self._limit]:
+                    heapq.heappush(free, entry)
+                waiting = [each for each in waiting if self._load[each[-1]] >= self._limit]
+                heapq.heapify(waiting)
+                continue
+            annotator = best[-1]
+            item, gain, cost = lists.take(annotator)
+            self._chosen.append((item, annotator, gain, cost))
+            self._left -= cost
+            self._load[annotator] += 1
+            n_chosen += 1
+            if self._load[annotator] >= self._limit:
+                entry = heapq.heappop(free)
+                if self._shares:
+                    heapq.heappush(waiting, entry)
+                else:
+                    lists.drop(annotator)
+        return False
 
-    def _value(self, row: int) -> float:
-        if self._place[row] >= SUGGESTIONS:
-            return -np.inf
-        gain, cost = self._ranking.gains[row, self._place[row]], self._ranking.costs[row, self._place[row]]
-        return float(gain / cost) if gain > LEAST_GAIN else -np.inf
+    def _best(self, heap: list[Entry], lists: _Lists) -> Entry | None:
+        """The first of a heap, when entries of items that are gone and of people who are too dear are replaced."""
+        while heap:
+            entry = heap[0]
+            annotator = entry[-1]
+            if self._offers.prices[annotator] > self._left:
+                heapq.heappop(heap)
+                lists.drop(annotator)
+            elif (current := lists.first(annotator)) == entry:
+                return entry
+            elif current is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, current)
+        return None
 
-    def _rank_anew(self, rows: list[int]) -> None:
-        places = np.array(rows, dtype=np.int64)
-        fresh = self._offers.rank(self._pool[places], self._available)
-        for name in ("annotators", "gains", "costs"):
-            getattr(self._ranking, name)[places] = getattr(fresh, name)
-        self._place[places] = 0
+
+Entry = tuple[float, int, int, int]
+"""Minus the value, the item's place in the pool, the annotator's place among those for the item, the annotator."""
+
+
+class _Lists:
+    """For each annotator the items of a pool that they may be asked about, those with the highest value first."""
+
+    def __init__(self, pool: Indices, ranking: Ranking) -> None:
+        self._pool, values = pool, ranking.values
+        self.taken = np.zeros(len(pool), dtype=bool)
+        self.is_short = False
+        """Whether an item has lost everybody it was ranked for, and there may be others for it."""
+        row, place = np.nonzero(np.isfinite(values))
+        annotator, value = ranking.annotators[row, place], values[row, place]
+        order = np.lexsort((row, -value, annotator))
+        self._row, self._place, self._value = row[order], place[order], value[order]
+        self._gain, self._cost = ranking.gains[row, place][order], ranking.costs[row, place][order]
+        self._n_people = np.bincount(row, minlength=len(pool))
+        self._may_have_more = self._n_people == values.shape[1]
+        names, starts = np.unique(annotator[order], return_index=True)
+        ends = np.append(starts, len(order))[1:]
+        self._bounds = dict(zip(names.tolist(), zip(starts.tolist(), ends.tolist(), strict=True), strict=True))
+        self._next = {name: start for name, (start, _) in self._bounds.items()}
+
+    @property
+    def annotators(self) -> list[int]:
+        """Everybody who has a list."""
+        return list(self._bounds)
+
+    def first(self, annotator: int) -> Entry | None:
+        """The best item that is left for an annotator."""
+        place, end = self._next[annotator], self._bounds[annotator][1]
+        while place < end and self.taken[self._row[place]]:
+            place += 1
+        self._next[annotator] = place
+        if place == end:
+            return None
+        return -float(self._value[place]), int(self._row[place]), int(self._place[place]), annotator
+
+    def take(self, annotator: int) -> tuple[int, float, float]:
+        """Give an annotator the best item that is left for them: the item, its gain and its cost."""
+        place = self._next[annotator]
+        self.taken[self._row[place]] = True
+        return int(self._pool[self._row[place]]), float(self._gain[place]), float(self._cost[place])
+
+    def drop(self, annotator: int) -> None:
+        """Somebody is not asked any more."""
+        rows = self._row[slice(*self._bounds[annotator])]
+        self._n_people[rows] -= 1
+        self.is_short |= bool((self._may_have_more[rows] & (self._n_people[rows] == 0) & ~self.taken[rows]).any())
 
 
 def read_prices(annotations: Annotations, costs: Mapping[str, float] | None) -> Floats:

@@ -155,7 +155,7 @@ def expertise_table(
         "agreement": agreement[pair] / counts[pair],
         "verdict": np.array(VERDICTS, dtype=object)[verdicts(annotations, estimate)[pair]],
         "habit": habits_in_words(annotations, estimate)[pair],
-        "notes": annotator_notes(annotations)[pair],
+        "notes": annotator_notes(annotations, estimate)[pair],
         **_pace(annotations, pair),
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }

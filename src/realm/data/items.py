@@ -120,11 +120,15 @@ class Items:
         if tasks[index].labels is None:
             raise RealmError(
                 f"the items of task '{names[index]}' list their own options, which texts alone do not have. "
-                "Build them with `Items.from_pandas`."
+                "Give a table that has them, or build them with `Items.from_pandas`."
             )
+        try:
+            column = pa.array(list(texts), pa.large_string())
+        except UnicodeEncodeError as error:
+            raise RealmError(f"`texts`: a text is not valid Unicode: {error.reason}.") from None
         return cls(
             ids=pa.array([str(position) for position in range(len(texts))], pa.large_string()),
-            texts=pa.array(list(texts), pa.large_string()),
+            texts=column,
             contexts=None,
             options=None,
             item_tasks=np.full(len(texts), index, dtype=np.int32),

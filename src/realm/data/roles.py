@@ -66,6 +66,7 @@ class ReadRequest:
     | wants_annotations | annotators and labels are read, and must be there |
     | wants_gold | gold is read; it must be there where annotations are not read |
     | trained | the columns of the run that the table is for, which take the place of the roles' own names |
+    | optional | roles whose column was named for another table: where it is not here, it is as if none was named |
     | joins_answers | several answers may be joined in one cell; an export that lists them has no such cells |
     """
 
@@ -87,6 +88,7 @@ class ReadRequest:
     wants_gold: bool = True
     trained: TrainedColumns | None = None
     joins_answers: bool = True
+    optional: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -115,7 +117,7 @@ class ReadRequest:
 
     def resolve(self, names: Sequence[str], source: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
         """The column of each role that is read and there: the one named for it, or else the usual one."""
-        columns = self.columns(roles)
+        columns = self.without_absent(names).columns(roles)
         named = set(columns.values()) if self.trained is not None else set()
         for role in roles:
             usual = self.usual(role)
@@ -168,7 +170,13 @@ class ReadRequest:
         if self.trained is None or self.trained.export != format:
             return self
         fields: dict[str, Any] = {role: name for role, name in self.trained.columns.items() if name != role}
-        return replace(self, **fields | self.columns(list(fields)))
+        optional = self.optional if self.item is not None else (*self.optional, "item")
+        return replace(self, **fields | self.columns(list(fields)), optional=optional)
+
+    def without_absent(self, names: Collection[str]) -> ReadRequest:
+        """The same request without the columns of optional roles that are not among these."""
+        absent = [role for role, name in self.columns(self.optional).items() if not _are_there(name, role, names)]
+        return replace(self, **dict.fromkeys(absent)) if absent else self  # type: ignore[arg-type]
 
     def without_columns(self) -> ReadRequest:
         """The same request for a table whose columns have the roles' own names."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from realm.data.columns import Rows, name_rows
+from realm.display import counted
 
 FILES_NAMED = 3
 """Files that a message names: one line."""
@@ -55,7 +56,7 @@ def place(source: str, rows: Rows) -> str:
     located = [source.locate(int(row)) for row in rows]
     in_first = np.array([number for name, number in located if name == located[0][0]], dtype=np.int64)
     elsewhere = len({name for name, _ in located}) - 1
-    more = f" (and rows of {elsewhere} more file{'s' * (elsewhere > 1)})" if elsewhere else ""
+    more = f" (and rows of {counted(elsewhere, 'more file')})" if elsewhere else ""
     return f"{located[0][0]}, {name_rows(in_first)}{more}"
 
 

@@ -57,7 +57,7 @@ class OwnBenchmark:
             train = Annotations.read(self.train, **columns, **labels)
         else:
             train = Annotations.read_test(self.train, **of_items, **labels)
-        test = Annotations.read_test(self.test, tasks=train.tasks, **of_items)
+        test = Annotations.read_test(self.test, tasks=train.tasks, optional=("item",), **of_items)
         return Benchmark(
             self.name, train, test, simulated=not self.annotated, contrast=0,
             min_annotations=self.min_annotations, instruction=self.instruction,

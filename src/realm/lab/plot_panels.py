@@ -197,9 +197,9 @@ class Line:
 
 
 def over_seeds(name: str, colour: int, frame: pd.DataFrame, value: str) -> Line:
-    """Mean and one population standard deviation to both sides at each step. `frame` has `step` and `value`."""
+    """Mean and one standard deviation to both sides at each step, none with one seed. `frame` has `step`, `value`."""
     by_step = frame.groupby("step")[value]
-    mean, std = by_step.mean().to_numpy(dtype=np.float64), by_step.std(ddof=0).to_numpy(dtype=np.float64)
+    mean, std = by_step.mean().to_numpy(dtype=np.float64), by_step.std(ddof=1).fillna(0.0).to_numpy(dtype=np.float64)
     return Line(name, colour, np.array(list(by_step.groups), dtype=np.float64), mean, mean - std, mean + std)
 
 

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from realm.comparison.results_json import RESULTS, read_results
+from realm.comparison.significance import deviation
 from realm.comparison.verdict import pairs, verdict, what_is_tested
+from realm.display import counted
 from realm.metrics import METRICS
 from realm.report.annotator_charts import Row, interval_rows
 from realm.report.escaping import clipped
@@ -18,7 +20,7 @@ from realm.report.evaluation import NAME as NAME_WIDTH
 from realm.report.evaluation import TaskFigures, task_figures
 from realm.report.html import NAME, Figure, fill, write_page
 from realm.report.svg import compact
-from realm.report.wording import Remark, plural
+from realm.report.wording import Remark
 
 Records = Sequence[dict[str, Any]]
 
@@ -105,7 +107,7 @@ def _means(summary: dict[str, Any], figure: str) -> Figure | None:
     for method in (entry["method"] for entry in summary["methods"]):
         if not (dots := _values(summary["trainings"], method, figure)):
             continue
-        mean, spread = float(np.mean(dots)), float(np.std(dots))
+        mean, spread = float(np.mean(dots)), deviation(dots) if len(dots) > 1 else 0.0
         beside = f"{100 * spread:.1f}" if shares else format(spread, metric.format)
         note = format(mean, metric.format) + (f" ± {beside}" if len(dots) > 1 else "")
         rows.append(Row(method, mean, mean - spread, mean + spread, note, 0 if method == "realm" else 2, dots))
@@ -267,7 +269,7 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
     rows = []
     for method in (entry["method"] for entry in methods):
         if dots := _values(trainings, method, "expertise_spearman"):
-            mean, spread = float(np.mean(dots)), float(np.std(dots))
+            mean, spread = float(np.mean(dots)), deviation(dots) if len(dots) > 1 else 0.0
             rows.append(Row(method, mean, mean - spread, mean + spread, f"{mean:.2f}", 0, dots))
     if not rows:
         return None
@@ -280,9 +282,9 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
 
 def _sentences(summary: dict[str, Any]) -> list[str]:
     methods = summary["methods"]
-    seeds = plural(int(summary.get("seeds", 1)), "seed")
+    seeds = counted(int(summary.get("seeds", 1)), "seed")
     count = (
-        f"{plural(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the same test"
+        f"{counted(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the same test"
     )
     if summary.get("ranking"):
         return [f"{count} items.", *verdict(summary), *pairs(summary)]

@@ -112,7 +112,7 @@ class RunData:
     @cached_property
     def notes(self) -> npt.NDArray[np.object_]:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
-        return _quoted(annotator_notes(self.annotations))
+        return _quoted(annotator_notes(self.annotations, self.estimate))
 
     @cached_property
     def times(self) -> list[AnnotatorOverTime]:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from realm.check import examine
 from realm.data import Annotations
+from realm.display import counted
 from realm.report import annotator_charts, annotator_table, chart_data, charts, item_lists, limits, summary, wording
 from realm.report.disputes import disputes
 from realm.report.escaping import clipped
@@ -86,7 +87,7 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
     shown = [*apart.items, *plan.items.items, *broken.items]
     if pseudonymise and (n := names_in_texts(names, shown, _texts(data, table.examples))):
         warnings.append(
-            f"{wording.plural(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "
+            f"{counted(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "
             "which are shown as they are."
         )
     heat, heat_note = _heat_map(data)
@@ -185,7 +186,7 @@ def _rankings(data: RunData) -> list[tuple[Figure, Markup]]:
     figures = []
     for task in _busiest(data, RANKINGS):
         pool = chart_data.pool(data, task)
-        caption = f"{wording.plural(len(pool.names), 'annotator')}, most accurate first"
+        caption = f"{counted(len(pool.names), 'annotator')}, most accurate first"
         caption = f"{pool.task}: {caption}" if pool.task else caption
         note = "relative values: mostly one label per item" if data.estimate.relative_tasks[task] else ""
         picture = Figure(annotator_charts.ranking(pool, beside=data.several_tasks), caption, note)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from realm.crowd.evidence import Floats
 from realm.crowd.tables import OptionNames
+from realm.display import counted
 from realm.errors import RealmError
 from realm.metrics import METRICS, Metric
 from realm.report import annotator_charts, chart_data, charts, limits, wording
@@ -166,8 +167,8 @@ def _scatter(run: RunData, one: Common, other: Common, first: str, second: str) 
     changed = int((one.verdict != other.verdict).sum())
     mean = float(np.abs(x - y).mean()) if len(x) else 0.0
     note = (
-        f"{wording.plural(len(x), 'annotator')} in common; accuracies differ by {percent(mean)} on average, "
-        f"{wording.plural(changed, 'verdict')} differ{'s' * (changed == 1)}"
+        f"{counted(len(x), 'annotator')} in common; accuracies differ by {percent(mean)} on average, "
+        f"{counted(changed, 'verdict')} differ{'s' * (changed == 1)}"
     )
     plot = Plot(500, 400, f"Accuracy in {first} and in {second}", note, x=(0, 1), y=(0, 1))
     plot.y_axis(f"accuracy in {second}", percent)
@@ -208,7 +209,7 @@ def _agreement(one: Common, other: Common, first: str, second: str) -> str:
         return f"{first} and {second} have no items in common."
     return (
         f"{first} and {second} give the same label to {percent(float(same.mean()))} of the "
-        f"{wording.plural(len(same), 'item')} they have in common; {wording.plural(int((~same).sum()), 'item')} differ."
+        f"{counted(len(same), 'item')} they have in common; {counted(int((~same).sum()), 'item')} differ."
     )
 
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from realm.crowd.evidence import Floats
 from realm.crowd.relabel import relabel_queue, summarise_queue
+from realm.display import counted
 from realm.report.escaping import clipped
 from realm.report.item_lists import TO_RELABEL, Listed, to_relabel
 from realm.report.run_data import RunData
 from realm.report.svg import percent
-from realm.report.wording import UNSURE, plural
+from realm.report.wording import UNSURE
 
 MOST = 1_000
 """Labels that are planned at most: beyond, the answers to the first have changed what is worth asking."""
@@ -81,12 +82,12 @@ def _sizes(gains: Floats) -> list[int]:
 
 def _sentences(data: RunData, unclear: int, wrong: float, asked: int) -> list[str]:
     n_items = data.annotations.n_items
-    below = f"{plural(unclear, 'item')} ({percent(unclear / max(n_items, 1))}) {'has' if unclear == 1 else 'have'}"
+    below = f"{counted(unclear, 'item')} ({percent(unclear / max(n_items, 1))}) {'has' if unclear == 1 else 'have'}"
     sentences = [
         f"{below} a cleaned label with a confidence below {percent(UNSURE)}."
         if unclear
         else f"Every cleaned label has a confidence of {percent(UNSURE)} or more.",
-        f"About {wrong:,.0f} of {plural(n_items, 'cleaned label')} are expected to be wrong.",
+        f"About {wrong:,.0f} of {counted(n_items, 'cleaned label')} are expected to be wrong.",
     ]
     if not asked:
         sentences.append("Nobody is left to ask: no annotator who is better than chance has an item left to label.")

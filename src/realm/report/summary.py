@@ -9,12 +9,13 @@ import numpy as np
 
 from realm.crowd.drift import drift_in_words
 from realm.crowd.tables import VERDICTS
+from realm.display import counted
 from realm.metrics import METRICS
 from realm.report.chart_data import verdict_counts
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
 from realm.report.svg import percent
-from realm.report.wording import SURE, TENTATIVE, UNSURE, plural
+from realm.report.wording import SURE, TENTATIVE, UNSURE
 
 USABLE, PARTLY = 0.95, 0.85
 """Expected shares of right labels: from the first on, one label in twenty is wrong, which models are trained on without
@@ -110,7 +111,7 @@ def _mean(values: np.ndarray) -> float:
 def answer(data: RunData) -> Answer:
     """Whether the cleaned labels can be used, as far as they can be judged."""
     expected, n_items = expected_right(data), data.annotations.n_items
-    about = f"about {percent(expected.cleaned)} of the {plural(n_items, 'cleaned label')} are expected to be right"
+    about = f"about {percent(expected.cleaned)} of the {counted(n_items, 'cleaned label')} are expected to be right"
     sentences = []
     if not data.one_label_each:
         sentences.append(
@@ -120,8 +121,9 @@ def answer(data: RunData) -> Answer:
     unclear = n_items - expected.sure_items
     if unclear and expected.sure_items:
         sentences.append(
-            f"{plural(unclear, 'item')} {'is' if unclear == 1 else 'are'} unclear (confidence below {percent(UNSURE)})."
-            f" Of the other {expected.sure_items:,}, about {percent(expected.sure)} are expected to be right."
+            f"{counted(unclear, 'item')} {'is' if unclear == 1 else 'are'} unclear (confidence below "
+            f"{percent(UNSURE)}). Of the other {expected.sure_items:,}, about {percent(expected.sure)} "
+            "are expected to be right."
         )
     if data.estimate.relative:
         return Answer(
@@ -228,7 +230,7 @@ def _changed(data: RunData) -> list[Alarm]:
     ]
     if not names:
         return []
-    title = f"The accuracy of {plural(len(fell), 'annotator')} has fallen"
+    title = f"The accuracy of {counted(len(fell), 'annotator')} has fallen"
     text = "Look at their labels since then, and have some of them labelled again."
     return [Alarm(CARE, title, text, names, max(len(fell) - NOTED, 0))]
 
@@ -247,7 +249,7 @@ def _patterns(data: RunData) -> list[Alarm]:
     names = [
         (clipped(data.annotations.annotators[pair // n_tasks], LONGEST_NAME), text) for pair, text in lines[:NOTED]
     ]
-    title = f"The labels of {plural(len(lines), 'annotator')} show a pattern"
+    title = f"The labels of {counted(len(lines), 'annotator')} show a pattern"
     return [
         Alarm(CARE, title, "Look at some of their labels before you rely on them.", names, max(len(lines) - NOTED, 0))
     ]
@@ -300,7 +302,7 @@ def cards(data: RunData) -> list[Card]:
         ),
         Card(
             f"{unclear:,}",
-            f"of {plural(n_items, 'item')} are unclear (confidence below {percent(UNSURE)})",
+            f"of {counted(n_items, 'item')} are unclear (confidence below {percent(UNSURE)})",
             f"{percent(sure / max(n_items, 1))} have a confidence of {percent(SURE)} or more",
         ),
     ]
@@ -322,7 +324,7 @@ def _model_cards(data: RunData) -> list[Card]:
     useless = failed or (rate is not None and accuracy <= rate)
     clearly = rate is None or accuracy > rate + 2 * np.sqrt(max(rate * (1 - rate), 0) / max(n, 1))
     state = WARNING if useless else GOOD if clearly else CARE
-    note = f"the trained model, {plural(n, 'item')} with gold{beside}"
+    note = f"the trained model, {counted(n, 'item')} with gold{beside}"
     if useless:
         note = f"no better than always giving the most frequent label: {note}"
     return [Card(percent(accuracy), "right on the test items", note, state)]
@@ -333,8 +335,8 @@ def sentences(data: RunData) -> list[str]:
     table = data.annotations
     in_tasks = f" in {len(table.tasks)} tasks" if data.several_tasks else ""
     summary = [
-        f"{plural(table.n_annotators, 'annotator')} gave {plural(table.n_annotations, 'label')} to "
-        f"{plural(table.n_items, 'item')}{in_tasks}, {table.n_annotations / max(table.n_items, 1):.1f} per item.",
+        f"{counted(table.n_annotators, 'annotator')} gave {counted(table.n_annotations, 'label')} to "
+        f"{counted(table.n_items, 'item')}{in_tasks}, {table.n_annotations / max(table.n_items, 1):.1f} per item.",
         _verdict_sentence(data),
     ]
     if data.dependence is not None and data.dependence.beyond_chance:
@@ -342,7 +344,7 @@ def sentences(data: RunData) -> list[str]:
     if not data.one_label_each:
         share = float(data.overruled.mean()) if table.n_items else 0.0
         summary.append(
-            f"On {plural(int(data.overruled.sum()), 'item')} ({percent(share)}) the cleaned label is not the one with "
+            f"On {counted(int(data.overruled.sum()), 'item')} ({percent(share)}) the cleaned label is not the one with "
             "the most votes."
         )
     return summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from realm.display import counted
 from realm.report.chart_data import Calibration
 from realm.report.run_data import RunData
 from realm.report.svg import percent
@@ -34,10 +35,6 @@ class Remark(NamedTuple):
     text: str
 
 
-def plural(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def notices(data: RunData) -> list[Remark]:
     """What must be read before any figure."""
     remarks = []
@@ -66,7 +63,7 @@ def _seen_in_training(data: RunData) -> str:
     judged = "some are" if data.some_by_label else "it is" if single == 1 else "they are"
     rest = " Items with several labels rest on agreement alone." if data.some_by_agreement else ""
     return (
-        f"{single:,} of {plural(total, 'item')} {'has' if single == 1 else 'have'} one label: {judged} judged by a "
+        f"{single:,} of {counted(total, 'item')} {'has' if single == 1 else 'have'} one label: {judged} judged by a "
         f"model that was trained on that label and may have memorised it.{rest}"
     )
 
@@ -103,7 +100,7 @@ def disagreement_text(data: RunData, listed: int, total: int) -> str:
     """How many items the model and the majority disagree on, and how they are listed."""
     other = "the label given" if data.one_label_each else "the majority label"
     return (
-        f"On {plural(total, 'item')} ({percent(total / max(data.annotations.n_items, 1))}) the model predicts another "
+        f"On {counted(total, 'item')} ({percent(total / max(data.annotations.n_items, 1))}) the model predicts another "
         f"label than {other}. Either may be wrong: read these items."
         + (f" The {listed:,} clearest are listed." if listed < total else "")
     )
@@ -112,7 +109,7 @@ def disagreement_text(data: RunData, listed: int, total: int) -> str:
 def broken_text(listed: int, total: int) -> str:
     """How many items look broken, and how they are listed."""
     return (
-        f"On {plural(total, 'item')} the reliable annotators contradict each other more than their accuracies explain "
+        f"On {counted(total, 'item')} the reliable annotators contradict each other more than their accuracies explain "
         "(by chance fewer than one item in a hundred). Another label settles little here: read the item, its options "
         "and the instructions." + (f" The {listed:,} clearest are listed." if listed < total else "")
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,8 +18,12 @@ if TYPE_CHECKING:
 ANSWER = ("label", "confidence", "probabilities")
 """The columns of an answer."""
 PREFIX = "predicted_"
-FILE_NAME = re.compile(r"\S+\.(csv|tsv|txt|json|jsonl|ndjson|parquet|xlsx|zip|gz|feather|arrow)", re.IGNORECASE)
+ENDING = r"\.(csv|tsv|txt|json|jsonl|ndjson|parquet|xlsx|xls|zip|gz|feather|arrow)"
+FILE_NAME = re.compile(rf"\S+{ENDING}", re.IGNORECASE)
 """A text of one word that ends as a table's file does."""
+PATH = re.compile(rf"(~|\.{{0,2}})[/\\].*|[A-Za-z]:[/\\].*|\S*[/\\]\S*|.*{ENDING}", re.IGNORECASE | re.DOTALL)
+"""What is written as a path is: from a root, a home or here on, one word with a separator, or a table's ending."""
+LONGEST_PATH = 4096  # bytes, on Linux
 
 
 def asked_table(asked: Any) -> pd.DataFrame | pa.Table | None:
@@ -41,6 +47,33 @@ def refuse_file_name(text: str, argument: str) -> None:
             f"`{argument}={text}` looks like a file. Give `Run.predict` its `Path({text!r})` for its rows, or "
             f"`[{text!r}]` for the text itself."
         )
+
+
+def refuse_path(text: str) -> None:
+    """Refuse a text that somebody means as the path of a file, which is not there.
+
+    It is written as a path is; or it lies in a folder that is there; or it is a file's name but for the ending.
+    """
+    name = text.strip()
+    folder, stem = os.path.split(name)
+    if len(name) > LONGEST_PATH:
+        return
+    beside = _file_names(folder or ".")
+    same_stem = [file for file in beside if stem and os.path.splitext(file)[0] == stem]
+    if PATH.fullmatch(name) or (folder and beside) or same_stem:
+        near = same_stem or difflib.get_close_matches(stem, beside, n=1)
+        hint = f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
+        raise RealmError(
+            f"{text}: there is no such file. Check the path.{hint} If it is a text to be answered, put it into a table."
+        )
+
+
+def _file_names(folder: str) -> list[str]:
+    """What lies in a folder; nothing where there is none, or none that may be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except (OSError, ValueError):
+        return []
 
 
 def answer_names(own: Iterable[Any]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,11 @@ _LANGUAGE: dict[str, tuple[type[LanguageScorer], str]] = {
 }
 # Models that count positions from behind the padding token's id.
 _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"}
+
+NOT_THERE = {"RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError"}
+"""Exceptions of `huggingface_hub` where it was asked and has no such model for us, by name: it moves its classes."""
+UNREACHABLE = {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError", "ConnectTimeout"}
+"""Those, and of the libraries below it, where it was not asked."""
 
 
 def load_scorer(
@@ -174,11 +180,15 @@ def _load(loader: str, path: str, name: str, **options: Any) -> Any:
     transformers.utils.logging.disable_progress_bar()
     verbosity = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()  # a new head is no news to someone who trains one
+    hub = logging.getLogger("huggingface_hub")
+    hub_level = hub.level
+    hub.setLevel(logging.ERROR)  # it would tell of every attempt to reach a host, with its address
     try:
         with _loading(path, name):
             return _transformers_class(loader).from_pretrained(path, trust_remote_code=False, **options)
     finally:
         transformers.utils.logging.set_verbosity(verbosity)
+        hub.setLevel(hub_level)
 
 
 @contextmanager
@@ -194,11 +204,36 @@ def _loading(path: str, name: str) -> Iterator[None]:
             raise
         lines = str(error).strip().splitlines()
         first = next((line.strip() for line in lines if line.strip()), type(error).__name__)[:LONGEST_REASON]
-        where = "the folder" if Path(path).is_dir() else "a folder, a named model (`realm models`) or the hub"
+        if Path(path).is_dir():
+            raise RealmError(f"`model={name}`: cannot be loaded from the folder: {first}") from error
         from realm.models.store import models
 
         near = other_name(name, [each.name for each in models()], {})
-        raise RealmError(f"`model={name}`: cannot be loaded from {where}: {first} {near}".rstrip()) from error
+        reason = _why_the_hub_has_none(error) or f"cannot be loaded from the Hugging Face hub: {first}"
+        raise RealmError(f"`model={name}`: {reason} {near}".rstrip()) from error
+
+
+def _why_the_hub_has_none(error: BaseException) -> str:
+    """Why a name that is no folder and no named model is no model of the hub either; empty where it is one."""
+    from realm.models.store import offline
+
+    names, cause = set(), error
+    while cause is not None and type(cause).__name__ not in names:
+        names.add(type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
+    tried = "it is no folder and no named model"
+    if names & NOT_THERE:
+        return (
+            f"{tried}, and the Hugging Face hub has no model of this name, or a private one. Check the name, or give a "
+            "named model (`realm models` lists them) or a folder."
+        )
+    if names & UNREACHABLE:
+        why = "may not be asked (offline)" if offline() else "could not be reached"
+        return (
+            f"{tried}, its files are not in the cache of the Hugging Face hub, and the hub {why}. Give a named model "
+            "(`realm models` lists them) or a folder, or go online."
+        )
+    return ""
 
 
 def label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:

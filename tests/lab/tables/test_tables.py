@@ -61,7 +61,9 @@ def entry(spec_text: str, folder: Path, label: tuple[str, ...], head: tuple[str,
 def test_means_and_population_deviations_over_seeds(tmp_path: Path) -> None:
     found = entry(SPEC, tmp_path, ("Base", "ARC"), ("uniform", "REALM"))
     assert found.summary is not None
-    assert found.summary.mean == pytest.approx(63.0) and found.summary.std == pytest.approx(np.std([60, 62, 64, 66]))
+    assert found.summary.mean == pytest.approx(63.0) and found.summary.std == pytest.approx(
+        np.std([60, 62, 64, 66], ddof=1)
+    )
     assert found.best and found.paper is None and not found.partial
 
 

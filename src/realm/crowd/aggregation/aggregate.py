@@ -277,5 +277,7 @@ def _overlap_warnings(annotated: Bools, labels_per_item: Indices) -> list[str]:
             "their label is as good as its one annotator."
         )
     if bare := len(annotated) - n:
-        warnings.append(f"{bare:,} {'item has' if bare == 1 else 'items have'} no annotation and no label from this.")
+        warnings.append(
+            f"{counted(bare, 'item')} {'has' if bare == 1 else 'have'} no annotation and no label from this."
+        )
     return warnings

@@ -110,12 +110,16 @@ def read_table(
 
 
 def read_test(path: Paths, **arguments: Any) -> Annotations:
-    """Read items with gold, to evaluate a model on; see `read`. Annotations are not read and need not be there."""
+    """Read items with gold, to evaluate a model on; see `read`. Annotations are not read and need not be there.
+
+    `optional` lists roles whose column need not be there though it is named, such as the id of the items that a model
+    is trained on: without it, task and text identify an item.
+    """
     return _read(path, TEST, **arguments)
 
 
 def read_items(path: Paths, **arguments: Any) -> Items:
-    """Read the items of a file; see `read`. Neither annotations nor gold are read."""
+    """Read the items of a file; see `read_test`. Neither annotations nor gold are read."""
     return _read(path, ITEMS, **arguments).items
 
 
@@ -184,6 +188,7 @@ def _read_opened(
     multi: Multi | None = None,
     rejected: Literal["drop", "keep"] = "drop",
     trained: TrainedColumns | None = None,
+    optional: Sequence[str] = (),
     **arguments: Any,
 ) -> Annotations:
     refuse_unknown(arguments)
@@ -196,7 +201,7 @@ def _read_opened(
         )
     given = {role: arguments.pop(role, None) for role in ROLES}
     columns: dict[str, Any] = {role: None if name is None else str(name) for role, name in given.items()}
-    request = replace(request, **columns, multi=multi, rejected=rejected, trained=trained)
+    request = replace(request, **columns, multi=multi, rejected=rejected, trained=trained, optional=tuple(optional))
     long, detected = _read_files(open_all(), source, format, columns_of_annotators, request)
     long.ledger.format = detected
     if detected in EXPORTS:
@@ -229,7 +234,7 @@ def _read_files(
 ) -> tuple[LongTable, str]:
     """The long table of the files, and the format they were read as."""
     if _is_doccano(files, format, wide, request):
-        return doccano.read_files(files, source, request.for_export("doccano")), "doccano"
+        return doccano.read_files(files, source, _for_export(files, "doccano", request)), "doccano"
     if len(files) == 1:
         return _read_file(files[0], format, wide, request)
     parts, formats = [], []
@@ -283,7 +288,15 @@ def _read_file(file: SourceFile, format: str | None, wide: Wide | None, request:
             'If it is a table of your own, use `format="table"`.'
         )
     _, read_export = EXPORTS[detected]
-    return read_export(file, request.for_export(detected)), detected
+    return read_export(file, _for_export([file], detected, request)), detected
+
+
+def _for_export(files: Sequence[SourceFile], format: str, request: ReadRequest) -> ReadRequest:
+    """The request for files of this format, without optional fields that none of them has."""
+    request = request.for_export(format)
+    if not request.columns(request.optional):
+        return request
+    return request.without_absent(frozenset().union(*(file.names | file.nested_names() for file in files)))
 
 
 def detect_format(file: SourceFile, annotator: str | None = None) -> str | None:

@@ -69,6 +69,14 @@ class SourceFile:
         records = self.content.values() if isinstance(self.content, dict) else self.content
         return frozenset(name for record in records if isinstance(record, dict) for name in record)
 
+    def nested_names(self) -> frozenset[str]:
+        """The names of fields one level further down, where some tools keep those of the item."""
+        if isinstance(self.content, pa.Table):
+            return frozenset()
+        records = self.content.values() if isinstance(self.content, dict) else self.content
+        values = (value for record in records if isinstance(record, dict) for value in record.values())
+        return frozenset(name for value in values if isinstance(value, dict) for name in value)
+
     @cached_property
     def first(self) -> list[dict[str, Any]]:
         """The first records, to recognise a format by."""
