@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from realm.crowd.calibration import out_of_fold_temperature, tempered
+from realm.crowd.calibration import temperature, tempered
 from realm.crowd.coin import Coin
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.evidence import JointLikelihood
@@ -168,7 +168,7 @@ def trained_p(model: Model, per_item: int, *, options: int = 3, pools: int = 30,
             weights = train(features[inside], table.take_items(inside), options, model.decay)
             apart[outside] = log_softmax(features[outside] @ weights)
         log_probs["out of fold"] = apart
-        log_probs["out of fold, tempered"] = tempered(apart, out_of_fold_temperature(table, apart))
+        log_probs["out of fold, tempered"] = tempered(apart, max(temperature(table, apart), 1.0))
         for source in SOURCES:
             tallies[source].add(estimate(table, log_probs[source]), accuracy, truth)
     return tallies

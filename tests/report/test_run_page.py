@@ -203,7 +203,7 @@ def test_calibration_is_said_in_one_way(sure: float, word: str, temperature: flo
     one = np.ones(1)
     text = calibration_text(Calibration(sure * one, 0.8 * one, one, "annotators", temperature, 0.8, 0.8))
     assert f"the model is {word}" in text
-    assert ("err independently" in text) == (word == "underconfident")
+    assert ("never sharpened" in text) == (word == "underconfident")
     assert ("temperature 1.80" in text) == (word == "overconfident" and temperature > 1) and "0.49" not in text
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from realm.crowd.calibration import COMMON_MISTAKES
 from realm.runs import Run
 from realm.scorers import load_scorer
 from realm.scorers.scoring import Scores, score
@@ -68,7 +69,9 @@ def test_labels_that_are_alone_count_as_much_as_their_annotators_are_trusted(tin
     trust = made.channel.summary()["expertise_trained"][table.annotator, 0]
     said = np.zeros((300, 4))
     said[table.item, table.label] = trust
-    assert made.scorer.temperature == pytest.approx(best_temperature(log_probs, said), rel=0.02)
+    expected = COMMON_MISTAKES * best_temperature(log_probs, said)
+    assert made.scorer.temperature == pytest.approx(expected, rel=0.02)
+    assert made.notes[-1].endswith("softened by 1.3 for mistakes that annotators have in common.")
 
 
 @pytest.mark.parametrize("layers", [0, "head"])

@@ -18,8 +18,7 @@ def making(data: RunData) -> list[tuple[str, str]]:
     versions = {"realm": config.get("realm"), **config.get("versions", {})}
     steps, epochs = data.metrics.get("steps"), settings.get("num_train_epochs")
     temperature = data.metrics.get("temperature", 1.0)
-    change = "softened" if temperature > 1 else "sharpened"
-    calibrated = f"{temperature:.2f}: the model's probabilities were {change} to fit the annotations"
+    softened = f"{temperature:.2f}: the model's probabilities were softened to fit the annotations"
     gold = (
         "used: where it is known it decides"
         if data.gold_used
@@ -36,7 +35,7 @@ def making(data: RunData) -> list[tuple[str, str]]:
         ("Seed", settings.get("seed")),
         ("Gold labels", gold),
         ("Probabilities", data.probabilities),
-        ("Temperature", None if temperature == 1 else calibrated),
+        ("Temperature", None if temperature == 1 else softened),
         ("Taken as experts", ", ".join(map(str, settings.get("experts") or [])) or None),
         ("Carried in", "an earlier estimate of expertise" if config.get("prior") else None),
         ("Data", f"fingerprint {config.get('data', {}).get('fingerprint', 'not recorded')}"),

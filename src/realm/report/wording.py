@@ -87,9 +87,8 @@ def calibration_text(calibration: Calibration) -> str:
     text = f"{judge}, the model is {certainty}: its confidence is off by {percent(calibration.gap)} on average."
     if certainty == "underconfident":
         return text + (
-            " Probabilities are sharpened only where annotators err independently and the model was not trained on "
-            "the item: a model trained on a crowd predicts the crowd's common mistakes, and agreeing with the crowd is "
-            "no proof of being right."
+            " Its probabilities are never sharpened: a model trained on a crowd predicts the crowd's common mistakes, "
+            "and agreeing with the crowd is no proof of being right."
         )
     if certainty == "overconfident" and calibration.temperature > SOFTER:
         text += f" Softer probabilities (temperature {calibration.temperature:.2f}) would fit the annotations better."

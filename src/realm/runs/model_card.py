@@ -179,10 +179,10 @@ def _confidence(scorer: Scorer) -> list[str]:
     """How sure the model may be, where its confidence is calibrated."""
     if scorer.temperature == 1:
         return ["Its probabilities are those of `realm predict`.\n"]
-    wrong = "overconfident" if scorer.temperature > 1 else "underconfident"
     return [
-        f"The probabilities of the plain checkpoint are {wrong}: divide the logits of the options by "
-        f"{scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers are the same.\n"
+        "The probabilities of the plain checkpoint are overconfident: divide the logits of the options by "
+        f"{scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers are the "
+        "same.\n"
     ]
 
 

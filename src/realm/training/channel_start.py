@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.channels import Channel, channel_class
-from realm.crowd.calibration import labels_temperature
+from realm.crowd.calibration import COMMON_MISTAKES, labels_temperature
 from realm.objectives import Joint
 from realm.training.channel import ClosedFormUpdate, Earlier, check_anchor, expertise_beta, start_channel
 from realm.training.channel_fit import ChannelFit
@@ -72,7 +72,7 @@ many labels that stand alone, which say it too."""
 
 
 def calibrate(trainer: RealmTrainer) -> None:
-    """After the last step: bring the model's confidence to what annotations bear out.
+    """After the last step: bring the model's confidence to what annotations bear out, less what they cannot show.
 
     A classifier takes the temperature into its head, so that the plain checkpoint is as sure as `Run.predict`.
     """
@@ -86,23 +86,28 @@ def calibrate(trainer: RealmTrainer) -> None:
         temperature, on = update.temperature(), "reliable annotators, in-sample"
     else:
         return
+    reason = ""
+    if trainer.channel is not None and trainer.annotations.gold is None:  # gold shows the mistakes that all make
+        temperature *= COMMON_MISTAKES
+        reason = f", and softened by {COMMON_MISTAKES} for mistakes that annotators have in common"
+    temperature = max(temperature, 1.0)
     trainer.scorer.temperature = temperature
     trainer.scorer.merge_temperature()
     done = "left as it is (temperature 1)" if temperature == 1 else f"calibrated by a temperature of {temperature:.2f}"
-    trainer.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
+    trainer.notes.append(f"confidence: {done}, fitted to the labels of {on}{reason if temperature > 1 else ''}.")
 
 
 def _out_of_fold_temperature(trainer: RealmTrainer, log_probs: npt.NDArray[np.float64]) -> float:
     """The temperature of P out of fold (items, Kmax).
 
-    Where most items have several annotations it is the one of their joint likelihood (`trainer.temperature`): to fit P
+    Where most items have several annotations it is the one of their joint likelihood, which may be below 1: to fit P
     to the posterior by agreement would make it as unsure as three annotators are without a model. Otherwise, and where
     gold is in use, it is the one of 1 or more at which P best predicts gold, or each label as far as its annotator is
     trusted.
     """
     several = trainer.annotations.annotations_per_item > 1
     if trainer.annotations.gold is None and several.mean() > MOSTLY_SEVERAL:
-        return trainer.temperature
+        return trainer.supported_temperature
     trained = None if trainer.channel is None else trainer.channel.summary().get("expertise_trained")
     trust = None if trained is None else np.clip(trained, 0.0, 1.0)
     said = stand_in(trainer.annotations, trainer.agreement(), trust)

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from realm.channels import CHANNELS, Channel, channel_class
-from realm.crowd.calibration import out_of_fold_temperature, tempered
 from realm.crowd.evidence import Floats, log_softmax_rows
 from realm.crowd.priors import with_gold
 from realm.data import Annotations
@@ -250,8 +249,9 @@ class GoingOn:
         if self.run.out_of_fold:
             trainer.fold_of_item = np.zeros(self.annotations.n_items, dtype=np.int32)
             trainer.folds = int(self.run.metrics["folds"])
-            trainer.temperature = out_of_fold_temperature(trainer.annotations, self.log_probs)
-        trainer._scores = Scores(tempered(self.log_probs, trainer.temperature))
+            trainer._scores = trainer.calibrated(self.log_probs)
+        else:
+            trainer._scores = Scores(log_softmax_rows(self.log_probs))
 
     @property
     def description(self) -> dict[str, str]:

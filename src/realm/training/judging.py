@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.calibration import out_of_fold_temperature, tempered
+from realm.crowd.calibration import temperature, tempered
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.progress import Progress
@@ -35,7 +35,10 @@ class JudgingTrainer(SavingTrainer):
     encoded_test: EncodedItems | None
     prior: pd.DataFrame | None
     folds: int
+    supported_temperature: float
+    """What agreement says of the models of the folds; below 1 where they are right more often than they claim."""
     temperature: float
+    """What the out-of-fold probabilities are divided by."""
     fold_of_item: npt.NDArray[np.int32] | None
     out_of_fold: Scores | None
     """What the models of the folds said, each of the items it was not trained on, before any calibration."""
@@ -97,10 +100,19 @@ class JudgingTrainer(SavingTrainer):
         The probabilities are brought to the temperature that the annotations bear out (`realm.crowd.calibration`).
         """
         self.fold_of_item, self.out_of_fold = cross_fit(self, folds)
-        self.temperature = out_of_fold_temperature(self.annotations, self.out_of_fold.log_probs)
-        self._scores = Scores(tempered(self.out_of_fold.log_probs, self.temperature))
+        self._scores = self.calibrated(self.out_of_fold.log_probs)
         self._basis, self.folds = None, folds
         return self._scores
+
+    def calibrated(self, log_probs: npt.NDArray[np.float64]) -> Scores:
+        """What a model said of items that it was not trained on, at the temperature that agreement supports.
+
+        It is 1 at least: a model that has learned the common mistakes of a crowd predicts the crowd better than the
+        truth, and would be made surer still.
+        """
+        self.supported_temperature = temperature(self.annotations, log_probs)
+        self.temperature = max(self.supported_temperature, 1.0)
+        return Scores(tempered(log_probs, self.temperature))
 
     def test_scores(self, answer_mass: bool = False) -> Scores:
         """What the model says of the test items."""
