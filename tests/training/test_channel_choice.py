@@ -8,6 +8,7 @@ import torch
 from scipy.stats import spearmanr
 
 from realm.channels import IdentityChannel, channel_class
+from realm.crowd.calibration import COMMON_MISTAKES
 from realm.data import Annotations
 from realm.runs import Run
 from realm.training.channel_choice import choose_channel
@@ -133,7 +134,8 @@ def test_a_run_reloads_its_temperature_and_predicts_the_same(tiny_model, tmp_pat
     made._scores = None
     sharp = made.scores().log_probs
     run = Run.open(tmp_path / "run")
-    assert run.scorer.temperature == 1.7  # a language model keeps it beside its checkpoint
+    # a language model keeps it beside its checkpoint
+    assert run.scorer.temperature == pytest.approx(1.7 * COMMON_MISTAKES)
     expected = sharp / run.scorer.temperature
     expected -= np.log(np.exp(expected).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(run.log_probs, expected, atol=1e-5)
