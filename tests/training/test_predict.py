@@ -45,7 +45,7 @@ def test_predict_says_what_it_takes(tiny_model, tmp_path) -> None:
     for asked in (3, None, {"text": ["a"]}):
         with pytest.raises(RealmError, match="takes texts, a DataFrame, `Items` or `Annotations`"):
             made.predict(asked)
-    with pytest.raises(RealmError, match="must be a string; at position 1 is 2"):
+    with pytest.raises(RealmError, match="must be a string; text 2 is 2"):
         made.predict(["a", 2])
     with pytest.raises(RealmError, match="other tasks"):
         made.predict(Items.from_texts(["a"], [Task("x", ("p", "q"))]))

@@ -48,7 +48,8 @@ def _verdict(summary: Summary, ranking: Mapping[str, Any]) -> list[str]:
         return []
     named = figure_name(by)
     contrasts = [each for each in ranking["contrasts"] if each["first"] == leader and each["second"] in others]
-    rest = [figure_name(name) for name in dict.fromkeys(each["figure"] for each in contrasts) if name != by]
+    tested_figures = dict.fromkeys(each["figure"] for each in contrasts if each["outcome"] is not None)
+    rest = [figure_name(name) for name in tested_figures if name != by]
     if ranking["best"]:
         behind = f", and behind none on {_listed(rest)}" if rest else ""
         return [f"Ranked by {named}, {leader} is best: ahead of every other method{behind}."]

@@ -28,6 +28,9 @@ COMMON_MISTAKES = 1.3
 """What the temperature that labels support is multiplied by in a model that learned from them: what all annotators
 misread the model learns to misread, and no label contradicts it. By gold, models at the temperature of their labels
 were still too sure by factors of 1.2 (SentPolarity), 1.3 to 1.7 (CEBaB) and 1.0 (24 judges of CivilComments)."""
+MOSTLY_SEVERAL = 0.5
+"""The share of items with several annotations from which their agreement says how sure P may be; below it there are as
+many labels that stand alone, which say it too."""
 SPREAD = 0.3
 """Standard deviation of log T a priori: what a handful of items say hardly moves it."""
 
@@ -63,9 +66,13 @@ def tempered(log_probs: Floats, temperature: float) -> Floats:
 
 
 def labels_temperature(
-    log_probs: Floats, item: npt.NDArray[np.integer], label: npt.NDArray[np.integer], weight: Floats
+    log_probs: Floats,
+    item: npt.NDArray[np.integer],
+    label: npt.NDArray[np.integer],
+    weight: Floats,
+    least: float = 1.0,
 ) -> float:
-    """The T of 1 or more at which P^(1/T) gives the labels the highest likelihood.
+    """The T of `least` or more at which P^(1/T) gives the labels the highest likelihood.
 
     `log_probs` is (items, Kmax); `item`, `label` and `weight` are (labels,). A label that P calls impossible counts as
     one in a million.
@@ -76,8 +83,9 @@ def labels_temperature(
         at_temperature = log_softmax_rows(rows / np.exp(log_temperature))[np.arange(len(label)), label]
         return float(-(weight * np.maximum(at_temperature, np.log(1e-6))).sum())
 
-    optimum = minimize_scalar(loss, bounds=(0.0, np.log(SOFTEST)), method="bounded", options={"xatol": SETTLED})
-    return float(np.exp(optimum.x)) if loss(float(optimum.x)) < loss(0.0) else 1.0
+    lowest = float(np.log(least))
+    optimum = minimize_scalar(loss, bounds=(lowest, np.log(SOFTEST)), method="bounded", options={"xatol": SETTLED})
+    return float(np.exp(optimum.x)) if loss(float(optimum.x)) < loss(lowest) else least
 
 
 def _best_temperature(log_probs: Floats, item_sums: Floats) -> float:

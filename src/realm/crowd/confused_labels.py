@@ -9,6 +9,9 @@ reported where c[k, y] / c[k] is clearly above all of
 - how often the annotator would by habit, (1 - beta) xi(y): who guesses confuses nothing in particular;
 - how often they would if their errors were spread as the others' errors on k are: who errs often, as all do, neither.
 
+What is then said of the others goes by the cleaned labels: an item of two labels, judged without one of them, is often
+judged wrong, and the others would look worse than they are.
+
 With two labels the second leaves nothing to tell: the habit says it all.
 """
 
@@ -58,6 +61,7 @@ def confused_labels(annotations: Annotations, estimate: Estimate) -> list[Confus
     candidates: list[_Candidates] = []
     n_tests = 0
     truth, is_clear = _judged_by_others(annotations, estimate)
+    cleaned = estimate.posterior.argmax(axis=1)[annotations.item]
     is_clear &= annotations.annotations_per_item[annotations.item] > 1
     for task, each in enumerate(annotations.tasks):
         if each.labels is None or len(each.labels) < FEWEST:
@@ -67,7 +71,11 @@ def confused_labels(annotations: Annotations, estimate: Estimate) -> list[Confus
         key = (truth[rows] * len(people) + person) * n + annotations.label[rows]
         counts = np.bincount(key, minlength=n * len(people) * n).reshape(n, len(people), n)
         n_tests += int((counts.sum(axis=2) >= FEW).sum()) * (n - 1)
-        candidates += [_candidates(counts[label], label, task, people, estimate) for label in range(n)]
+        key = (cleaned[rows] * len(people) + person) * n + annotations.label[rows]
+        by_cleaned = np.bincount(key, minlength=n * len(people) * n).reshape(n, len(people), n)
+        candidates += [
+            _candidates(counts[label], by_cleaned[label], label, task, people, estimate) for label in range(n)
+        ]
     confused = [one for each in candidates if len(each.count) for one in each.beyond(CHANCE / max(n_tests, 1))]
     return sorted(confused, key=lambda one: -one.share)
 
@@ -96,8 +104,8 @@ def _judged_by_others(annotations: Annotations, estimate: Estimate) -> tuple[Ind
 class _Candidates:
     """Confusions of one label of a task that are frequent enough to be tested. Shapes (candidates,).
 
-    `count` of `of` items of theirs, `other_count` of `other_of` items of the others; `expected` is the highest share
-    that needs no confusion.
+    `count` of `of` items of theirs, `other_count` of `other_of` items of the others, who by the cleaned labels give it
+    to `other_share`; `expected` is the highest share that needs no confusion.
     """
 
     task: int
@@ -108,6 +116,7 @@ class _Candidates:
     of: Indices
     other_count: Indices
     other_of: Indices
+    other_share: Floats
     expected: Floats
 
     def beyond(self, chance: float) -> list[ConfusedLabel]:
@@ -116,7 +125,7 @@ class _Candidates:
 
         against_others = hypergeom.sf(self.count - 1, self.of + self.other_of, self.count + self.other_count, self.of)
         by_luck = np.maximum(binom.sf(self.count - 1, self.of, self.expected), against_others)
-        share, others = self.count / self.of, self.other_count / self.other_of
+        share, others = self.count / self.of, self.other_share
         return [
             ConfusedLabel(
                 int(self.annotator[row]), self.task, self.truth, int(self.given[row]), share[row], others[row]
@@ -125,8 +134,13 @@ class _Candidates:
         ]
 
 
-def _candidates(counts: Indices, truth: int, task: int, people: Indices, estimate: Estimate) -> _Candidates:
-    """From the labels that these people gave where this label is true. `counts` is (people, labels)."""
+def _candidates(
+    counts: Indices, by_cleaned: Indices, truth: int, task: int, people: Indices, estimate: Estimate
+) -> _Candidates:
+    """From the labels that these people gave where this label is true: by the others, and by the cleaned labels.
+
+    Shapes (people, labels).
+    """
     of, n = counts.sum(axis=1, keepdims=True), counts.shape[1]
     other_counts, other_of = counts.sum(axis=0) - counts, of.sum() - of
     is_error = np.arange(n) != truth
@@ -142,7 +156,9 @@ def _candidates(counts: Indices, truth: int, task: int, people: Indices, estimat
         frequent = is_error & (counts >= LEAST_MISTAKES) & (of >= FEW) & (other_of >= FEW)
         person, given = np.nonzero(frequent & (counts / of - expected > EXCESS))
     pick = person, given
+    others_given = by_cleaned.sum(axis=0)[given] - by_cleaned[pick]
+    others_all = by_cleaned.sum() - by_cleaned.sum(axis=1)[person]
     return _Candidates(
         task, truth, people[person], given, counts[pick], of[person, 0], other_counts[pick], other_of[person, 0],
-        np.minimum(expected[pick], 1.0),
+        others_given / np.maximum(others_all, 1), np.minimum(expected[pick], 1.0),
     )  # fmt: skip

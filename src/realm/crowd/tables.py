@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.coin import EDGE, expertise_of, lowest_expertise, pairs_of
+from realm.crowd.confused_labels import confused_labels
 from realm.crowd.drift import over_time
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, label_positions
@@ -94,7 +95,8 @@ def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray
 
     "answers `toxic` 93% of the time when not answering from the item"; "the 1st option" where items list their own.
     Shape (annotators, tasks). Told of those who clearly do not always answer from the item, and whose favourite is
-    clearly not that of everybody.
+    clearly not that of everybody. Of those who always give the same answer, and of those who take one label for
+    another, which a habit describes badly, `annotator_notes` tells.
     """
     words = np.full(estimate.expertise.shape, "", dtype=object)
     width = estimate.habits.shape[2]
@@ -111,7 +113,9 @@ def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray
         by_habit = (1 - estimate.expertise) * estimate.annotations
         excess = (favourite - usual) / np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
         told = (estimate.expertise > 0) & (highest < NOT_READING)
-        told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE)
+        told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE) & ~_constant(annotations)
+    for confused in confused_labels(annotations, estimate):
+        told[confused.annotator, confused.task] = False
     for who, which in zip(*np.nonzero(told), strict=True):
         labels, place = annotations.tasks[which].labels, int(option[who, which])
         answer = f"the {ordinal(place + 1)} option" if labels is None else f"`{labels[place]}`"

@@ -108,9 +108,9 @@ class Items:
             raise RealmError("`texts` is one string: give a list of texts.")
         for position, text in enumerate(texts):
             if not isinstance(text, str):
-                raise RealmError(f"`texts`: every text must be a string; at position {position} is {text!r}.")
+                raise RealmError(f"`texts`: every text must be a string; text {position + 1} is {text!r}.")
         if blank := [position for position, text in enumerate(texts) if not text.strip()]:
-            raise RealmError(f"`texts`: the text at position {blank[0]} is blank; take it out.")
+            raise RealmError(f"`texts`: text {blank[0] + 1} is blank; take it out.")
         names = [each.name for each in tasks]
         if task is None and len(names) != 1:
             raise RealmError(f"`task`: name the task of the texts; there are {len(names)}: {', '.join(names)}.")

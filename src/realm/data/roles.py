@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from realm.errors import RealmError
+from realm.errors import RealmError, other_name
 
 ITEM_ROLES = ("item", "task", "gold", "options", "context")
 """Roles that describe an item, besides its text."""
@@ -124,7 +124,11 @@ class ReadRequest:
             if role in columns:
                 for name in split_columns(columns[role], names) if role == "options" else [columns[role]]:
                     if name not in names:
-                        raise RealmError(f'{source}: `{role}="{name}"`: there is no such column. {_columns_are(names)}')
+                        hint = other_name(name, names, {})
+                        raise RealmError(
+                            f'{source}: `{role}="{name}"`: there is no such column. {_columns_are(names)}'
+                            f"{f' {hint}' if hint else ''}"
+                        )
             elif usual is not None and self.reads(role) and _are_there(usual, role, set(names) - named):
                 columns[role] = usual
             elif role in self.required:

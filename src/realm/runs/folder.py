@@ -85,7 +85,9 @@ def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False)
     if holds_run(folder):
         if overwrite or resume:
             return
-        raise RealmError(f"`output` {folder} already holds a run. Use `resume` to go on with it or `overwrite`.")
+        raise RealmError(
+            f"`output` {folder} already holds a run. Use `resume` to go on with it or `overwrite` to replace it."
+        )
     raise RealmError(f"`output` {folder} is not empty and holds no run. Name another folder.")
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from realm.channels import CHANNELS, Channel, IdentityChannel, channel_class
-from realm.crowd.calibration import labels_temperature
+from realm.crowd.calibration import MOSTLY_SEVERAL, SHARPEST, labels_temperature
 from realm.crowd.estimate import EXPERT
 from realm.crowd.mixture_weights import PRIOR
 from realm.crowd.priors import expertise_prior
@@ -269,11 +269,13 @@ class ClosedFormUpdate(TrainerCallback):
     # ---------------------------------------------------------------- afterwards
 
     def temperature(self) -> float:
-        """The temperature, 1 or more, at which P foretells the labels of trusted annotators best.
+        """The temperature at which P foretells the labels of trusted annotators best.
 
         A mixture leaves open how sharp P is: with one annotation per item only ratios of expertise are known, and
         where annotators err together P learns their common mistakes. So P's confidence is brought to what the labels
-        bear out, each weighted by the trained expertise of its annotator.
+        bear out, each weighted by the trained expertise of its annotator. Where most items have several annotations
+        it may be below 1, which says that the model is less sure than it could be. With one annotation per item it is
+        1 or more: labels that are known by heart would say the same.
         """
         summary = self.model.channel.summary().get("expertise_trained")
         gold = self.annotations.gold
@@ -287,7 +289,8 @@ class ClosedFormUpdate(TrainerCallback):
         task = self.annotations.item_tasks[item]
         trust = np.clip(summary[self.annotations.annotator[rows], task], 0.0, 1.0)
         trust = trust * (1.0 if self.annotations.weight is None else self.annotations.weight[rows])
-        return labels_temperature(self.log_probs.numpy(), item, label, trust)
+        least = SHARPEST if (self.annotations.annotations_per_item > 1).mean() > MOSTLY_SEVERAL else 1.0
+        return labels_temperature(self.log_probs.numpy(), item, label, trust, least)
 
     def go_on_from(self, other: ClosedFormUpdate) -> None:
         """Begin where another run on the same items stands: its channel's state, its record of P and its exponent."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.channels import Channel, channel_class
-from realm.crowd.calibration import COMMON_MISTAKES, labels_temperature
+from realm.crowd.calibration import COMMON_MISTAKES, MOSTLY_SEVERAL, labels_temperature
 from realm.objectives import Joint
 from realm.training.channel import ClosedFormUpdate, Earlier, check_anchor, expertise_beta, start_channel
 from realm.training.channel_fit import ChannelFit
@@ -66,9 +66,9 @@ def start(trainer: RealmTrainer) -> None:
         channel.to(trainer.args.device)
 
 
-MOSTLY_SEVERAL = 0.5
-"""The share of items with several annotations from which their agreement says how sure P may be; below it there are as
-many labels that stand alone, which say it too."""
+MODEST = 0.6
+"""A temperature that labels support below which a model is called too unsure: 0.6 stands for 0.75 where 0.86 would be
+right, at two options."""
 
 
 def calibrate(trainer: RealmTrainer) -> None:
@@ -86,6 +86,11 @@ def calibrate(trainer: RealmTrainer) -> None:
         temperature, on = update.temperature(), "reliable annotators, in-sample"
     else:
         return
+    if temperature < MODEST:
+        trainer.notes.append(
+            f"the model is far less sure than the labels support (by a temperature of {temperature:.2f}): it was "
+            "probably trained too little. Try more `num_train_epochs`, or a higher `learning_rate`."
+        )
     reason = ""
     if trainer.channel is not None and trainer.annotations.gold is None:  # gold shows the mistakes that all make
         temperature *= COMMON_MISTAKES
