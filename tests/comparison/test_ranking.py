@@ -69,6 +69,15 @@ def test_ahead_on_everything_is_best() -> None:
     json.dumps(summary, allow_nan=False)
 
 
+def test_a_figure_that_was_not_tested_is_not_said_to_be_behind_none() -> None:
+    summary = summary_of({"realm": answers(GOLD, (0.95, 0.9), 0), "noisy": answers(GOLD, (0.8, 0.6), 1)})
+    named = verdict(summary)[0]
+    for contrast in summary["ranking"]["contrasts"]:
+        if contrast["figure"] == "log_loss":
+            contrast["outcome"] = None
+    assert "log loss" in named and "log loss" not in verdict(summary)[0]
+
+
 def test_higher_accuracy_at_the_cost_of_a_label_is_not_best() -> None:
     """Ahead on accuracy, clearly behind on macro-F1: what accuracy alone called best."""
     methods = {"realm": answers(GOLD, (0.985, 0.3), 0), "noisy": answers(GOLD, (0.80, 0.72), 1)}

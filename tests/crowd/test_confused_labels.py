@@ -40,8 +40,11 @@ def test_who_takes_one_label_for_another_is_named(options):
         rng = np.random.default_rng(seed)
         matrices = coins(rng.uniform(0.75, 0.95, 10), options)
         matrices[4] = confuser(options)
-        made = labelled(seed, rng.integers(0, options, 600), matrices, 5)
+        truth = rng.integers(0, options, 600)
+        made = labelled(seed, truth, matrices, 5)
         (found,) = confused_labels(made, guess(made))
+        others = (made.annotator != 4) & (truth[made.item] == 0)
+        assert found.others == pytest.approx((made.label[others] == 1).mean(), abs=0.02)
         assert (found.annotator, found.truth, found.given) == (4, 0, 1)
         assert 0.45 < found.share < 0.75 and found.others < 0.15
         words = found.in_words(made)

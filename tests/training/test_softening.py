@@ -75,6 +75,7 @@ def test_a_model_is_softened_by_more_than_its_labels_say_and_never_sharpened(
     assert made.scorer.temperature == pytest.approx(max(COMMON_MISTAKES * supported, 1.0))
     assert made.temperature == pytest.approx(max(supported, 1.0))
     assert (made.scorer.temperature == 1.0) == (distortion == 3.0)
+    assert any("trained too little" in note for note in made.notes) == (distortion == 3.0)
 
 
 def test_labels_that_are_alone_count_as_much_as_their_annotators_are_trusted(tiny_model, tmp_path, monkeypatch) -> None:
