@@ -134,7 +134,7 @@ def test_every_row_is_answered_in_order_whatever_holds_the_texts(run: Run) -> No
         (["a"], {"context": "x"}, "`context` names a column"),
         (Items.from_texts(["a"], crowd(4).tasks), {"task": "nope"}, "know their own"),
         (3, {}, "`items` is int"),
-        (["a", " "], {}, "position 1 is blank"),
+        (["a", " "], {}, "text 2 is blank"),
         (pd.DataFrame({"text": ["a"]}), {"task": "nope"}, "there is no such column"),
     ],
 )
