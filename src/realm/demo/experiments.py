@@ -176,14 +176,15 @@ class Demo:
         for method in experiment.methods:
             write_run = write and method == "realm"
             trainer = self._trainer(experiment, method, test, write_run)
-            if write and method == experiment.methods[0] and self.size.answers == "names":
-                result.figures["before training"] = _figures(trainer)
+            # of the second method, so that nobody waits for it before the first table
+            if write and method == experiment.methods[1] and self.size.answers == "names":
+                result.figures = {"before training": _figures(trainer), **result.figures}
             trainer.train()
-            result.figures[method] = _figures(trainer)
-            self.callback.message(f"{method}: {result.accuracy[method]:.1%} of the test messages are right")
             if method == "realm":
                 result.annotators = annotator_table(experiment.table, trainer.expertise())
                 self.callback.annotators(result)
+            result.figures[method] = _figures(trainer)
+            self.callback.message(f"{method}: {result.accuracy[method]:.1%} of the test messages are right")
             if write_run:
                 write_report(self.run_folder)
         self.callback.figures(result)
