@@ -34,6 +34,7 @@ $(BASE): pyproject.toml constraints.txt
 	@$(PIP) torch | $(SHOWN)
 	$(call say,3,REALM with transformers and pandas and what they need: 50 packages and 0.7 GB)
 	@$(PIP) --no-build-isolation -e . | $(SHOWN)
+	@$(BIN)/python -c "import peft, realm.report.run_page, realm.training.trainer"  # compiled here, not at the first command
 	@touch $(BASE)
 
 $(READY): $(BASE)
