@@ -60,6 +60,11 @@ def temperature(annotations: Annotations, log_probs: npt.ArrayLike) -> float:
     return current
 
 
+def mostly_several(annotations: Annotations) -> bool:
+    """Whether agreement says how sure P may be: more than `MOSTLY_SEVERAL` of the items have several annotations."""
+    return bool((annotations.annotations_per_item > 1).mean() > MOSTLY_SEVERAL)
+
+
 def tempered(log_probs: Floats, temperature: float) -> Floats:
     """log of P^(1/T), normalised. Shape (items, Kmax)."""
     return log_softmax_rows(log_probs / temperature)

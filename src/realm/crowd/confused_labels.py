@@ -68,11 +68,15 @@ def confused_labels(annotations: Annotations, estimate: Estimate) -> list[Confus
             continue
         rows, n = np.flatnonzero(is_clear & (annotations.item_tasks[annotations.item] == task)), len(each.labels)
         people, person = np.unique(annotations.annotator[rows].astype(np.int64), return_inverse=True)
-        key = (truth[rows] * len(people) + person) * n + annotations.label[rows]
-        counts = np.bincount(key, minlength=n * len(people) * n).reshape(n, len(people), n)
+        shape = n, len(people), n
+        counts, by_cleaned = (
+            np.bincount(
+                np.ravel_multi_index((true_label[rows], person, annotations.label[rows]), shape),
+                minlength=int(np.prod(shape)),
+            ).reshape(shape)
+            for true_label in (truth, cleaned)
+        )
         n_tests += int((counts.sum(axis=2) >= FEW).sum()) * (n - 1)
-        key = (cleaned[rows] * len(people) + person) * n + annotations.label[rows]
-        by_cleaned = np.bincount(key, minlength=n * len(people) * n).reshape(n, len(people), n)
         candidates += [
             _candidates(counts[label], by_cleaned[label], label, task, people, estimate) for label in range(n)
         ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.coin import EDGE, expertise_of, lowest_expertise, pairs_of
-from realm.crowd.confused_labels import confused_labels
+from realm.crowd.confused_labels import ConfusedLabel, confused_labels
 from realm.crowd.drift import over_time
 from realm.crowd.estimate import Estimate
 from realm.crowd.evidence import Floats, label_positions
@@ -90,7 +90,9 @@ def _constant(annotations: Annotations) -> npt.NDArray[np.bool_]:
     return np.asarray((first == last).reshape(shape))
 
 
-def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray[np.object_]:
+def habits_in_words(
+    annotations: Annotations, estimate: Estimate, confused: Sequence[ConfusedLabel] = ()
+) -> npt.NDArray[np.object_]:
     """What each annotator answers when not answering from the item, where there is something to tell. Else empty.
 
     "answers `toxic` 93% of the time when not answering from the item"; "the 1st option" where items list their own.
@@ -114,8 +116,8 @@ def habits_in_words(annotations: Annotations, estimate: Estimate) -> npt.NDArray
         excess = (favourite - usual) / np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
         told = (estimate.expertise > 0) & (highest < NOT_READING)
         told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE) & ~_constant(annotations)
-    for confused in confused_labels(annotations, estimate):
-        told[confused.annotator, confused.task] = False
+    for each in confused:
+        told[each.annotator, each.task] = False
     for who, which in zip(*np.nonzero(told), strict=True):
         labels, place = annotations.tasks[which].labels, int(option[who, which])
         answer = f"the {ordinal(place + 1)} option" if labels is None else f"`{labels[place]}`"
@@ -145,6 +147,7 @@ def expertise_table(
     annotator, task = pair = np.nonzero(counts)
     agrees = estimate.posterior.argmax(axis=1)[annotations.item] == annotations.label
     agreement = np.bincount(pairs_of(annotations), agrees, minlength=counts.size).reshape(counts.shape)
+    confused = confused_labels(annotations, estimate)
     learned = {name: np.asarray(values, np.float64).reshape(counts.shape) for name, values in (trained or {}).items()}
     columns = {
         "annotator": np.array(annotations.annotators, dtype=object)[annotator],
@@ -158,8 +161,8 @@ def expertise_table(
         "annotations": counts[pair],
         "agreement": agreement[pair] / counts[pair],
         "verdict": np.array(VERDICTS, dtype=object)[verdicts(annotations, estimate)[pair]],
-        "habit": habits_in_words(annotations, estimate)[pair],
-        "notes": annotator_notes(annotations, estimate)[pair],
+        "habit": habits_in_words(annotations, estimate, confused)[pair],
+        "notes": annotator_notes(annotations, confused)[pair],
         **_pace(annotations, pair),
         "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
     }

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from realm.check.agreement import alpha_by_task
 from realm.crowd.coin import pairs_of
+from realm.crowd.confused_labels import ConfusedLabel, confused_labels
 from realm.crowd.dependence import Dependence, dependence
 from realm.crowd.drift import AnnotatorOverTime, over_time
 from realm.crowd.estimate import Estimate, estimate
@@ -105,14 +106,19 @@ class RunData:
         return dependence(self.annotations)
 
     @cached_property
+    def confused(self) -> list[ConfusedLabel]:
+        """Who takes one label for another."""
+        return confused_labels(self.annotations, self.estimate)
+
+    @cached_property
     def habits(self) -> npt.NDArray[np.object_]:
         """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
-        return _quoted(habits_in_words(self.annotations, self.estimate))
+        return _quoted(habits_in_words(self.annotations, self.estimate, self.confused))
 
     @cached_property
     def notes(self) -> npt.NDArray[np.object_]:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
-        return _quoted(annotator_notes(self.annotations, self.estimate))
+        return _quoted(annotator_notes(self.annotations, self.confused))
 
     @cached_property
     def times(self) -> list[AnnotatorOverTime]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from realm.channels import CHANNELS, Channel, IdentityChannel, channel_class
-from realm.crowd.calibration import MOSTLY_SEVERAL, SHARPEST, labels_temperature
+from realm.crowd.calibration import SHARPEST, labels_temperature, mostly_several
 from realm.crowd.estimate import EXPERT
 from realm.crowd.mixture_weights import PRIOR
 from realm.crowd.priors import expertise_prior
@@ -289,7 +289,7 @@ class ClosedFormUpdate(TrainerCallback):
         task = self.annotations.item_tasks[item]
         trust = np.clip(summary[self.annotations.annotator[rows], task], 0.0, 1.0)
         trust = trust * (1.0 if self.annotations.weight is None else self.annotations.weight[rows])
-        least = SHARPEST if (self.annotations.annotations_per_item > 1).mean() > MOSTLY_SEVERAL else 1.0
+        least = SHARPEST if mostly_several(self.annotations) else 1.0
         return labels_temperature(self.log_probs.numpy(), item, label, trust, least)
 
     def go_on_from(self, other: ClosedFormUpdate) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.channels import Channel, channel_class
-from realm.crowd.calibration import COMMON_MISTAKES, MOSTLY_SEVERAL, labels_temperature
+from realm.crowd.calibration import COMMON_MISTAKES, labels_temperature, mostly_several
 from realm.objectives import Joint
 from realm.training.channel import ClosedFormUpdate, Earlier, check_anchor, expertise_beta, start_channel
 from realm.training.channel_fit import ChannelFit
@@ -110,8 +110,7 @@ def _out_of_fold_temperature(trainer: RealmTrainer, log_probs: npt.NDArray[np.fl
     gold is in use, it is the one of 1 or more at which P best predicts gold, or each label as far as its annotator is
     trusted.
     """
-    several = trainer.annotations.annotations_per_item > 1
-    if trainer.annotations.gold is None and several.mean() > MOSTLY_SEVERAL:
+    if trainer.annotations.gold is None and mostly_several(trainer.annotations):
         return trainer.supported_temperature
     trained = None if trainer.channel is None else trainer.channel.summary().get("expertise_trained")
     trust = None if trained is None else np.clip(trained, 0.0, 1.0)

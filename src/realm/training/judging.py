@@ -36,9 +36,7 @@ class JudgingTrainer(SavingTrainer):
     prior: pd.DataFrame | None
     folds: int
     supported_temperature: float
-    """What agreement says of the models of the folds; below 1 where they are right more often than they claim."""
-    temperature: float
-    """What the out-of-fold probabilities are divided by."""
+    """What agreement says of probabilities out of fold; below 1 where models are right more often than they claim."""
     fold_of_item: npt.NDArray[np.int32] | None
     out_of_fold: Scores | None
     """What the models of the folds said, each of the items it was not trained on, before any calibration."""
@@ -105,14 +103,18 @@ class JudgingTrainer(SavingTrainer):
         return self._scores
 
     def calibrated(self, log_probs: npt.NDArray[np.float64]) -> Scores:
-        """What a model said of items that it was not trained on, at the temperature that agreement supports.
-
-        It is 1 at least: a model that has learned the common mistakes of a crowd predicts the crowd better than the
-        truth, and would be made surer still.
-        """
+        """What a model said of items that it was not trained on, at the temperature that agreement supports."""
         self.supported_temperature = temperature(self.annotations, log_probs)
-        self.temperature = max(self.supported_temperature, 1.0)
         return Scores(tempered(log_probs, self.temperature))
+
+    @property
+    def temperature(self) -> float:
+        """What probabilities out of fold are divided by: what agreement supports, and 1 at least.
+
+        A model that has learned the common mistakes of a crowd predicts the crowd better than the truth, and would be
+        made surer still.
+        """
+        return max(self.supported_temperature, 1.0)
 
     def test_scores(self, answer_mass: bool = False) -> Scores:
         """What the model says of the test items."""

@@ -153,7 +153,7 @@ shows bars, and nothing else does |
         self._progress = progress or _default_progress(self._in_notebook)
         self._caches = {}
         self._scores = self._basis = self._agreement = None
-        self.folds, self.temperature, self.supported_temperature = 0, 1.0, 1.0
+        self.folds, self.supported_temperature = 0, 1.0
         self.fold_of_item = self.out_of_fold = None
         self._trajectory = []
         if config.should_save:
