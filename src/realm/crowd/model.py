@@ -30,6 +30,7 @@ from realm.crowd.engine import (
     Pool,
     Priors,
     fit,
+    inside_mass,
     item_log_prior,
     item_scores,
     log_softmax,
@@ -197,6 +198,20 @@ class TaskModel:
         scores = item_scores(self.table, self.fitted.parameters, zeros, exponent=self.exponent, priors=self.priors)
         return np.where(np.isinf(scores), 0.0, scores)
 
+    def evidence_of(self, annotator: Ints, label: Ints, option_counts: Ints) -> Floats:
+        """log P(label | k) of any labels by any annotators, of items with so many options. (n,) each -> (n, options)"""
+        table, parameters = self.table, self.fitted.parameters
+        out = parameters.any_evidence(annotator, label, self.priors)
+        keys = table.cell_annotator * table.n_options + table.cell_label
+        wanted = np.asarray(annotator, np.int64) * table.n_options + label
+        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        given = np.flatnonzero(keys[place] == wanted) if len(keys) else np.zeros(0, np.int64)
+        out[given] = parameters.evidence[place[given]]
+        for count in np.unique(option_counts[option_counts < table.n_options]):
+            rows = np.flatnonzero(option_counts == count)
+            out[rows] -= np.log(inside_mass(table, parameters, self.priors, int(count)))[annotator[rows]]
+        return out
+
 
 def _onto(parameters: Parameters, part: LabelTable, table: LabelTable, priors: Priors) -> Parameters:
     """Parameters fitted on some items, with evidence for the cells of all."""
@@ -338,10 +353,19 @@ asked depends on the item |
         return out
 
     def evidence(self) -> Floats:
-        """log P(label | k) of every annotation, unweighted. Shape (annotations, Kmax); 0 beyond the task's options."""
-        out = np.zeros((self.annotations.n_annotations, self.width))
-        for task in self.tasks:
-            out[task.rows, : task.table.n_options] = task.fitted.parameters.evidence[task.table.cell]
+        """log P(label | k) of every annotation, before weights and tau. Shape (annotations, Kmax)"""
+        table, item = self.annotations, self.annotations.item
+        return self.evidence_of(table.annotator, table.item_tasks[item], table.label, table.option_counts[item])
+
+    def evidence_of(self, annotator: Ints, task: Ints, label: Ints, option_counts: Ints) -> Floats:
+        """log P(label | k) of any labels, given or never given before, of items with so many options.
+
+        Of an item with fewer options than its task, given that the label is one of these. (n,) each -> (n, Kmax)
+        """
+        out = np.zeros((len(label), self.width))
+        for index, model in enumerate(self.tasks):
+            rows = np.flatnonzero(np.asarray(task) == index)
+            out[rows, : model.table.n_options] = model.evidence_of(annotator[rows], label[rows], option_counts[rows])
         return out
 
     def item_offset(self) -> Floats:
