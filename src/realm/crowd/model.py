@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from realm.crowd.starts import best_start
 from realm.data import Annotations
 from realm.errors import RealmError
 
+Indices = npt.NDArray[np.integer]
 CHOOSING = 50_000
 """Annotations on which the start is chosen at most; EM goes on from it on all."""
 TEMPERATURE_SD, HOTTEST = 0.5, 20.0
@@ -198,7 +200,7 @@ class TaskModel:
         scores = item_scores(self.table, self.fitted.parameters, zeros, exponent=self.exponent, priors=self.priors)
         return np.where(np.isinf(scores), 0.0, scores)
 
-    def evidence_of(self, annotator: Ints, label: Ints, option_counts: Ints) -> Floats:
+    def evidence_of(self, annotator: Indices, label: Indices, option_counts: Indices) -> Floats:
         """log P(label | k) of any labels by any annotators, of items with so many options. (n,) each -> (n, options)"""
         table, parameters = self.table, self.fitted.parameters
         out = parameters.any_evidence(annotator, label, self.priors)
@@ -357,7 +359,7 @@ asked depends on the item |
         table, item = self.annotations, self.annotations.item
         return self.evidence_of(table.annotator, table.item_tasks[item], table.label, table.option_counts[item])
 
-    def evidence_of(self, annotator: Ints, task: Ints, label: Ints, option_counts: Ints) -> Floats:
+    def evidence_of(self, annotator: Indices, task: Indices, label: Indices, option_counts: Indices) -> Floats:
         """log P(label | k) of any labels, given or never given before, of items with so many options.
 
         Of an item with fewer options than its task, given that the label is one of these. (n,) each -> (n, Kmax)
@@ -374,6 +376,34 @@ asked depends on the item |
         for task in self.tasks:
             out[task.items, : task.table.n_options] = task.fitted.offset + task.item_bracket()
         return out
+
+    def item_evidence(self) -> Floats:
+        """tau times the summed evidence of all labels of each item. (items, Kmax)"""
+        out = np.zeros((self.annotations.n_items, self.width))
+        for task in self.tasks:
+            out[task.items, : task.table.n_options] = task.label_scores()
+        return out
+
+    def counted_evidence(self, item: Indices, annotator: Indices, label: Indices, weighted: bool = True) -> Floats:
+        """tau w log P(label | k) of any labels of the table's items; w is 1 of those that it has not. (n, Kmax)"""
+        task, counts = self.annotations.item_tasks[item], self.annotations.option_counts[item]
+        if (label >= counts).any() or (annotator < 0).any() or (annotator >= self.annotations.n_annotators).any():
+            raise RealmError("labels must be below the item's number of options, annotators rows of the table's.")
+        keys, weights = self._sorted_weights
+        wanted = (item.astype(np.int64) * self.annotations.n_annotators + annotator) * self.width + label
+        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        weight = self.exponent[task]
+        if weighted and len(keys):
+            weight = np.where(keys[place] == wanted, weights[place], 1.0) * weight
+        return self.evidence_of(annotator, task, label, counts) * weight[:, None]
+
+    @cached_property
+    def _sorted_weights(self) -> tuple[Ints, Floats]:
+        """A number for each (item, annotator, label), sorted, and the weight of the annotation."""
+        table = self.annotations
+        keys = (table.item.astype(np.int64) * table.n_annotators + table.annotator) * self.width + table.label
+        order = np.argsort(keys, kind="stable")
+        return keys[order], self.weight[order]
 
     def cells(self) -> tuple[Ints, Floats]:
         """Every (annotator, task, label) that was given (cells, 3), sorted, and its evidence (cells, Kmax)."""
