@@ -101,7 +101,7 @@ class AnnotatorLoss(nn.Module):
             sums = logits.new_zeros(len(rows), options).index_add(0, index, logits) / index.bincount()[:, None]
             beyond = torch.from_numpy(np.arange(options) >= table.option_counts[rows, None]).to(logits.device)
             log_probs = sums.masked_fill(beyond, -torch.inf).log_softmax(dim=1)
-            if items is not None and logits.requires_grad:
+            if items is not None and log_probs.requires_grad:
                 self.log_probs[rows], self._fresh[rows] = -np.inf, True
                 self.log_probs[rows, :options] = log_probs.detach().cpu().double().numpy()
             scores = log_probs + torch.from_numpy((offset + evidence)[:, :options]).to(log_probs)
