@@ -18,10 +18,9 @@ LEAST_SHARED, LEAST_SAME = 10, 0.9
 Z = 3.0
 """Standard errors beyond which agreement is no chance: of a pair beyond what either shows elsewhere, of all others beyond
 their label shares, and of a pair under the fitted model."""
-MADS = 4.0
-"""A pair's residual agreement must also be an outlier: so many deviations (MAD) above the median of all pairs."""
 COMPARED = 4000
-"""Other pairs that the residual is compared with at most."""
+"""Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent given
+the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (labels right .917 -> .896)."""
 STEPS = 20
 """EM iterations of the model that judges the suspects."""
 
@@ -68,11 +67,7 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     common, agreed = shared[rows[:, 0], rows[:, 1]], same[rows[:, 0], rows[:, 1]]
     rate = np.clip(expected / common, LEAST, 1 - LEAST)
     residual = (agreed - expected) / np.sqrt(np.maximum(common * rate * (1 - rate), LEAST))
-    usual_residual = residual[len(first) :]
-    limit = Z
-    if len(usual_residual):
-        middle = float(np.median(usual_residual))
-        limit = max(Z, middle + MADS * float(np.median(np.abs(usual_residual - middle))))
+    limit = max(Z, float(residual[len(first) :].max(initial=0.0)))
     guilty = [row for row in range(len(first)) if residual[row] > limit]
     guilty.sort(key=lambda row: -residual[row])
     return [

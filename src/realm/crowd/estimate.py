@@ -131,7 +131,7 @@ def estimate(
     gold: npt.NDArray[np.integer] | None = None,
     experts: Sequence[str] | None = None,
     prior: pd.DataFrame | None = None,
-    kind: str = "people",
+    kind: str | None = None,
 ) -> Estimate:
     """Annotators and labels of a table, with or without a model's probabilities.
 
@@ -142,7 +142,7 @@ def estimate(
     | gold | (items,) | true labels where known, -1 elsewhere |
     | experts | names | annotators taken to be right |
     | prior | table | an earlier table of annotators, in place of the pool for those it names |
-    | kind | | `people` or `models` (LLM judges): how often everybody may be wrong together |
+    | kind | | `people` or `models` (LLM judges): how often everybody may be wrong together; None: by tau |
 
     The probabilities are brought to the temperature that the labels bear out (`AnnotatorModel.best_temperature`).
 

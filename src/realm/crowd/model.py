@@ -36,7 +36,7 @@ from realm.crowd.engine import (
     prior_parameters,
 )
 from realm.crowd.estimate import Estimate
-from realm.crowd.shared_mistakes import HELD_BELOW, KINDS, SharedMistakes, fit_exponent
+from realm.crowd.shared_mistakes import HELD_BELOW, KINDS, SharedMistakes, fit_exponent, forecast_labels
 from realm.crowd.starts import best_start
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -46,6 +46,8 @@ CHOOSING = 50_000
 TEMPERATURE_SD, HOTTEST = 0.5, 20.0
 """log T ~ N(0, .5^2) on [1, 20]: a free temperature on 50 items is spurious, and below 1 a model that has learned the
 crowd's common mistakes would be made surer of them."""
+HOLDING_STEPS = 20
+"""Fixed-point steps of the offset that holds class shares: they are within 1e-3 after these."""
 LEAST_LABELS = 5
 """Labels from which an annotator's label shares count in the mean that class shares are held at."""
 
@@ -61,6 +63,8 @@ class TaskModel:
     | own_weight | (annotations,) the weights without those of copies |
     | known | (task items,) the truth where it is given, -1 elsewhere |
     | sparse | most annotations have no other on their item: the pool's mean is held |
+    | held_shares | (options,) class shares that the posterior is held at; None: free |
+    | label_offset | (options,) what holds them there at the exponent tau; None: nothing |
     | bracket | (annotators, options) log pi_j / pi, where who was asked depends on the item; None elsewhere |
     """
 
@@ -77,6 +81,7 @@ class TaskModel:
     state: Fit | None = None
     exponent: float = 1.0
     held_shares: Floats | None = None
+    label_offset: Floats | None = None
     bracket: Floats | None = None
 
     def run(self, start: Floats | Fit, log_prior: Floats | None = None, **settings: Any) -> Fit:
@@ -134,13 +139,33 @@ class TaskModel:
             self.state = best
         else:
             self.state = self.run(self._agreement_start(progress), progress=progress)
-        if not self.sparse:
-            agreement = self.state if log_prior is None else self.run(self.state, max_iter=20)
-            log_shares = np.log(np.maximum(agreement.class_shares, LEAST))
-            self.exponent = fit_exponent(self.table, agreement.parameters.evidence, log_shares)
-            if self.exponent < HELD_BELOW and self.held_shares is None and not (self.known >= 0).any():
-                self.held_shares = self.mean_label_shares()
-                self.state = self.run(self.state, log_prior, progress=progress)
+
+    def forecasts(self, log_prior: Floats | None) -> Floats:
+        """How well each exponent foretells the labels by agreement alone. (items, exponents)"""
+        agreement = self.fitted if log_prior is None else self.run(self.fitted, max_iter=20)
+        log_shares = np.log(np.maximum(agreement.class_shares, LEAST))
+        return forecast_labels(self.table, agreement.parameters.evidence, log_shares)
+
+    def temper(self, exponent: float, log_prior: Floats | None) -> None:
+        """Take the exponent tau, and hold the class shares where annotators clearly err together."""
+        self.exponent = exponent
+        if exponent < HELD_BELOW and self.held_shares is None and not (self.known >= 0).any():
+            self.held_shares = self.mean_label_shares()
+            self.state = self.run(self.fitted, log_prior)
+        self._hold_shares(log_prior)
+
+    def _hold_shares(self, log_prior: Floats | None) -> None:
+        """The offset of log P that holds the class shares of labels, which count to the power of tau."""
+        self.label_offset = None
+        if self.held_shares is None:
+            return
+        offset, scores = np.zeros(self.table.n_options), self.label_scores()
+        prior = self.log_prior(log_prior)
+        for _ in range(HOLDING_STEPS):
+            shares = np.exp(log_softmax(prior + offset + scores))[self.table.labelled].mean(axis=0)
+            move = np.log((self.held_shares + 1e-4) / (shares + 1e-4))
+            offset += move - move.mean()
+        self.label_offset = offset
 
     def _agreement_start(self, progress: Callable[[int, int], None] | None) -> Floats | Fit:
         """The posterior by agreement alone, from the best of three starts; of a sample of items where there are many."""
@@ -158,6 +183,7 @@ class TaskModel:
     def update(self, log_prior: Floats, steps: int) -> None:
         """EM steps from where the fit stands, on new log P (task items, options); NaN rows: the class shares."""
         self.state = self.run(self.fitted, log_prior, max_iter=steps, tol=0.0)
+        self._hold_shares(log_prior)
         if self.assigned:
             self._fit_bracket(self.state.posterior, self.state.class_shares)
 
@@ -183,7 +209,8 @@ class TaskModel:
         """log P (task items, options) of items with the class-share offset; the class shares where there is none."""
         state = self.fitted
         free = None if log_probs is None else np.isnan(log_probs[:, 0])
-        prior = item_log_prior(log_probs, free, state.class_shares, state.offset)
+        offset = np.zeros(self.table.n_options) if self.label_offset is None else self.label_offset
+        prior = item_log_prior(log_probs, free, state.class_shares, offset)
         prior = np.broadcast_to(prior, (self.table.n_items, self.table.n_options)).copy()
         if log_probs is not None:
             prior += self.item_bracket()
@@ -217,7 +244,8 @@ class AnnotatorModel:
     | gold | (items,) true labels where known, -1 elsewhere |
     | experts | names of annotators who are held to be right |
     | earlier | an earlier table of annotators, in place of the pool for those it names |
-    | kind | `people` or `models`: how often everybody may be wrong together |
+    | kind | `people` or `models`: how often everybody may be wrong together; None: people, but models where annotators \
+clearly err together |
     | features | (items, d) anything that describes the items; where items have one label each it decides whether who was \
 asked depends on the item |
     | find_copies | whether annotators who copy count once |
@@ -231,11 +259,11 @@ asked depends on the item |
         gold: npt.NDArray[np.integer] | None = None,
         experts: Sequence[str] = (),
         earlier: EarlierEstimates | None = None,
-        kind: str = "people",
+        kind: str | None = None,
         features: npt.NDArray[Any] | None = None,
         find_copies: bool = True,
     ) -> None:
-        if kind not in KINDS:
+        if kind is not None and kind not in KINDS:
             raise RealmError(f"`kind={kind}`: must be one of {', '.join(KINDS)}.")
         self.annotations, self.kind = annotations, kind
         self.known = np.full(annotations.n_items, -1) if gold is None else np.asarray(gold, dtype=np.int64)
@@ -292,8 +320,14 @@ asked depends on the item |
         self, log_probs: npt.ArrayLike | None = None, progress: Callable[[int, int], None] | None = None
     ) -> AnnotatorModel:
         """Fit from the beginning. `log_probs` (items, Kmax) is log P out of sample; None, or NaN rows: none."""
-        for task in self.tasks:
-            task.start(self._task_log_probs(log_probs, task), progress)
+        log_priors = [self._task_log_probs(log_probs, task) for task in self.tasks]
+        for task, log_prior in zip(self.tasks, log_priors, strict=True):
+            task.start(log_prior, progress)
+        several = [(task, log_prior) for task, log_prior in zip(self.tasks, log_priors, strict=True) if not task.sparse]
+        if several:
+            exponent = fit_exponent([task.forecasts(log_prior) for task, log_prior in several])
+            for task, log_prior in several:
+                task.temper(exponent, log_prior)
         return self
 
     def update(self, log_probs: npt.ArrayLike, steps: int = 3) -> None:
@@ -348,7 +382,8 @@ asked depends on the item |
         """What is added to log P of each item in the likelihood: held class shares, and who was asked. (items, Kmax)"""
         out = np.zeros((self.annotations.n_items, self.width))
         for task in self.tasks:
-            out[task.items, : task.table.n_options] = task.fitted.offset + task.item_bracket()
+            offset = 0.0 if task.label_offset is None else task.label_offset
+            out[task.items, : task.table.n_options] = offset + task.item_bracket()
         return out
 
     def cells(self) -> tuple[Ints, Floats]:
@@ -414,8 +449,7 @@ asked depends on the item |
             if part is None:
                 continue
             rows = np.flatnonzero(~np.isnan(part[:, 0]) & (task.table.labelled | (task.known >= 0)))
-            shared = self.shared_mistakes(task)
-            scores = shared.likelihood(task.label_scores(), self.annotations.option_counts[task.items])[rows]
+            scores = task.label_scores()[rows]
             known = task.known[rows]
             truth = np.flatnonzero(known >= 0)
             scores[truth] = -np.inf
@@ -438,7 +472,8 @@ asked depends on the item |
 
     def shared_mistakes(self, task: TaskModel, log_probs: Floats | None = None) -> SharedMistakes:
         """e of a task: the prior of its kind of annotator, moved by gold."""
-        prior = SharedMistakes(*KINDS[self.kind])
+        kind = self.kind or ("models" if task.exponent < HELD_BELOW else "people")
+        prior = SharedMistakes(*KINDS[kind])
         truth = np.flatnonzero((task.known >= 0) & task.table.labelled)
         if not len(truth):
             return prior
@@ -458,7 +493,7 @@ asked depends on the item |
             prior, scores, table = task.log_prior(part), task.label_scores(), task.table
             shared = self.shared_mistakes(task, part)
             errors.append(shared.mean)
-            final = np.exp(log_softmax(prior + shared.likelihood(scores, counts)))
+            final = shared.posterior(np.exp(log_softmax(prior + scores)), counts)
             posterior[task.items, : table.n_options] = _with_known(final, task.known)
             if not len(table.item):
                 continue
@@ -520,6 +555,7 @@ asked depends on the item |
                 "class_shares": state.class_shares,
                 "offset": state.offset,
                 "exponent": np.array([task.exponent]),
+                "label_offset": np.zeros(0) if task.label_offset is None else task.label_offset,
                 "held_shares": np.zeros(0) if task.held_shares is None else task.held_shares,
                 "bracket": np.zeros((0, 0)) if task.bracket is None else task.bracket,
             }
@@ -537,6 +573,7 @@ asked depends on the item |
             empty = np.zeros((0, task.table.n_options))
             task.state = Fit(parameters, np.array(own["class_shares"]), empty, -np.inf, np.array(own["offset"]))
             task.exponent = float(own["exponent"][0])
+            task.label_offset = np.array(own["label_offset"]) if own["label_offset"].size else None
             task.held_shares = np.array(own["held_shares"]) if own["held_shares"].size else None
             task.bracket = np.array(own["bracket"]) if own["bracket"].size else None
 
