@@ -1,9 +1,10 @@
 """How accurate each annotator is, with intervals: from evidence and log P alone, whatever channel the evidence is of.
 
-Each label is judged by everything but itself (`leave_one_out`). With p the probability that it is right, an annotator of
-accuracy a gives it with probability a p + (1 - a)(1 - p)/(K - 1): the truth is integrated out. The posterior of a is
-taken on a grid, under a Beta prior of the pool whose mean and weight are averaged over: with few annotators a single best
-pool is too narrow. The labels' p are kept as a histogram for each annotator, so the work does not grow with the table.
+Each label is judged by everything but itself (`leave_one_out`). With p the probability that it is right, an annotator
+of accuracy a gives it with probability a p + (1 - a)(1 - p)/(K - 1): the truth is integrated out. The posterior of a is
+taken on a grid, under a Beta prior of the pool whose mean and weight are averaged over: with few annotators a single
+best pool is too narrow. The labels' p are kept as a histogram for each annotator, so that the work does not grow with
+the table.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
+from realm.crowd.engine import LEAST, Bools, Floats, Ints, LabelTable, log_softmax
+from realm.crowd.shared_mistakes import SharedMistakes
 from realm.data import Annotations
 
 LEVEL = 0.95
@@ -126,6 +128,38 @@ def beta_mass(points: Floats, means: Floats, weight: float) -> Floats:
     logs = (a - 0.5) * np.log(points) + (b - 0.5) * np.log1p(-points)
     mass = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+
+
+def annotator_accuracies(
+    table: LabelTable,
+    others: Floats,
+    weight: Floats,
+    shared: SharedMistakes,
+    *,
+    known: Bools,
+    experts: Bools,
+    prior: tuple[Floats, Floats],
+) -> tuple[Floats, Floats, Floats]:
+    """Mean and 95% interval of each annotator's accuracy, NaN for those without labels. Shapes (annotators,)
+
+    `others` (annotations, options) is `leave_one_out`; `known` (annotations,) where the truth is given, so that no
+    shared mistake can hide there; `prior` an earlier mean and weight of each annotator, NaN: none.
+    """
+    right = np.exp(others[np.arange(len(table.label)), table.label])
+    n, options = table.n_annotators, float(table.n_options if table.option_counts is None else
+                                           table.option_counts[table.item].mean())  # fmt: skip
+    counts = histogram(right, table.annotator.astype(np.int64), n, weight)
+    group = np.zeros(n, dtype=np.int64) if table.group is None else table.group
+    posterior = accuracy_posterior(counts, options, 1 / options, group, *prior)
+    labelled = table.annotator_weight > 0
+    mean, low, high = posterior.mean, posterior.quantile(0.025), posterior.quantile(0.975)
+    share_known = np.bincount(table.annotator, weight * known, minlength=n) / np.maximum(table.annotator_weight, LEAST)
+    judged_by_others = labelled & (share_known < 0.5) & ~experts
+    mean = np.where(judged_by_others, shared.accuracy(mean, options), mean)
+    low = np.where(judged_by_others, np.minimum(low, shared.accuracy(low, options, shared.high)), low)
+    high = np.where(judged_by_others, np.maximum(high, shared.accuracy(high, options, shared.high)), high)
+    mean, low, high = (np.where(labelled, each, np.nan) for each in (mean, low, high))
+    return np.clip(mean, low, high), low, high
 
 
 # -------------------------------------------------------------------- pairs of annotator and task

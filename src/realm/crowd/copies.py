@@ -1,6 +1,6 @@
 """Annotators who copy from each other: found by agreement beyond what two independent annotators would show.
 
-Copies are one witness: m copies that give an item the same label count 1/m each, in the fit, in training and in reports.
+Copies are one witness: m copies that give an item the same label count 1/m each, in the fit, in training, in reports.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from realm.crowd.starts import PairAgreement
 LEAST_SHARED, LEAST_SAME = 10, 0.9
 """Items that a pair must share, and the share of them on which copies agree at least."""
 Z = 3.0
-"""Standard errors beyond which agreement is no chance: of a pair beyond what either shows elsewhere, of all others beyond
-their label shares, and of a pair under the fitted model."""
+"""Standard errors beyond which agreement is no chance: of a pair beyond what either shows elsewhere, of all others
+beyond their label shares, and of a pair under the fitted model."""
 COMPARED = 4000
-"""Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent given
-the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (labels right .917 -> .896)."""
+"""Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
+given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (labels right .917 -> .896)."""
 STEPS = 20
 """EM iterations of the model that judges the suspects."""
 
@@ -82,7 +82,7 @@ def _others_agree(pairs: PairAgreement, suspect: np.ndarray) -> bool:
     clear = ~suspect & (pairs.shared > 0)
     rate = pairs.expected / np.maximum(pairs.shared, 1)
     spread = np.sqrt(max(float((pairs.shared * rate * (1 - rate))[clear].sum()) / 2, LEAST))
-    return float((pairs.same - pairs.expected)[clear].sum()) / 2 > Z * spread
+    return bool(float((pairs.same - pairs.expected)[clear].sum()) / 2 > Z * spread)
 
 
 def _witness(table: LabelTable, pairs: list[tuple[int, int]]) -> Floats:
@@ -105,7 +105,7 @@ def _expected_agreement(table: LabelTable, pairs: Ints, matrices: Floats, poster
         (np.ones(len(table.item)), (table.annotator, table.item)), shape=(table.n_annotators, table.n_items)
     )
     both = (items[pairs[:, 0]].multiply(items[pairs[:, 1]])).tocsr()
-    truths = both @ posterior  # (n, options): how many of the common items are of each class
+    truths: Floats = np.asarray(both @ posterior)  # (n, options): how many of the common items are of each class
     full = np.zeros((table.n_annotators, options, options)) if table.n_annotators * options**2 <= 5e7 else None
     if full is not None:
         full[table.cell_annotator, table.cell_label] = matrices
