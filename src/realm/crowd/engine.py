@@ -277,9 +277,10 @@ class Parameters:
     def any_evidence(self, annotator: Ints, label: Ints, priors: Priors) -> Floats:
         """The evidence of labels that an annotator has never given before. Shapes (n,), (n,) -> (n, options)."""
         rho = self.cell_probabilities(annotator, label, priors)
-        weight = (
-            1.0 if np.isinf(priors.rows) else priors.rows / np.maximum(self.row_mass[annotator] + priors.rows, LEAST)
-        )
+        if np.isinf(priors.rows):
+            return np.log(np.maximum(rho, LEAST))
+        weight = priors.rows / np.maximum(self.row_mass[annotator] + priors.rows, LEAST)
+        weight[self.skill[annotator] == EXPERT] = 1.0  # experts have no rows of their own
         return np.log(np.maximum(weight * rho, LEAST))
 
 
