@@ -461,25 +461,23 @@ def item_scores(
     """log P_i(k) + exponent * sum of w E[a, k] over the item's annotations; -inf beyond its options. (items, options)"""
     scores = np.asarray(table.matrix @ parameters.evidence)
     for count, matrix in table.narrow:  # a label of an item with fewer options is conditional on being one of these
-        inside = np.exp(parameters.evidence) * (table.cell_label < count)[:, None]
-        mass = np.asarray(table.of_annotators @ inside)
-        unseen = np.zeros_like(mass) if priors is None else unseen_mass(table, parameters, priors, count)
-        scores -= matrix @ np.log(np.clip(mass + unseen, LEAST, 1.0))
+        scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
     scores = exponent * scores + log_prior if exponent != 1 else np.add(scores, log_prior, out=scores)
     if table.outside is not None:
         scores[table.outside] = -np.inf
     return scores
 
 
-def unseen_mass(table: LabelTable, parameters: Parameters, priors: Priors, count: int) -> Floats:
-    """P(one of the first `count` labels that the annotator never gave | k). Shape (annotators, options)"""
-    missing = np.ones((table.n_annotators, count), dtype=bool)
+def inside_mass(table: LabelTable, parameters: Parameters, priors: Priors | None, count: int) -> Floats:
+    """P(one of the first `count` labels | k); labels never given count where `priors` are. (annotators, options)"""
     inside = table.cell_label < count
-    missing[table.cell_annotator[inside], table.cell_label[inside]] = False
-    annotator, label = np.nonzero(missing)
-    mass = np.zeros((table.n_annotators, table.n_options))
-    np.add.at(mass, annotator, np.exp(parameters.any_evidence(annotator, label, priors)))
-    return mass
+    mass = np.asarray(table.of_annotators @ (np.exp(parameters.evidence) * inside[:, None]))
+    if priors is not None:
+        missing = np.ones((table.n_annotators, count), dtype=bool)
+        missing[table.cell_annotator[inside], table.cell_label[inside]] = False
+        annotator, label = np.nonzero(missing)
+        np.add.at(mass, annotator, np.exp(parameters.any_evidence(annotator, label, priors)))
+    return np.clip(mass, LEAST, 1.0)
 
 
 def shares_of(posterior: Floats, labelled: Bools, pseudocount: float) -> Floats:

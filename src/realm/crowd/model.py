@@ -177,10 +177,19 @@ class AnnotatorModel:
         return out
 
     def evidence(self) -> Floats:
-        """log P(label | k) of every annotation, unweighted. Shape (annotations, Kmax); 0 beyond the task's options."""
-        out = np.zeros((self.annotations.n_annotations, self.width))
-        for task in self.tasks:
-            out[task.rows, : task.table.n_options] = task.fitted.parameters.evidence[task.table.cell]
+        """log P(label | k) of every annotation, before weights and tau. Shape (annotations, Kmax)"""
+        table, item = self.annotations, self.annotations.item
+        return self.evidence_of(table.annotator, table.item_tasks[item], table.label, table.option_counts[item])
+
+    def evidence_of(self, annotator: Ints, task: Ints, label: Ints, option_counts: Ints) -> Floats:
+        """log P(label | k) of any labels, given or never given before, of items with so many options.
+
+        Of an item with fewer options than its task, given that the label is one of these. (n,) each -> (n, Kmax)
+        """
+        out = np.zeros((len(label), self.width))
+        for index, model in enumerate(self.tasks):
+            rows = np.flatnonzero(np.asarray(task) == index)
+            out[rows, : model.table.n_options] = model.evidence_of(annotator[rows], label[rows], option_counts[rows])
         return out
 
     def item_offset(self) -> Floats:

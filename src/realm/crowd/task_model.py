@@ -20,6 +20,7 @@ from realm.crowd.engine import (
     Pool,
     Priors,
     fit,
+    inside_mass,
     item_log_prior,
     item_scores,
     log_softmax,
@@ -208,6 +209,20 @@ class TaskModel:
         zeros = np.zeros(self.table.n_options)
         scores = item_scores(self.table, self.fitted.parameters, zeros, exponent=self.exponent, priors=self.priors)
         return np.where(np.isinf(scores), 0.0, scores)
+
+    def evidence_of(self, annotator: Ints, label: Ints, option_counts: Ints) -> Floats:
+        """log P(label | k) of any labels by any annotators, of items with so many options. (n,) each -> (n, options)"""
+        table, parameters = self.table, self.fitted.parameters
+        out = parameters.any_evidence(annotator, label, self.priors)
+        keys = table.cell_annotator * table.n_options + table.cell_label
+        wanted = np.asarray(annotator, np.int64) * table.n_options + label
+        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        given = np.flatnonzero(keys[place] == wanted) if len(keys) else np.zeros(0, np.int64)
+        out[given] = parameters.evidence[place[given]]
+        for count in np.unique(option_counts[option_counts < table.n_options]):
+            rows = np.flatnonzero(option_counts == count)
+            out[rows] -= np.log(inside_mass(table, parameters, self.priors, int(count)))[annotator[rows]]
+        return out
 
 
 def _onto(parameters: Parameters, part: LabelTable, table: LabelTable, priors: Priors) -> Parameters:
