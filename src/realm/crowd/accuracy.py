@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realm.crowd.engine import LEAST, Bools, Floats, Ints, LabelTable, log_softmax
+from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
 from realm.crowd.shared_mistakes import SharedMistakes
 from realm.data import Annotations
 
@@ -131,34 +131,38 @@ def beta_mass(points: Floats, means: Floats, weight: float) -> Floats:
 
 
 def annotator_accuracies(
-    table: LabelTable,
-    others: Floats,
+    right: Floats,
+    annotator: Ints,
     weight: Floats,
     shared: SharedMistakes,
     *,
+    options: float,
+    group: Ints,
     known: Bools,
     experts: Bools,
     prior: tuple[Floats, Floats],
 ) -> tuple[Floats, Floats, Floats]:
     """Mean and 95% interval of each annotator's accuracy, NaN for those without labels. Shapes (annotators,)
 
-    `others` (annotations, options) is `leave_one_out`; `known` (annotations,) where the truth is given, so that no
-    shared mistake can hide there; `prior` an earlier mean and weight of each annotator, NaN: none.
+    | argument | shape | meaning |
+    |---|---|---|
+    | right | (annotations,) | P(the label is right), by everything but itself |
+    | options | | how many options items have, on average |
+    | known | (annotations,) bool | where the truth is given: no shared mistake can hide there |
+    | group | (annotators,) | the pool of each |
+    | prior | (annotators,) each | an earlier mean and weight; NaN: none |
     """
-    right = np.exp(others[np.arange(len(table.label)), table.label])
-    n, options = table.n_annotators, float(table.n_options if table.option_counts is None else
-                                           table.option_counts[table.item].mean())  # fmt: skip
-    counts = histogram(right, table.annotator.astype(np.int64), n, weight)
-    group = np.zeros(n, dtype=np.int64) if table.group is None else table.group
+    n = len(group)
+    counts = histogram(right, annotator, n, weight)
     posterior = accuracy_posterior(counts, options, 1 / options, group, *prior)
-    labelled = table.annotator_weight > 0
-    mean, low, high = posterior.mean, posterior.quantile(0.025), posterior.quantile(0.975)
-    share_known = np.bincount(table.annotator, weight * known, minlength=n) / np.maximum(table.annotator_weight, LEAST)
-    judged_by_others = labelled & (share_known < 0.5) & ~experts
-    mean = np.where(judged_by_others, shared.accuracy(mean, options), mean)
-    low = np.where(judged_by_others, np.minimum(low, shared.accuracy(low, options, shared.high)), low)
-    high = np.where(judged_by_others, np.maximum(high, shared.accuracy(high, options, shared.high)), high)
-    mean, low, high = (np.where(labelled, each, np.nan) for each in (mean, low, high))
+    total = np.bincount(annotator, weight, minlength=n)
+    mean, low, high = posterior.mean, posterior.quantile((1 - LEVEL) / 2), posterior.quantile((1 + LEVEL) / 2)
+    on_known = np.bincount(annotator, weight * known, minlength=n)
+    by_others = (on_known < 0.5 * total) & ~experts
+    mean = np.where(by_others, shared.accuracy(mean, options), mean)
+    low = np.where(by_others, np.minimum(low, shared.accuracy(low, options, shared.high)), low)
+    high = np.where(by_others, np.maximum(high, shared.accuracy(high, options, shared.high)), high)
+    mean, low, high = (np.where(total > 0, each, np.nan) for each in (mean, low, high))
     return np.clip(mean, low, high), low, high
 
 

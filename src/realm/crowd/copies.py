@@ -20,7 +20,7 @@ Z = 3.0
 beyond their label shares, and of a pair under the fitted model."""
 COMPARED = 4000
 """Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
-given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (labels right .917 -> .896)."""
+given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (.917 -> .896)."""
 STEPS = 20
 """EM iterations of the model that judges the suspects."""
 

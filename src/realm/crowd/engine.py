@@ -79,6 +79,7 @@ PRIORS: dict[str, Priors] = {
     "habit": Priors(rows=INFINITE, shared=INFINITE),
     "uniform": Priors(rows=INFINITE, shared=INFINITE, habit=INFINITE, form="uniform"),
     "coin": Priors(rows=INFINITE, shared=INFINITE, habit=INFINITE, form="coin"),
+    "raykar": Priors(rows=2.0, shared=INFINITE, habit=INFINITE, form="none"),
 }
 """The annotator model of each channel that has a closed form; `confusion` is the default.
 
@@ -458,7 +459,7 @@ class Fit:
 def item_scores(
     table: LabelTable, parameters: Parameters, log_prior: Floats, *, exponent: float = 1.0, priors: Priors | None = None
 ) -> Floats:
-    """log P_i(k) + exponent * sum of w E[a, k] over the item's annotations; -inf beyond its options. (items, options)"""
+    """log P_i(k) + exponent * sum of w E[a, k] over the item's annotations; -inf beyond its options. (items, K)"""
     scores = np.asarray(table.matrix @ parameters.evidence)
     for count, matrix in table.narrow:  # a label of an item with fewer options is conditional on being one of these
         scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
@@ -477,7 +478,7 @@ def inside_mass(table: LabelTable, parameters: Parameters, priors: Priors | None
         missing[table.cell_annotator[inside], table.cell_label[inside]] = False
         annotator, label = np.nonzero(missing)
         np.add.at(mass, annotator, np.exp(parameters.any_evidence(annotator, label, priors)))
-    return np.clip(mass, LEAST, 1.0)
+    return np.asarray(np.clip(mass, LEAST, 1.0))
 
 
 def shares_of(posterior: Floats, labelled: Bools, pseudocount: float) -> Floats:

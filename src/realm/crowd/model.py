@@ -30,8 +30,8 @@ from realm.crowd.engine import (
     Priors,
     log_softmax,
 )
-from realm.crowd.estimate import Estimate
-from realm.crowd.shared_mistakes import HELD_BELOW, KINDS, SharedMistakes, fit_exponent
+from realm.crowd.estimate import Estimate, estimate_from_evidence
+from realm.crowd.shared_mistakes import KINDS, fit_exponent
 from realm.crowd.task_model import TaskModel, assignment_gain
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -200,19 +200,6 @@ class AnnotatorModel:
             out[task.items, : task.table.n_options] = offset + task.item_bracket()
         return out
 
-    def cells(self) -> tuple[Ints, Floats]:
-        """Every (annotator, task, label) that was given (cells, 3), sorted, and its evidence (cells, Kmax)."""
-        names, values = [], []
-        for index, task in enumerate(self.tasks):
-            table = task.table
-            names.append(np.stack([table.cell_annotator, np.full(len(table.cell_label), index), table.cell_label], 1))
-            evidence = np.zeros((len(table.cell_label), self.width))
-            evidence[:, : table.n_options] = task.fitted.parameters.evidence
-            values.append(evidence)
-        cells, evidence = np.concatenate(names), np.concatenate(values)
-        order = np.lexsort((cells[:, 2], cells[:, 1], cells[:, 0]))
-        return cells[order], evidence[order]
-
     def summary(self) -> dict[str, Floats]:
         """What was learned of each annotator: `expertise_trained` and `accuracy_trained`, (annotators, tasks).
 
@@ -241,16 +228,7 @@ class AnnotatorModel:
             expertise[:, index] = accuracies.expertise_of(accuracy[:, index], np.minimum(by_habit, 1 - 1e-6))
         return {"expertise_trained": expertise, "accuracy_trained": accuracy}
 
-    # ---------------------------------------------------------------- posterior, temperature, estimate
-
-    def posterior(self, log_probs: npt.ArrayLike | None = None) -> Floats:
-        """P(truth = k) of every item before shared mistakes are allowed for; known truths as they are. (items, Kmax)"""
-        out = np.zeros((self.annotations.n_items, self.width))
-        for task in self.tasks:
-            prior = task.log_prior(self._task_log_probs(log_probs, task))
-            scores = np.exp(log_softmax(prior + task.label_scores()))
-            out[task.items, : task.table.n_options] = _with_known(scores, task.known)
-        return out
+    # ---------------------------------------------------------------- temperature and estimate
 
     def best_temperature(self, log_probs: npt.ArrayLike) -> float:
         """T >= 1 at which P^(1/T) best explains the labels through the annotators; log T ~ N(0, .5^2).
@@ -284,77 +262,32 @@ class AnnotatorModel:
         best = minimize_scalar(loss, bounds=(0.0, float(np.log(HOTTEST))), method="bounded", options={"xatol": 1e-3})
         return float(np.exp(best.x)) if best.fun < loss(0.0) else 1.0
 
-    def shared_mistakes(self, task: TaskModel, log_probs: Floats | None = None) -> SharedMistakes:
-        """e of a task: the prior of its kind of annotator, moved by gold."""
-        kind = self.kind or ("models" if task.exponent < HELD_BELOW else "people")
-        prior = SharedMistakes(*KINDS[kind])
-        truth = np.flatnonzero((task.known >= 0) & task.table.labelled)
-        if not len(truth):
-            return prior
-        without_gold = np.exp(log_softmax(task.log_prior(log_probs) + task.label_scores()))[truth]
-        return prior.given_gold(without_gold, task.known[truth], self.annotations.option_counts[task.items][truth])
+    def log_prior(self, log_probs: npt.ArrayLike | None = None) -> Floats:
+        """What is known of each item but for its labels: log P with the offsets, or the log class shares. (items, Kmax)
+
+        Not normalised; -inf beyond an item's options.
+        """
+        out = np.full((self.annotations.n_items, self.width), -np.inf)
+        for task in self.tasks:
+            out[task.items, : task.table.n_options] = task.log_prior(self._task_log_probs(log_probs, task))
+        return out
 
     def estimate(self, log_probs: npt.ArrayLike | None = None) -> Estimate:
         """Labels, accuracies and intervals by this model, with log P (items, Kmax) out of sample where there is any."""
-        annotations = self.annotations
-        posterior = np.zeros((annotations.n_items, self.width))
-        shape = (annotations.n_annotators, len(self.tasks))
-        mean, low, high, expertise = (np.full(shape, np.nan) for _ in range(4))
-        habits = np.full((*shape, self.width), np.nan)
-        errors = []
+        habits = np.full((self.annotations.n_annotators, len(self.tasks), self.width), np.nan)
         for index, task in enumerate(self.tasks):
-            part, counts = self._task_log_probs(log_probs, task), annotations.option_counts[task.items]
-            prior, scores, table = task.log_prior(part), task.label_scores(), task.table
-            shared = self.shared_mistakes(task, part)
-            errors.append(shared.mean)
-            final = shared.posterior(np.exp(log_softmax(prior + scores)), counts)
-            posterior[task.items, : table.n_options] = _with_known(final, task.known)
-            if not len(table.item):
-                continue
-            known = prior.copy()
-            truth = np.flatnonzero(task.known >= 0)
-            known[truth] = -np.inf
-            known[truth, task.known[truth]] = 0.0
-            mean[:, index], low[:, index], high[:, index] = self._accuracies(task, known, shared)
-            parameters = task.fitted.parameters
-            labelled = table.annotator_weight > 0
-            habits[labelled, index, : table.n_options] = parameters.habit[labelled]
-            truths = parameters.row_mass + LEAST + 1e-6 * task.fitted.class_shares
-            by_habit = (truths * parameters.habit).sum(axis=1) / truths.sum(axis=1)
-            lowest = -1 / (table.n_options - 1)
-            beta = accuracies.expertise_of(mean[:, index], np.minimum(by_habit, 1 - 1e-6))
-            expertise[:, index] = np.clip(beta, lowest, 1.0)
-        cells, evidence = self.cells()
-        pair = accuracies.pairs_of(annotations)
-        return Estimate(
-            expertise=expertise,
-            accuracy=mean,
-            low=low,
-            high=high,
-            chance=accuracies.chance_of(annotations, posterior).reshape(shape),
-            annotations=np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape),
-            posterior=posterior,
-            relative_tasks=self.relative_tasks,
-            habits=habits,
-            cells=cells,
-            cell_evidence=evidence,
+            habits[:, index, : task.table.n_options] = task.fitted.parameters.habit
+        return estimate_from_evidence(
+            self.annotations,
+            self.evidence(),
+            self.log_prior(log_probs),
+            weight=self.weight,
             exponent=self.exponent,
-            shared_error=np.array(errors),
-        )
-
-    def _accuracies(self, task: TaskModel, log_prior: Floats, shared: SharedMistakes) -> tuple[Floats, Floats, Floats]:
-        """Mean and interval of each annotator's accuracy in a task. Shapes (annotators,)"""
-        table = task.table
-        weight = np.ones(len(table.item)) if table.weight is None else table.weight
-        evidence = task.fitted.parameters.evidence[table.cell]
-        return accuracies.annotator_accuracies(
-            table,
-            accuracies.leave_one_out(log_prior, evidence, table.item, weight, own=task.own_weight),
-            weight,
-            shared,
-            known=task.known[table.item] >= 0,
+            known=self.known,
             experts=self.expert,
-            prior=(task.pool.own_mean, task.pool.own_weight),
+            earlier=self.earlier,
+            kind=self.kind,
+            habits=habits,
         )
 
     # ---------------------------------------------------------------- state
@@ -396,11 +329,3 @@ class AnnotatorModel:
         """The pairs who copy, in any task, the plainest of a task first; each pair once."""
         pairs = {(pair.first, pair.second): pair for task in reversed(self.tasks) for pair in reversed(task.copies)}
         return list(reversed(pairs.values()))
-
-
-def _with_known(posterior: Floats, known: Ints) -> Floats:
-    """The posterior with certainty where the truth is known. (items, options), (items,)"""
-    truth = np.flatnonzero(known >= 0)
-    posterior[truth] = 0.0
-    posterior[truth, known[truth]] = 1.0
-    return posterior

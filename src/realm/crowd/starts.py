@@ -19,7 +19,7 @@ LEAST_COMMON = 5
 """Items that a pair must share to be compared."""
 PAIR_Z, PAIR_GAIN, RANK_GAIN = 5.0, 3.0, 10.0
 """The pair that agrees most is tried from a z of 5, and taken if the log-likelihood rises by 3; the start from all
-pairs if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found (FINDINGS 8)."""
+pairs if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found."""
 BELIEF = 0.8
 """How much of the start the believed pair has; the vote has the rest."""
 TRUST_KEPT = 0.5
