@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from realm.crowd.engine import LEAST, PRIORS, Floats, Ints, LabelTable, Pool, fit
+from realm.crowd.engine import LEAST, PRIORS, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
 from realm.crowd.starts import PairAgreement
 
 LEAST_SHARED, LEAST_SAME = 10, 0.9
@@ -59,11 +59,13 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     once = replace(table, weight=weight if table.weight is None else weight * table.weight)
     priors = PRIORS["confusion"]
     fitted = fit(once, priors, Pool.of(once, priors), once.vote_shares, max_iter=STEPS)
+    counts = statistics(table, fitted.posterior)  # of all labels: counted once, suspects would be drawn to the pool
+    matrices = np.exp(maximise(counts, table, priors, Pool.of(table, priors), fitted.parameters).evidence)
     others = np.argwhere(np.triu((shared >= LEAST_SHARED) & ~suspect))
     if len(others) > COMPARED:
         others = others[np.random.default_rng(0).choice(len(others), COMPARED, replace=False)]
     rows = np.concatenate([np.stack([first, second], axis=1), others])
-    expected = _expected_agreement(table, who[rows], np.exp(fitted.parameters.evidence), fitted.posterior)
+    expected = _expected_agreement(table, who[rows], matrices, fitted.posterior)
     common, agreed = shared[rows[:, 0], rows[:, 1]], same[rows[:, 0], rows[:, 1]]
     rate = np.clip(expected / common, LEAST, 1 - LEAST)
     residual = (agreed - expected) / np.sqrt(np.maximum(common * rate * (1 - rate), LEAST))

@@ -87,7 +87,8 @@ class TaskModel:
         """log P with what who was asked says of the item."""
         if self.bracket is None or log_prior is None:
             return log_prior
-        return log_prior + self.item_bracket()
+        shares = self.table.label_shares if self.state is None else self.state.class_shares
+        return np.where(np.isnan(log_prior), np.log(np.maximum(shares, LEAST)), log_prior) + self.item_bracket()
 
     def item_bracket(self) -> Floats:
         """log pi_j / pi of whoever labelled each item; 0 for items without labels. (task items, options)"""
