@@ -19,7 +19,7 @@ ACCURACY = np.array([0.95, 0.85, 0.75, 0.6, 0.4])
 
 @pytest.fixture(scope="module")
 def crowd() -> Crowd:
-    return simulate(0, annotators=ACCURACY, labels_each=150, per_item=3, options=3)
+    return simulate(1, annotators=ACCURACY, labels_each=150, per_item=3, options=3)
 
 
 def padded(crowd: Crowd) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,7 +56,8 @@ def test_the_gradient_is_p_minus_the_posterior(crowd: Crowd) -> None:
     loss, n = AnnotatorLoss(crowd.annotations), crowd.annotations.n_items
     logits = logits_of(n, 3)
     loss(logits, *padded(crowd), torch.arange(n)).backward()
-    posterior = loss.model.posterior(logits.detach().log_softmax(dim=1).numpy())
+    log_probs = logits.detach().log_softmax(dim=1).numpy()
+    posterior = np.exp(log_softmax(loss.model.log_prior(log_probs) + loss.model.item_evidence()))
     gradient = (logits.detach().softmax(dim=1).numpy() - posterior) / n
     np.testing.assert_allclose(logits.grad.numpy(), gradient, atol=1e-12)
     items = torch.arange(5)
@@ -108,7 +109,7 @@ def test_several_tasks_and_items_with_fewer_options() -> None:
     value.backward()
     beyond = np.arange(4) >= counts[:, None]
     assert not logits.grad.numpy()[beyond].any() and np.isfinite(logits.grad.numpy()).all()
-    posterior = loss.model.posterior(logits.detach().numpy())
+    posterior = np.exp(log_softmax(loss.model.log_prior(logits.detach().numpy()) + loss.model.item_evidence()))
     assert not posterior[beyond].any()
     probs = logits.detach().masked_fill(torch.from_numpy(beyond), -torch.inf).softmax(dim=1).numpy()
     np.testing.assert_allclose(logits.grad.numpy(), (probs - posterior) / 80, atol=1e-12)

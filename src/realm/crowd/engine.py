@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=Any)
 
@@ -42,10 +42,11 @@ POOL_START, POOL_START_WEIGHT = 0.7, 2.0
 def mixture(skill: Number, same: Number, guess: Number) -> Number:
     """P(label | truth) of an annotator who reads the item with probability `skill` and guesses otherwise.
 
-    `same` is 1 where the label is the truth, `guess` the probability that a guess falls on the label. The formula of the
-    paper (guess = 1/K) and of every habit; numpy arrays and torch tensors alike.
+    `same` is 1 where the label is the truth, `guess` the probability that a guess falls on the label. The formula of
+    the paper (guess = 1/K) and of every habit; numpy arrays and torch tensors alike.
     """
-    return skill * same + (1 - skill) * guess
+    probability: Number = skill * same + (1 - skill) * guess
+    return probability
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Priors:
     | skill | labels that the pool's mean is worth against an annotator's own b |
     | mean | the pool's mean of b where it is held; None: learned |
     | habit | kappa, labels that the pool's label shares are worth against a habit; None: fitted; inf: no habits |
-    | form | `habit`: guesses by habit; `uniform`: evenly; `coin`: evenly among wrong labels; `none`: rows are drawn to 1/K |
+    | form | guesses by `habit`, `uniform`: evenly, `coin`: evenly among wrong labels; `none`: rows are drawn to 1/K |
     | classes | labels that an even class share is worth |
     """
 
@@ -78,13 +79,14 @@ PRIORS: dict[str, Priors] = {
     "habit": Priors(rows=INFINITE, shared=INFINITE),
     "uniform": Priors(rows=INFINITE, shared=INFINITE, habit=INFINITE, form="uniform"),
     "coin": Priors(rows=INFINITE, shared=INFINITE, habit=INFINITE, form="coin"),
+    "raykar": Priors(rows=2.0, shared=INFINITE, habit=INFINITE, form="none"),
 }
 """The annotator model of each channel that has a closed form; `confusion` is the default.
 
 rows = 50: of 10, 50, 200 the best on simulated worlds (one expert .410, .524; permuted labels 98% -> 93% right at 200).
 shared = 50: shared confusion .723 without D, .785 with; elsewhere within 1.4 points. skill = 4: as pooling measured."""
 ONE_LABEL_MEAN = 0.8
-"""The pool's mean of b where items have one label each: its scale is not identified then, and a learned one collapses."""
+"""The pool's mean of b where items have one label each: its scale is not identified, and a learned one collapses."""
 
 
 # -------------------------------------------------------------------- the annotations of one task
@@ -206,10 +208,12 @@ class LabelTable:
         assert self.option_counts is not None
         own, weight = self.option_counts[self.item], np.ones(len(self.item)) if self.weight is None else self.weight
         shape = (self.n_items, self.n_annotators)
-        return [
-            (int(count), sparse.csr_array((weight[own == count], (self.item[own == count], self.annotator[own == count])), shape))
-            for count in np.unique(own) if count < self.n_options
-        ]  # fmt: skip
+        matrices = []
+        for count in np.unique(own[own < self.n_options]):
+            rows = own == count
+            entries = (weight[rows], (self.item[rows], self.annotator[rows]))
+            matrices.append((int(count), sparse.csr_array(entries, shape)))
+        return matrices
 
     def take_items(self, items: Ints) -> LabelTable:
         """The annotations of these items (sorted indices); items are numbered anew, annotators and labels stay."""
@@ -252,7 +256,7 @@ class Parameters:
     pool_mean: Floats
 
     def cell_probabilities(self, annotator: Ints, label: Ints, priors: Priors) -> Floats:
-        """rho_jk(y), what C_j[k, y] is drawn to, of any annotators j and labels y. Shapes (n,), (n,) -> (n, options)."""
+        """rho_jk(y), what C_j[k, y] is drawn to, of any annotators j and labels y. (n,), (n,) -> (n, options)"""
         options = self.habit.shape[1]
         same = np.asarray(label)[:, None] == np.arange(options)
         if priors.form == "none":
@@ -455,7 +459,7 @@ class Fit:
 def item_scores(
     table: LabelTable, parameters: Parameters, log_prior: Floats, *, exponent: float = 1.0, priors: Priors | None = None
 ) -> Floats:
-    """log P_i(k) + exponent * sum over the item's annotations of w E[a, k], -inf beyond its options. (items, options)"""
+    """log P_i(k) + exponent * sum of w E[a, k] over the item's annotations; -inf beyond its options. (items, K)"""
     scores = np.asarray(table.matrix @ parameters.evidence)
     for count, matrix in table.narrow:  # a label of an item with fewer options is conditional on being one of these
         scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
@@ -474,7 +478,7 @@ def inside_mass(table: LabelTable, parameters: Parameters, priors: Priors | None
         missing[table.cell_annotator[inside], table.cell_label[inside]] = False
         annotator, label = np.nonzero(missing)
         np.add.at(mass, annotator, np.exp(parameters.any_evidence(annotator, label, priors)))
-    return np.clip(mass, LEAST, 1.0)
+    return np.asarray(np.clip(mass, LEAST, 1.0))
 
 
 def shares_of(posterior: Floats, labelled: Bools, pseudocount: float) -> Floats:
