@@ -84,9 +84,8 @@ class AnnotatorLoss(nn.Module):
             raise RealmError(f"`items` must hold {len(logits)} rows of the table's {table.n_items:,} items.")
         self._constants = self._constants or (self.model.item_offset(), self.model.item_evidence())
         offset, evidence = (each[rows] for each in self._constants)
-        if items is None:  # the class shares alone: who was asked is not known of any item
-            shift = self.model.tasks[0].label_offset
-            offset = np.zeros(self.model.width) if shift is None else shift
+        if items is None:
+            offset = np.zeros(1) if (shares := self.model.tasks[0].label_offset) is None else shares
         labelled = table.annotations_per_item[rows] > 0
         if labels is not None:
             if annotators is None or annotators.shape != labels.shape or len(labels) != len(logits):
