@@ -169,6 +169,20 @@ class Annotations:
         return replace(table, item=item, annotator=annotator, label=label)
 
     @classmethod
+    def from_matrix(cls, labels: Any) -> Annotations:
+        """Build from a label matrix (items, annotators); NaN, None or a negative number where there is no label.
+
+        The columns of a DataFrame name the annotators.
+
+        Example:
+            >>> Annotations.from_matrix([[0, 1, -1], [1, 1, 0]])
+            Annotations(2 items, 3 annotators, 5 annotations, 1 task)
+        """
+        from realm.data.matrix import read_matrix
+
+        return read_matrix(labels)[0]
+
+    @classmethod
     def test_from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
         """Build from a DataFrame of items with gold, to evaluate a model on. Annotations are not read."""
         from realm.data.build import build_test

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from realm.crowd.earlier import EarlierEstimates
-from realm.crowd.engine import Floats
+from realm.crowd.engine import Bools, Floats
 from realm.crowd.estimate import Estimate, checked_log_probs
 from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
@@ -59,7 +59,7 @@ class AnnotatorLoss(nn.Module):
         self.annotations, self.model = annotations, AnnotatorModel(annotations, earlier=earlier, **settings).fit()
         self.log_probs = np.full((annotations.n_items, self.model.width), np.nan)  # as recorded last
         self._fresh = np.zeros(annotations.n_items, dtype=bool)
-        self._constants: tuple[Floats, Floats] | None = None  # offset and evidence of each item
+        self._constants: tuple[Floats, Floats, Bools] | None = None  # offset and evidence of each item; has it any
 
     @classmethod
     def from_arrays(cls, items: Any, annotators: Any, labels: Any, n_options: int, **settings: Any) -> AnnotatorLoss:
@@ -91,8 +91,7 @@ class AnnotatorLoss(nn.Module):
             if annotators is None or annotators.shape != labels.shape or len(labels) != len(logits):
                 raise RealmError("`labels` and `annotators` must have the same shape: (batch,) or (batch, m).")
             label, annotator = (each.cpu().numpy().reshape(len(place), -1) for each in (labels, annotators))
-            given = label >= 0
-            of = np.broadcast_to(place[:, None], label.shape)[given]
+            of = np.broadcast_to(place[:, None], label.shape)[given := label >= 0]
             parts = self.model.counted_evidence(rows[of], annotator[given], label[given], items is not None)
             evidence, labelled = np.zeros_like(evidence), np.bincount(of, minlength=len(rows)) > 0
             np.add.at(evidence, of, parts)
