@@ -82,11 +82,11 @@ class AnnotatorLoss(nn.Module):
             raise RealmError("`items` are needed without labels, with several tasks, and where items' options differ.")
         if len(place) != len(logits) or rows.min(initial=0) < 0 or rows.max(initial=0) >= table.n_items:
             raise RealmError(f"`items` must hold {len(logits)} rows of the table's {table.n_items:,} items.")
-        self._constants = self._constants or (self.model.item_offset(), self.model.item_evidence())
-        offset, evidence = (each[rows] for each in self._constants)
+        if self._constants is None:
+            self._constants = self.model.item_offset(), self.model.item_evidence(), table.annotations_per_item > 0
+        offset, evidence, labelled = (each[rows] for each in self._constants)
         if items is None:
             offset = np.zeros(1) if (shares := self.model.tasks[0].label_offset) is None else shares
-        labelled = table.annotations_per_item[rows] > 0
         if labels is not None:
             if annotators is None or annotators.shape != labels.shape or len(labels) != len(logits):
                 raise RealmError("`labels` and `annotators` must have the same shape: (batch,) or (batch, m).")
