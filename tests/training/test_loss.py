@@ -299,5 +299,8 @@ def test_wrong_inputs_are_named(crowd: Crowd) -> None:
     ):  # fmt: skip
         with pytest.raises(RealmError, match=message):
             loss(logits, *arguments)
+    for width in (2, 4):
+        with pytest.raises(RealmError, match=f"has {width} columns"):
+            loss(logits_of(2, width), one, one)
     with pytest.raises(RealmError, match="Annotations"):
         AnnotatorLoss([0, 1])
