@@ -41,6 +41,8 @@ from realm.errors import RealmError
 TEMPERATURE_SD, HOTTEST = 0.5, 20.0
 """log T ~ N(0, .5^2) on [1, 20]: a free temperature on 50 items is spurious, and below 1 a model that has learned the
 crowd's common mistakes would be made surer of them."""
+READS = 0.2
+"""The expertise from which an annotator's labels count in the temperature: a fifth of them is read off the item."""
 
 
 class AnnotatorModel:
@@ -107,7 +109,9 @@ class AnnotatorModel:
         copies = find_task_copies(table) if find_copies else []
         if copies:
             table = replace(table, weight=own_weight * copy_weights(table, copies))
-        sparse = bool(self.relative_tasks[task]) or not PairAgreement(table).beyond_chance
+        anchored = (self.known[items] >= 0).any() or self.expert[annotations.annotator[rows]].any()
+        told = anchored or PairAgreement(table).beyond_chance
+        sparse = bool(self.relative_tasks[task]) or not told
         if sparse and priors.form != "none" and priors.mean is None:
             priors = replace(priors, mean=ONE_LABEL_MEAN)
         pool = replace(
@@ -261,33 +265,29 @@ class AnnotatorModel:
     # ---------------------------------------------------------------- temperature and estimate
 
     def best_temperature(self, log_probs: npt.ArrayLike) -> float:
-        """T >= 1 at which P^(1/T) best explains the labels through the annotators; log T ~ N(0, .5^2).
+        """T >= 1 at which P^(1/T) best predicts the labels as they were given, an item's labels weighing one together.
 
-        `log_probs` (items, Kmax) must be out of sample; items without P and items without labels say nothing.
+        Only labels of annotators count who read one in five off the item or more; a known truth stands for them. What
+        annotators disagree about, P is not sure of: P explained through the annotators instead is as sharp as they are
+        right, and then surer than gold bears out wherever they err alike (log loss above plain fine-tuning's on 9 of 17
+        real tables; by this rule on none). `log_probs` (items, Kmax); NaN rows say nothing. log T ~ N(0, .5^2).
         """
-        parts = []
-        for task in self.tasks:
-            part = self._task_log_probs(log_probs, task)
-            if part is None:
-                continue
-            rows = np.flatnonzero(~np.isnan(part[:, 0]) & (task.table.labelled | (task.known >= 0)))
-            scores = task.label_scores()[rows]
-            known = task.known[rows]
-            truth = np.flatnonzero(known >= 0)
-            scores[truth] = -np.inf
-            scores[truth, known[truth]] = 0.0
-            parts.append((part[rows], scores))
-        if not any(len(rows) for rows, _ in parts):
+        table = self.annotations
+        scores = np.asarray(log_probs, dtype=np.float64)
+        expertise = self.summary()["expertise_trained"][table.annotator, table.item_tasks[table.item]]
+        rows = np.flatnonzero((expertise >= READS) & (self.known[table.item] < 0) & ~np.isnan(scores[table.item, 0]))
+        truth = np.flatnonzero((self.known >= 0) & ~np.isnan(scores[:, 0]))
+        item = np.concatenate([table.item[rows], truth])
+        label = np.concatenate([table.label[rows], self.known[truth]])
+        if not len(item):
             return 1.0
+        weight = 1 / np.bincount(item, minlength=table.n_items)[item]
+        inside = np.arange(scores.shape[1]) < table.option_counts[item][:, None]
+        logits = np.where(inside, np.maximum(scores[item], np.log(1e-30)), -np.inf)
 
         def loss(log_t: float) -> float:
-            total = 0.5 * (log_t / TEMPERATURE_SD) ** 2
-            for log_prob, scores in parts:
-                tempered = log_softmax(np.where(np.isinf(log_prob), -np.inf, log_prob / np.exp(log_t)))
-                both = tempered + scores
-                top = both.max(axis=1)
-                total -= float((top + np.log(np.exp(both - top[:, None]).sum(axis=1))).sum())
-            return total
+            tempered = log_softmax(logits / np.exp(log_t))[np.arange(len(label)), label]
+            return float(0.5 * (log_t / TEMPERATURE_SD) ** 2 - weight @ tempered)
 
         best = minimize_scalar(loss, bounds=(0.0, float(np.log(HOTTEST))), method="bounded", options={"xatol": 1e-3})
         return float(np.exp(best.x)) if best.fun < loss(0.0) else 1.0
@@ -353,6 +353,7 @@ class AnnotatorModel:
             task.label_offset = np.array(own["label_offset"]) if own["label_offset"].size else None
             task.held_shares = np.array(own["held_shares"]) if own["held_shares"].size else None
             task.bracket = np.array(own["bracket"]) if own["bracket"].size else None
+            task.assigned = task.bracket is not None
 
     @property
     def copies(self) -> list[CopyPair]:

@@ -109,7 +109,7 @@ class TaskModel:
 
     def start(self, log_prior: Floats | None, progress: Callable[[int, int], None] | None = None) -> None:
         """Fit from the beginning: from log P (task items, options), or from agreement where it is None."""
-        if self.sparse and log_prior is None:
+        if self.sparse and log_prior is None and not (self.known >= 0).any() and not self.pool.experts.any():
             parameters = prior_parameters(self.table, self.priors, self.pool)
             shares = self.table.label_shares
             if self.assigned:
