@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import Bools, Floats
@@ -93,9 +93,10 @@ class AnnotatorLoss(nn.Module):
                 raise RealmError("`labels` and `annotators` must have the same shape: (batch,) or (batch, m).")
             label, annotator = (each.cpu().numpy().reshape(len(place), -1) for each in (labels, annotators))
             of = np.broadcast_to(place[:, None], label.shape)[given := label >= 0]  # the item of each label
-            parts = self.model.counted_evidence(rows[of], annotator[given], label[given], items is not None)
             evidence, labelled = np.zeros_like(evidence), np.bincount(of, minlength=len(rows)) > 0
-            np.add.at(evidence, of, parts)
+            np.add.at(
+                evidence, of, self.model.counted_evidence(rows[of], annotator[given], label[given], items is not None)
+            )
         with torch.autocast(logits.device.type, enabled=False):
             logits = logits if logits.dtype == torch.float64 else logits.float()
             index, options = torch.from_numpy(place).to(logits.device), logits.shape[1]
@@ -115,9 +116,9 @@ class AnnotatorLoss(nn.Module):
 
     def update(self, steps: int = 3) -> None:
         """Fit the annotators to the recorded P by a few EM steps; processes share what they have recorded."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            records: list[Any] = [None] * torch.distributed.get_world_size()
-            torch.distributed.all_gather_object(records, (np.flatnonzero(self._fresh), self.log_probs[self._fresh]))
+        if distributed.is_available() and distributed.is_initialized():
+            records: list[Any] = [None] * distributed.get_world_size()
+            distributed.all_gather_object(records, (np.flatnonzero(self._fresh), self.log_probs[self._fresh]))
             for rows, values in records:
                 self.log_probs[rows] = values
         if np.isnan(self.log_probs).all():
@@ -128,7 +129,7 @@ class AnnotatorLoss(nn.Module):
     def estimate(self, pred_probs: npt.ArrayLike | None = None) -> Estimate:
         """Annotators and labels, with P (items, Kmax) of a model not trained on the items; None: as recorded."""
         log_probs = self.log_probs if pred_probs is None else checked_log_probs(self.annotations, pred_probs)
-        return self.model.estimate(log_probs / self.model.best_temperature(log_probs))
+        return self.model.estimate_at(log_probs)
 
     def expertise(self) -> pd.DataFrame:
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
