@@ -72,31 +72,32 @@ class AnnotatorLoss(nn.Module):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
         """The loss, a scalar in float32 or float64: the sum by `num_items_in_batch` where that is given."""
-        table, rows, place = self.annotations, np.zeros(len(logits), np.int64), np.arange(len(logits))
+        model, table, rows, place = (
+            self.model,
+            self.annotations,
+            np.zeros(len(logits), np.int64),
+            np.arange(len(logits)),
+        )
         if items is not None:
             rows, place = np.unique(items.cpu().numpy(), return_inverse=True)
-        elif labels is None or len(table.tasks) > 1 or (table.option_counts < self.model.width).any():
+        elif labels is None or len(table.tasks) > 1 or (table.option_counts < model.width).any():
             raise RealmError("`items` are needed without labels, with several tasks, and where items' options differ.")
         if len(place) != len(logits) or rows.min(initial=0) < 0 or rows.max(initial=0) >= table.n_items:
             raise RealmError(f"`items` must hold {len(logits)} rows of the table's {table.n_items:,} items.")
-        if not table.option_counts[rows].max(initial=0) <= logits.shape[1] <= self.model.width:
-            raise RealmError(
-                f"`logits` has {logits.shape[1]} columns, and items have up to {self.model.width} options."
-            )
+        if not table.option_counts[rows].max(initial=0) <= logits.shape[1] <= model.width:
+            raise RealmError(f"`logits` has {logits.shape[1]} columns, and items have up to {model.width} options.")
         if self._constants is None:
-            self._constants = self.model.item_offset(), self.model.item_evidence(), table.annotations_per_item > 0
+            self._constants = model.item_offset(), model.item_evidence(), table.annotations_per_item > 0
         offset, evidence, labelled = (each[rows] for each in self._constants)
         if items is None:
-            offset = np.zeros(1) if (shares := self.model.tasks[0].label_offset) is None else shares
+            offset = np.zeros(1) if (shares := model.tasks[0].label_offset) is None else shares
         if labels is not None:
             if annotators is None or annotators.shape != labels.shape or len(labels) != len(logits):
                 raise RealmError("`labels` and `annotators` must have the same shape: (batch,) or (batch, m).")
             label, annotator = (each.cpu().numpy().reshape(len(place), -1) for each in (labels, annotators))
             of = np.broadcast_to(place[:, None], label.shape)[given := label >= 0]  # the item of each label
             evidence, labelled = np.zeros_like(evidence), np.bincount(of, minlength=len(rows)) > 0
-            np.add.at(
-                evidence, of, self.model.counted_evidence(rows[of], annotator[given], label[given], items is not None)
-            )
+            np.add.at(evidence, of, model.counted_evidence(rows[of], annotator[given], label[given], items is not None))
         with torch.autocast(logits.device.type, enabled=False):
             logits = logits if logits.dtype == torch.float64 else logits.float()
             index, options = torch.from_numpy(place).to(logits.device), logits.shape[1]
