@@ -72,12 +72,8 @@ class AnnotatorLoss(nn.Module):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
         """The loss, a scalar in float32 or float64: the sum by `num_items_in_batch` where that is given."""
-        model, table, rows, place = (
-            self.model,
-            self.annotations,
-            np.zeros(len(logits), np.int64),
-            np.arange(len(logits)),
-        )
+        model, table = self.model, self.annotations
+        rows, place = np.zeros(len(logits), np.int64), np.arange(len(logits))  # without items, each row is one
         if items is not None:
             rows, place = np.unique(items.cpu().numpy(), return_inverse=True)
         elif labels is None or len(table.tasks) > 1 or (table.option_counts < model.width).any():
