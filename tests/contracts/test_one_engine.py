@@ -247,6 +247,6 @@ def test_a_second_formula_is_seen() -> None:
         assert formulas(source), source
     for source in (
         "def f(e, q):\n    return (1 - e) * q + e * (1 - q)",
-        "def f(a, b):\n    return a * b + (1 - b) * c",
+        "def f(a, c):\n    return a * 2 + (1 - c) * a",
     ):
         assert formulas(source) == [], source
