@@ -119,7 +119,8 @@ class Sentences:
         if options not in self.clusters:
             from sklearn.cluster import KMeans
 
-            self.clusters[options] = KMeans(options, n_init=4, random_state=0).fit_predict(self.mean).astype(np.int64)
+            directions = self.mean / np.linalg.norm(self.mean, axis=1, keepdims=True)
+            self.clusters[options] = KMeans(options, n_init=4, random_state=0).fit_predict(directions).astype(np.int64)
         return self.clusters[options]
 
     def table(self, kind: str, make: Callable[..., Crowd], per_item: int, items: int, seed: int) -> Table:
@@ -136,6 +137,7 @@ WORLDS: dict[str, tuple[str, Callable[..., Crowd]]] = {
     "shared confusion": ("cl3", _worlds.shared_confusion),
     "inverted": ("sp", _worlds.inverted),
     "one expert": ("cl5", lambda *a: _worlds.experts_among_guessers(*a, experts=1, people=10)),
+    "one good": ("cl5", _worlds.of_accuracies(np.r_[0.95, np.full(9, 0.3)])),
     "mixed": ("cl3", _worlds.of_accuracies(MIXED)),
     "mixed sp": ("sp", _worlds.of_accuracies(MIXED)),
     "equal": ("cl3", _worlds.of_accuracies(np.full(10, 0.8))),
