@@ -36,6 +36,7 @@ class Crowd:
     accuracy: Floats
     texts: list[str] | None = None
     probs: Floats | None = None
+    kind: str = "people"
     sizes: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,7 +53,7 @@ class Crowd:
     def subset(self, rows: npt.NDArray[Any]) -> Crowd:
         """The crowd of these annotations alone; items without any stay."""
         return crowd_of(self.item[rows], self.annotator[rows], self.label[rows], self.gold, self.n_options,
-                        texts=self.texts, n_annotators=len(self.accuracy))  # fmt: skip
+                        texts=self.texts, kind=self.kind, n_annotators=len(self.accuracy))  # fmt: skip
 
     def votes(self) -> Floats:
         """How many annotators gave each label. Shape (items, options)."""
@@ -263,16 +264,16 @@ def real_crowds(data: Path) -> dict[str, Crowd]:
     aspects = pd.read_csv(data / "cebab_aspects/annotations.csv")
     for aspect, rows in aspects.groupby("task", sort=True):
         crowds[f"CEBaB {aspect}"] = from_long(rows)
-    crowds["CivilComments, 24 judges"] = from_panel(data / "civilcomments_judges/panel.csv")
+    crowds["CivilComments, 24 judges"] = from_panel(data / "civilcomments_judges/panel.csv", "models")
     crowds["DICES-350"] = from_panel(data / "dices350/panel.csv")
     pairs, verdicts = (pd.read_csv(data / f"llmbar_judges/{name}.csv") for name in ("pairs", "verdicts"))
     crowds["LLMBar, all subsets"] = from_long(
-        verdicts.assign(text=verdicts["item"]).merge(pairs[["item", "gold"]], on="item", how="left")
+        verdicts.assign(text=verdicts["item"]).merge(pairs[["item", "gold"]], on="item", how="left"), "models"
     )
     return crowds
 
 
-def from_long(rows: pd.DataFrame) -> Crowd:
+def from_long(rows: pd.DataFrame, kind: str = "people") -> Crowd:
     """A crowd of a table with the columns item, text, annotator, label, gold. A pair's last label counts."""
     rows = rows.drop_duplicates(["item", "annotator"], keep="last").dropna(subset=["label"])
     options = sorted(set(rows["label"].astype(str)) | set(rows["gold"].dropna().astype(str).str.removesuffix(".0")))
@@ -284,16 +285,16 @@ def from_long(rows: pd.DataFrame) -> Crowd:
     label = rows["label"].astype(str).map(index).to_numpy(np.int64)
     texts = list(firsts["text"].astype(str))
     return crowd_of(
-        item.astype(np.int64), annotator.astype(np.int64), label, gold.to_numpy(np.int64), len(options), texts=texts
+        item.astype(np.int64), annotator.astype(np.int64), label, gold.to_numpy(np.int64), len(options), texts=texts, kind=kind
     )
 
 
-def from_panel(file: Path) -> Crowd:
+def from_panel(file: Path, kind: str = "people") -> Crowd:
     """A crowd of a table with the columns item, text, gold and then one for each annotator."""
     wide = pd.read_csv(file)
     names = list(wide.columns[3:])
     long = wide.melt(id_vars=["item", "text", "gold"], value_vars=names, var_name="annotator", value_name="label")
-    return from_long(long.dropna(subset=["label"]))
+    return from_long(long.dropna(subset=["label"]), kind)
 
 
 def some_per_item(crowd: Crowd, rng: np.random.Generator, count: int) -> Crowd:
@@ -374,7 +375,7 @@ def ours(crowd: Crowd, log_probs: Floats | None = None) -> Answer:
     """This project's estimate of labels and annotators, with or without a model's log P (items, options)."""
     from realm.crowd.estimate import estimate
 
-    estimates = estimate(crowd.annotations(), None if log_probs is None else np.exp(log_probs))
+    estimates = estimate(crowd.annotations(), None if log_probs is None else np.exp(log_probs), kind=crowd.kind)
     return Answer(
         estimates.posterior[:, : crowd.n_options], estimates.accuracy[:, 0], estimates.low[:, 0], estimates.high[:, 0]
     )

@@ -175,7 +175,7 @@ def real_tables(data: Path, folder: Path, seed: int, only: str) -> Iterator[tupl
     rng = np.random.default_rng(seed)
     sentpolarity = lambda: source("sp", lambda: _worlds.from_long(pd.read_csv(data / "sentpolarity/annotations.csv")),
                                   lambda: pd.read_csv(data / "sentpolarity/test.csv"), ["negative", "positive"])  # fmt: skip  # noqa: E731
-    civil = lambda: source("civil", lambda: _worlds.from_panel(data / "civilcomments_judges/panel.csv"),
+    civil = lambda: source("civil", lambda: _worlds.from_panel(data / "civilcomments_judges/panel.csv", "models"),
                            lambda: pd.read_csv(data / "civilcomments_judges/test.csv"), ["fine", "toxic"])  # fmt: skip  # noqa: E731
     for least in (0, 10, 100):
         for regime, count in (("shared", None), ("sparse", 1)):
@@ -290,7 +290,7 @@ class OneModel:
         from realm.crowd.model import AnnotatorModel
 
         self.crowd, self.annotations = table.crowd, table.crowd.annotations()
-        self.model = AnnotatorModel(self.annotations)
+        self.model = AnnotatorModel(self.annotations, kind=table.crowd.kind, features=table.features)
         self.model.fit()
 
     def sums(self) -> Floats:
