@@ -172,7 +172,10 @@ def real_tables(data: Path, folder: Path, seed: int, only: str) -> Iterator[tupl
         gold = test["gold"].map({option: k for k, option in enumerate(options)}).to_numpy(np.int64)
         return Table(choose(crowd), features, test_features, gold, pooler())
 
-    rng = np.random.default_rng(seed)
+    def drawn(crowd: Crowd, name: str, count: int | None) -> Crowd:
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        return crowd if count is None else _worlds.some_per_item(crowd, rng, count)
+
     sentpolarity = lambda: source("sp", lambda: _worlds.from_long(pd.read_csv(data / "sentpolarity/annotations.csv")),
                                   lambda: pd.read_csv(data / "sentpolarity/test.csv"), ["negative", "positive"])  # fmt: skip  # noqa: E731
     civil = lambda: source("civil", lambda: _worlds.from_panel(data / "civilcomments_judges/panel.csv", "models"),
@@ -181,24 +184,23 @@ def real_tables(data: Path, folder: Path, seed: int, only: str) -> Iterator[tupl
         for regime, count in (("shared", None), ("sparse", 1)):
             name = f"SentPolarity {'all' if least == 0 else f'contrast-20 of {least}+'} {regime}"
 
-            def choose(crowd: Crowd, least: int = least, count: int | None = count) -> Crowd:
-                chosen = contrast(crowd, least) if least else crowd
-                return chosen if count is None else _worlds.some_per_item(chosen, rng, count)
+            def choose(crowd: Crowd, name: str = name, least: int = least, count: int | None = count) -> Crowd:
+                return drawn(contrast(crowd, least) if least else crowd, name, count)
 
             if only in name:
                 yield name, lambda choose=choose: table(sentpolarity(), choose)  # type: ignore[misc]
     for judges in (24, 3, 1):
         name = f"CivilComments {judges} per item"
         if only in name:
-            yield name, lambda n=judges: table(civil(), lambda c: c if n == 24 else _worlds.some_per_item(c, rng, n))  # type: ignore[misc]
+            yield name, lambda name=name, n=judges: table(civil(), lambda c: drawn(c, name, None if n == 24 else n))  # type: ignore[misc]
     for aspect in ("food", "service", "ambiance", "noise"):
         for regime, count in (("shared", None), ("sparse", 1)):
             name = f"CEBaB {aspect} {regime}"
             if only in name:
                 loaded = lambda aspect=aspect: source(aspect, lambda: _worlds.from_long(_aspect(data, "annotations", aspect)),  # type: ignore[misc]  # noqa: E731
                                                       lambda: _aspect(data, "test", aspect), ["negative", "positive", "unknown"])  # fmt: skip
-                yield name, lambda loaded=loaded, count=count: table(  # type: ignore[misc]
-                    loaded(), lambda c: c if count is None else _worlds.some_per_item(c, rng, count)
+                yield name, lambda loaded=loaded, name=name, count=count: table(  # type: ignore[misc]
+                    loaded(), lambda c: drawn(c, name, count)
                 )
 
 
