@@ -34,8 +34,7 @@ from realm.crowd.engine import (
 )
 from realm.crowd.estimate import Estimate, estimate_from_evidence
 from realm.crowd.shared_mistakes import KINDS, fit_exponent
-from realm.crowd.starts import PairAgreement
-from realm.crowd.task_model import TaskModel, assignment_gain
+from realm.crowd.task_model import ASSIGNED_Z, TaskModel, assignment_z
 from realm.data import Annotations
 from realm.errors import RealmError
 
@@ -112,9 +111,7 @@ class AnnotatorModel:
         copies = find_task_copies(table) if find_copies else []
         if copies:
             table = replace(table, weight=own_weight * copy_weights(table, copies))
-        anchored = (self.known[items] >= 0).any() or self.expert[annotations.annotator[rows]].any()
-        told = anchored or PairAgreement(table).beyond_chance
-        sparse = bool(self.relative_tasks[task]) or not told
+        sparse = bool(self.relative_tasks[task])
         if sparse and priors.form != "none" and priors.mean is None:
             priors = replace(priors, mean=ONE_LABEL_MEAN)
         pool = replace(
@@ -125,19 +122,31 @@ class AnnotatorModel:
         )
         assigned = False
         if table.one_label_each and features is not None and len(rows):
-            assigned = assignment_gain(np.asarray(features)[items], table) > 0
+            assigned = assignment_z(np.asarray(features)[items], table) > ASSIGNED_Z
         return TaskModel(table, items, rows, own_weight, self.known[items], priors, pool, copies, sparse, assigned)
 
     # ---------------------------------------------------------------- fitting
 
     def fit(
-        self, log_probs: npt.ArrayLike | None = None, progress: Callable[[int, int], None] | None = None
+        self,
+        log_probs: npt.ArrayLike | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        waits: bool = False,
     ) -> AnnotatorModel:
-        """Fit from the beginning. `log_probs` (items, Kmax) is log P out of sample; None, or NaN rows: none."""
+        """Fit from the beginning. `log_probs` (items, Kmax) is log P out of sample; None, or NaN rows: none.
+
+        `waits`: a model will be trained, and `update` follows: where labels tell nothing of each other, everybody
+        starts at the pool's mean instead of a chance solution.
+        """
         log_priors = [self._task_log_probs(log_probs, task) for task in self.tasks]
         for task, log_prior in zip(self.tasks, log_priors, strict=True):
-            task.start(log_prior, progress)
-        several = [(task, log_prior) for task, log_prior in zip(self.tasks, log_priors, strict=True) if not task.sparse]
+            task.start(log_prior, progress, waits=waits)
+        several = [
+            (task, log_prior)
+            for task, log_prior in zip(self.tasks, log_priors, strict=True)
+            if len(task.fitted.posterior)
+        ]
         if several:
             exponent = fit_exponent([task.forecasts(log_prior) for task, log_prior in several])
             for task, log_prior in several:
@@ -205,8 +214,7 @@ class AnnotatorModel:
         """What is added to log P of each item in the likelihood: held class shares, and who was asked. (items, Kmax)"""
         out = np.zeros((self.annotations.n_items, self.width))
         for task in self.tasks:
-            offset = 0.0 if task.label_offset is None else task.label_offset
-            out[task.items, : task.table.n_options] = offset + task.item_bracket()
+            out[task.items, : task.table.n_options] = task.fitted.offset + task.item_bracket()
         return out
 
     def item_evidence(self) -> Floats:
