@@ -60,22 +60,28 @@ def score(
     scorer: Scorer,
     encoded: EncodedItems,
     *,
+    items: npt.NDArray[np.integer] | None = None,
     answer_mass: bool = False,
     cache: FrozenLayersCache | None = None,
     progress: Progress = ignore_progress,
     what: str = "scoring",
 ) -> Scores:
-    """Score every item at the scorer's temperature; `cache` spares the frozen layers, `progress` is told of `what`."""
+    """Score every item, or those of `items`, at the scorer's temperature.
+
+    `cache` spares the frozen layers, `progress` is told of `what`.
+    """
+    selected = np.arange(len(encoded)) if items is None else items
     log_probs = np.full((len(encoded), int(encoded.option_counts.max(initial=1))), -np.inf)
     mass = np.full(len(encoded), np.nan)
     lengths = None if cache is None else cache.computed_lengths
-    for items in scorer.eval_batches(encoded, what, progress, lengths=lengths):
+    for items in scorer.eval_batches(encoded, what, progress, selected, lengths=lengths):
         batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
         batch = {name: value.to(scorer.device) for name, value in batch.items()}
         batch_log_probs = scorer(batch).double().cpu().numpy()
         log_probs[items, : batch_log_probs.shape[1]] = batch_log_probs
         if answer_mass and (share := scorer.answer_mass(batch)) is not None:
             mass[items] = share.double().cpu().numpy()
+    log_probs, mass = log_probs[selected], mass[selected]
     if np.isnan(log_probs).any():
         raise RealmError("the model's answers are not numbers: its training diverged. Lower `learning_rate`.")
     if scorer.temperature != 1 and len(log_probs):

@@ -1,21 +1,93 @@
-"""A backbone that is sharded over the processes (PyTorch's FSDP), beside a channel that each of them holds whole.
+"""Several processes: one that writes, scoring shared among them, and a backbone that is sharded (PyTorch's FSDP).
 
-The channel is small and its masked update needs every entry, so it is left out of the sharding: each process computes
-the gradient of its own annotations, and these are averaged here as data parallelism would.
+A channel is small and its masked update needs every entry, so it is left out of the sharding: each process computes the
+gradient of its own annotations, and these are averaged here as data parallelism would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from realm.errors import RealmError
 from realm.methods import METHODS
+from realm.progress import Progress, ignore_progress
+from realm.scorers import Scorer
+from realm.scorers.encoding import EncodedItems
+from realm.scorers.frozen_cache import FrozenLayersCache
+from realm.scorers.scoring import Scores, score
+
+Result = TypeVar("Result")
+
+
+def on_first(args: Any, act: Callable[[], Result]) -> Result:
+    """Let the first process act, and give every process what it returned; if it failed, they all fail.
+
+    Must be called by every process. The result travels as a pickle between processes of one run.
+    """
+    if args.world_size == 1:
+        return act()
+    from accelerate.utils import broadcast_object_list
+
+    failure: Exception | None = None
+    message: list[Any] = [None, None]  # what the first process returned, and why it failed
+    if args.process_index == 0:
+        try:
+            message[0] = act()
+        except Exception as error:
+            failure, message[1] = error, str(error)
+    broadcast_object_list(message, from_process=0)
+    if failure is not None:
+        raise failure
+    if message[1] is not None:
+        raise RealmError(message[1])
+    result: Result = message[0]
+    return result
+
+
+def gather(args: Any, value: Any) -> list[Any]:
+    """What every process holds, in the order of the processes."""
+    if args.world_size == 1:
+        return [value]
+    from accelerate.utils import gather_object
+
+    return list(gather_object([value]))
+
+
+def score_shared(
+    args: Any,
+    scorer: Scorer,
+    encoded: EncodedItems,
+    *,
+    answer_mass: bool = False,
+    cache: FrozenLayersCache | None = None,
+    progress: Progress = ignore_progress,
+    what: str = "scoring",
+) -> Scores:
+    """`realm.scorers.scoring.score`, each process a share of the items; all must call it, and all get the whole."""
+    how: dict[str, Any] = {"answer_mass": answer_mass, "cache": cache, "progress": progress, "what": what}
+    if args.world_size == 1:
+        return score(scorer, encoded, **how)
+    own = np.arange(args.process_index, len(encoded), args.world_size)
+    scores = score(scorer, encoded, items=own, **how)
+    parts = gather(args, (scores.log_probs, scores.answer_mass))
+    log_probs = np.full((len(encoded), scores.log_probs.shape[1]), -np.inf)
+    masses = [mass for _, mass in parts]
+    mass = None if any(each is None for each in masses) else np.zeros(len(encoded))
+    for rank, (part, part_mass) in enumerate(parts):
+        log_probs[rank :: args.world_size] = part
+        if mass is not None:
+            mass[rank :: args.world_size] = part_mass
+    return Scores(log_probs, mass)
+
+
+# -------------------------------------------------------------------- a sharded backbone
 
 
 def check_deepspeed(config: Any, stage: int) -> None:
