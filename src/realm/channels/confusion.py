@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -57,7 +59,7 @@ class ConfusionChannel(Channel):
         self.register_buffer("task_exponent", torch.ones(len(annotations.tasks)), persistent=False)
         self.register_buffer("annotation_weight", torch.zeros(annotations.n_annotations), persistent=False)
         self.register_buffer("offset", torch.zeros(0, self.options), persistent=False)
-        self._take_over()
+        self._is_fitted = False
 
     @classmethod
     def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
@@ -93,6 +95,19 @@ class ConfusionChannel(Channel):
         self.model.fit(None if np.isnan(log_probs[:, 0]).all() else log_probs)
         self._take_over()
 
+    def fitted_model(self) -> AnnotatorModel:
+        """The model of annotators, fitted to agreement where nothing else has been seen yet."""
+        if not self._is_fitted:
+            self.model.fit()
+            self._take_over()
+        return self.model
+
+    def copied_model(self) -> AnnotatorModel:
+        """The fitted model, to be fitted further without this channel."""
+        model = copy.copy(self.fitted_model())
+        model.tasks = [replace(task) for task in model.tasks]
+        return model
+
     def update(self, scores: ItemScores, annotations: Annotations) -> None:
         self.model.update(scores.log_probs.double().cpu().numpy())
         self._take_over()
@@ -101,7 +116,7 @@ class ConfusionChannel(Channel):
         return self.form == "coin" and can_be_flipped(annotations)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        return self.model.state()
+        return self.fitted_model().state()
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         self.model.load_state(dict(state))
@@ -111,10 +126,11 @@ class ConfusionChannel(Channel):
         return {"form": self.form}
 
     def summary(self) -> dict[str, npt.NDArray[np.float64]]:
-        return self.model.summary()
+        return self.fitted_model().summary()
 
     def _take_over(self) -> None:
         """Bring the buffers to what the model of annotators holds now."""
+        self._is_fitted = True
         self.cell_evidence.copy_(self._evidence_of(self.keys))
         self.task_exponent.copy_(torch.from_numpy(np.asarray(self.model.exponent)))
         self.annotation_weight.copy_(torch.from_numpy(self.model.weight))

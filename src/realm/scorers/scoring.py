@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from realm.crowd.evidence import log_softmax_rows
+from realm.crowd.engine import log_softmax
 from realm.data import Items
 from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
@@ -85,8 +85,28 @@ def score(
     if np.isnan(log_probs).any():
         raise RealmError("the model's answers are not numbers: its training diverged. Lower `learning_rate`.")
     if scorer.temperature != 1 and len(log_probs):
-        log_probs = log_softmax_rows(log_probs / scorer.temperature)
+        log_probs = log_softmax(log_probs / scorer.temperature)
     return Scores(log_probs, None if np.isnan(mass).any() or not len(mass) else mass)
+
+
+@torch.no_grad()
+def hidden_states(
+    scorer: Scorer,
+    encoded: EncodedItems,
+    *,
+    cache: FrozenLayersCache | None = None,
+    progress: Progress = ignore_progress,
+) -> torch.Tensor:
+    """The state that the answer to each item is read from, on the processor. (items, width)"""
+    states: torch.Tensor | None = None
+    lengths = None if cache is None else cache.computed_lengths
+    for items in scorer.eval_batches(encoded, "reading hidden states", progress, lengths=lengths):
+        batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
+        _, hidden = scorer.forward_with_hidden({name: value.to(scorer.device) for name, value in batch.items()})
+        if states is None:
+            states = torch.zeros(len(encoded), hidden.shape[1])
+        states[torch.from_numpy(items)] = hidden.float().cpu()
+    return torch.zeros(0, 0) if states is None else states
 
 
 def predict_chunks(

@@ -14,7 +14,8 @@ from safetensors.numpy import load_file
 from torch import Tensor
 from transformers import TrainerCallback
 
-from realm.channels import Channel, ConfusionChannel, IdentityChannel, ItemScores, channel_class
+from realm.channels import Channel, ConfusionChannel, IdentityChannel, ItemScores, Observed, channel_class
+from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import EXPERT, PRIORS
 from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
@@ -39,7 +40,10 @@ EARLIER_RANGE = (0.01, 0.99)
 
 
 def make_channel(
-    annotations: Annotations, config: RealmConfig, channel: Channel | None = None, earlier: Any = None
+    annotations: Annotations,
+    config: RealmConfig,
+    channel: Channel | None = None,
+    earlier: EarlierEstimates | None = None,
 ) -> Channel:
     """The channel of a method: its own, the one that the caller gives, or the one that the settings name.
 
@@ -86,27 +90,29 @@ def check_channel(channel: Channel, annotations: Annotations, config: RealmConfi
             )
 
 
-def place_annotators(channel: Channel, experts: Sequence[int], earlier: dict[tuple[int, int], list[float]]) -> None:
+def place_annotators(
+    channel: Channel, experts: Sequence[int], earlier: EarlierEstimates | None, annotations: Annotations
+) -> None:
     """For gradients: hold experts at their expertise, and start the others of an earlier estimate from it."""
     if experts:
         channel.pin(experts, EXPERT)
-    if earlier:
-        expertise = torch.full((len(channel.pinned), channel.tasks), float("nan"), dtype=torch.float64)
-        for pair, (beta, *_) in earlier.items():
-            expertise[pair] = min(max(beta, EARLIER_RANGE[0]), EARLIER_RANGE[1])
-        channel.start_from(expertise)
+    if earlier is not None:
+        tasks = len(annotations.tasks)
+        counts = np.maximum(np.bincount(annotations.item_tasks, minlength=tasks), 1)
+        chance = np.bincount(annotations.item_tasks, 1 / annotations.option_counts, minlength=tasks) / counts
+        expertise = np.clip((earlier.mean - chance) / np.maximum(1 - chance, 1e-6), *EARLIER_RANGE)
+        channel.start_from(torch.from_numpy(expertise))
 
 
-def start_gradient_channel(channel: Channel, annotations: Annotations, log_probs: Floats) -> None:
+def start_gradient_channel(channel: Channel, annotations: Annotations, log_probs: Floats | None) -> None:
     """For gradients: start from the expertise that the one model of annotators gives, under the channel's own form.
 
-    `log_probs` (items, K) is what is known before the first step, NaN where nothing is.
+    `log_probs` (items, K) is what is known of the items before the first step; None where only gold is.
     """
     name = type(channel).__name__.removesuffix("Channel").lower()
     model = AnnotatorModel(annotations, PRIORS[name if name in PRIORS else "uniform"], gold=annotations.gold)
-    model.fit(log_probs)
-    expertise = np.clip(model.summary()["expertise_trained"], *EARLIER_RANGE)
-    channel.start_from(torch.from_numpy(np.asarray(expertise)))
+    expertise = model.fit(log_probs).summary()["expertise_trained"]
+    channel.start_from(torch.from_numpy(np.clip(expertise, *EARLIER_RANGE)))
 
 
 def check_anchor(channel: Channel, annotations: Annotations) -> None:
@@ -136,8 +142,6 @@ def annotation_evidence(
 
     `log_probs` (items, Kmax) and `hidden` (items, width) are what the model says of the items.
     """
-    from realm.channels import Observed
-
     scores = ItemScores(
         torch.from_numpy(log_probs).float(), torch.from_numpy(annotations.option_counts.astype(np.int64)), hidden
     )

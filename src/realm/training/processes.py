@@ -65,14 +65,18 @@ def score_shared(
     scorer: Scorer,
     encoded: EncodedItems,
     *,
+    alone: bool = False,
     answer_mass: bool = False,
     cache: FrozenLayersCache | None = None,
     progress: Progress = ignore_progress,
     what: str = "scoring",
 ) -> Scores:
-    """`realm.scorers.scoring.score`, each process a share of the items; all must call it, and all get the whole."""
+    """`realm.scorers.scoring.score`, each process a share of the items; all must call it, and all get the whole.
+
+    `alone`: every process scores all items, as a sharded model needs.
+    """
     how: dict[str, Any] = {"answer_mass": answer_mass, "cache": cache, "progress": progress, "what": what}
-    if args.world_size == 1:
+    if args.world_size == 1 or alone:
         return score(scorer, encoded, **how)
     own = np.arange(args.process_index, len(encoded), args.world_size)
     scores = score(scorer, encoded, items=own, **how)
