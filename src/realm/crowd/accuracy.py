@@ -1,0 +1,186 @@
+"""How accurate each annotator is, with intervals: from evidence and log P alone, whatever channel the evidence is of.
+
+Each label is judged by everything but itself (`leave_one_out`). With p the probability that it is right, an annotator of
+accuracy a gives it with probability a p + (1 - a)(1 - p)/(K - 1): the truth is integrated out. The posterior of a is
+taken on a grid, under a Beta prior of the pool whose mean and weight are averaged over: with few annotators a single best
+pool is too narrow. The labels' p are kept as a histogram for each annotator, so the work does not grow with the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
+from realm.data import Annotations
+
+LEVEL = 0.95
+"""The customary 95% interval."""
+NODES, POINTS = 33, 256
+"""Nodes of the histogram of p and points of the grid of accuracies, both even in asin(sqrt(.)), where a proportion's
+uncertainty is the same everywhere: an interval from 10,000 labels still spans several points."""
+POOL_MEANS, POOL_WEIGHTS = 30, np.array([2.0, 3.0, 4.5, 7.0, 11.0, 18.0, 32.0, 64.0])
+"""Pools that are averaged over: means from chance to 1, worth 2 labels (uniform) to 64, even in their spread."""
+FITTED = 2000
+"""Annotators that the weights of the pools are computed from at most: more leave them where they are."""
+
+
+def leave_one_out(
+    log_prior: Floats, evidence: Floats, item: Ints, weight: Floats, exponent: float = 1.0, own: Floats | None = None
+) -> Floats:
+    """log P(truth | everything but the annotation itself), of each annotation's item. Shape (annotations, K).
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | log_prior | (items, K) | log P of each item, -inf beyond its options |
+    | evidence | (annotations, K) | log P(label | k) |
+    | weight | (annotations,) | how much each counts |
+    | own | (annotations,) | the weight that is left out, where copies of the annotation go with it; None: its own |
+    """
+    total = np.stack([np.bincount(item, weight * column, minlength=len(log_prior)) for column in evidence.T], axis=1)
+    total = log_prior + exponent * total
+    left_out = weight if own is None else own
+    return log_softmax(total[item] - exponent * left_out[:, None] * evidence)
+
+
+def angle_grid(size: int, *, ends: bool) -> Floats:
+    """`size` points on [0, 1], even in asin(sqrt(t)): with both ends, or the middles of as many intervals."""
+    place = np.arange(size) / (size - 1) if ends else (np.arange(size) + 0.5) / size
+    return np.asarray(np.sin(place * np.pi / 2) ** 2)
+
+
+def histogram(right: Floats, annotator: Ints, n_annotators: int, weight: Floats) -> Floats:
+    """How many labels of each annotator are right with which probability. Additive over shards. (annotators, NODES)
+
+    A label between two nodes is shared between them so that its p stays what it is.
+    """
+    nodes = angle_grid(NODES, ends=True)
+    above = np.clip(np.searchsorted(nodes, right), 1, NODES - 1)
+    share = (right - nodes[above - 1]) / (nodes[above] - nodes[above - 1])
+    place = annotator.astype(np.int64) * NODES + above
+    counts = np.bincount(place, weight * share, minlength=n_annotators * NODES)
+    counts += np.bincount(place - 1, weight * (1 - share), minlength=n_annotators * NODES)
+    return np.asarray(counts.reshape(n_annotators, NODES))
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyPosterior:
+    """The posterior of each annotator's accuracy on a grid: `points` (POINTS,), `mass` (annotators, POINTS)."""
+
+    points: Floats
+    mass: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """Shape (annotators,)."""
+        return np.asarray(self.mass @ self.points)
+
+    def quantile(self, level: float) -> Floats:
+        """The accuracy below which `level` of the mass lies. Shape (annotators,)"""
+        total = np.cumsum(self.mass, axis=1)
+        place = np.minimum((total < level).sum(axis=1), len(self.points) - 1)
+        rows = np.arange(len(total))
+        inside = (level - total[rows, place] + self.mass[rows, place]) / np.maximum(self.mass[rows, place], LEAST)
+        return np.asarray(np.sin((place + np.clip(inside, 0, 1)) / len(self.points) * np.pi / 2) ** 2)
+
+
+def accuracy_posterior(
+    counts: Floats, options: float, chance: float, group: Ints, own_mean: Floats, own_weight: Floats
+) -> AccuracyPosterior:
+    """From the histogram of each annotator's labels (annotators, NODES) to the posterior of their accuracy.
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | options | | K |
+    | chance | | the lowest mean of a pool: below it a pool that is mostly wrong would mirror one that is right |
+    | group | (annotators,) | the pool of each |
+    | own_mean, own_weight | (annotators,) | an earlier estimate in place of the pool; NaN: the pool |
+    """
+    points, nodes = angle_grid(POINTS, ends=False), angle_grid(NODES, ends=True)
+    label = points[:, None] * nodes + (1 - points)[:, None] * (1 - nodes) / max(options - 1, 1)  # (POINTS, NODES)
+    logs = counts @ np.log(np.maximum(label, LEAST)).T
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    means = chance + (1 - chance) * (np.arange(POOL_MEANS) + 0.5) / POOL_MEANS
+    pools = np.concatenate([beta_mass(points, means, weight) for weight in POOL_WEIGHTS])
+    mass = np.empty_like(likelihood)
+    for each in np.unique(group):
+        rows = np.flatnonzero(group == each)
+        judged = rows[counts[rows].sum(axis=1) > 0][:FITTED]
+        fits = np.log(np.maximum(likelihood[judged] @ pools.T, LEAST)).sum(axis=0)
+        weight = np.exp(fits - fits.max())
+        marginal = np.maximum(likelihood[rows] @ pools.T, LEAST)  # (rows, pools)
+        mass[rows] = likelihood[rows] * ((weight / marginal) @ pools)
+    known = np.flatnonzero(np.isfinite(own_mean))
+    if len(known):
+        mass[known] = likelihood[known] * np.concatenate(
+            [beta_mass(points, own_mean[[j]], float(own_weight[j])) for j in known]
+        )
+    return AccuracyPosterior(points, mass / np.maximum(mass.sum(axis=1, keepdims=True), LEAST))
+
+
+def beta_mass(points: Floats, means: Floats, weight: float) -> Floats:
+    """Beta distributions of these means and this weight as probabilities of the grid's intervals. (means, POINTS)"""
+    a, b = means[:, None] * weight, (1 - means[:, None]) * weight
+    # an interval of the grid is as long as 2 sqrt(t (1 - t)): half is added to each exponent
+    logs = (a - 0.5) * np.log(points) + (b - 0.5) * np.log1p(-points)
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+
+
+# -------------------------------------------------------------------- pairs of annotator and task
+
+
+def pairs_of(annotations: Annotations) -> Ints:
+    """The (annotator, task) pair of each annotation, numbered annotator by annotator. Shape (annotations,)."""
+    tasks = annotations.item_tasks[annotations.item].astype(np.int64)
+    return annotations.annotator.astype(np.int64) * len(annotations.tasks) + tasks
+
+
+def expertise_of(accuracy: Floats, chance: Floats) -> Floats:
+    """beta: how far accuracy lies from `chance` (0) to always right (1). Broadcasts."""
+    return np.asarray(1 - (1 - np.asarray(accuracy, np.float64)) / (1 - np.asarray(chance, np.float64)))
+
+
+def lowest_expertise(annotations: Annotations) -> Floats:
+    """The beta of an annotator who is never right, on items with the most options of the task. Shape (pairs,)."""
+    widest = np.full(len(annotations.tasks), 2)
+    np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
+    return np.tile(-1.0 / (widest - 1), annotations.n_annotators)
+
+
+def chance_of(annotations: Annotations, posterior: Floats) -> Floats:
+    """What always giving the task's most frequent label scores on a pair's items, or 1/K where that is more.
+
+    `posterior` is (items, Kmax). Shape (pairs,), NaN where the pair has no annotations.
+
+    Examples:
+        >>> import pandas as pd
+        >>> table = Annotations.from_pandas(pd.DataFrame(
+        ...     {"text": list("abcd"), "annotator": ["x", "x", "y", "y"], "label": ["no", "yes", "no", "no"]}))
+        >>> chance_of(table, np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [1.0, 0.0]])).round(2).tolist()
+        [0.8, 0.6]
+    """
+    shape = len(annotations.tasks), posterior.shape[1]
+    position = annotations.item_tasks[:, None].astype(np.int64) * shape[1] + np.arange(shape[1])
+    frequent = np.bincount(position.ravel(), posterior.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+    by_label = posterior[np.arange(len(posterior)), frequent.argmax(axis=1)[annotations.item_tasks]]
+    pair, n_pairs = pairs_of(annotations), annotations.n_annotators * len(annotations.tasks)
+    constant, even = (
+        np.bincount(pair, share[annotations.item], minlength=n_pairs)
+        for share in (by_label, 1 / annotations.option_counts)
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.maximum(constant, even) / np.bincount(pair, minlength=n_pairs))
+
+
+def relative_tasks(annotations: Annotations, known: Bools) -> Bools:
+    """The tasks in which little but a model's calibration fixes the scale of expertise. Shape (tasks,).
+
+    An item with one annotation is judged by the model alone, so a few with more do not make a task absolute: half of a
+    task's annotations must lie on items with another one, or whose truth is `known` (items,).
+    """
+    anchored = (annotations.annotations_per_item > 1) | known
+    task, tasks = annotations.item_tasks[annotations.item], len(annotations.tasks)
+    share = np.bincount(task, anchored[annotations.item], minlength=tasks)
+    return np.asarray(share < 0.5 * np.maximum(np.bincount(task, minlength=tasks), 1))
