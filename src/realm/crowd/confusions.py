@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.accuracy import pairs_of
 from realm.crowd.drift import LEVEL, false_discoveries
 from realm.crowd.engine import Bools, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.others import Others, pairs_of
+from realm.crowd.others import Others
 from realm.data.annotations import Annotations
 
 MORE_PROBABLE_THAN_NOT = 0.5

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.others import check_log_probs, posterior_of_labels
-from realm.crowd.tables import VERDICTS, OptionNames, item_summary, verdicts
+from realm.crowd.others import posterior_of_labels
+from realm.crowd.tables import VERDICTS, OptionNames, item_summary, model_probs, verdicts
 from realm.data.annotations import Annotations
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate:
     """
     import pandas as pd
 
-    scores = check_log_probs(annotations, log_probs)
+    model = model_probs(annotations, log_probs)
     _, annotators = reliable_posterior(annotations, estimate)
-    label, confidence = scores.argmax(axis=1), np.exp(scores).max(axis=1, initial=0.0)
+    label, confidence = model.argmax(axis=1), model.max(axis=1, initial=0.0)
     their_label, their_confidence = annotators.argmax(axis=1), annotators.max(axis=1, initial=0.0)
     order = np.flatnonzero((label != their_label) & (np.minimum(confidence, their_confidence) >= CONFIDENT))
     conflict = confidence * their_confidence

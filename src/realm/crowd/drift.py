@@ -22,8 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from realm.crowd.accuracy import pairs_of
 from realm.crowd.engine import Bools, Floats, Ints
-from realm.crowd.others import judged_by_others, pairs_of
+from realm.crowd.others import judged_by_others
 from realm.data import Annotations
 
 LEAST_LABELS = 20
@@ -152,7 +153,7 @@ def over_time(annotations: Annotations, right: Floats | None = None) -> list[Ann
 def _right(annotations: Annotations) -> Floats:
     from realm.crowd.estimate import estimate
 
-    return judged_by_others(annotations, estimate(annotations.without_gold())).right
+    return judged_by_others(annotations, estimate(annotations)).right
 
 
 def change_points(right: Floats, counts: Ints) -> tuple[Ints, Floats]:

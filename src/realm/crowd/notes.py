@@ -10,7 +10,7 @@ from realm.crowd.copies import CopyPair
 from realm.crowd.drift import Drift
 from realm.crowd.screens import Screens
 from realm.crowd.suspects import Suspect, one_answer
-from realm.crowd.tables import habit_accuracy, share_read
+from realm.crowd.tables import share_read
 from realm.data.annotations import Annotations
 
 MOST_CONFUSED = 2
@@ -75,13 +75,12 @@ def habit_notes(screens: Screens) -> npt.NDArray[np.object_]:
     even = 1 / np.maximum((habits > 0).sum(axis=2), 1)
     option = habits.argmax(axis=2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        guess = habit_accuracy(annotations, estimate)
-        read, most_read = share_read(estimate.accuracy, guess), share_read(estimate.high, guess)
+        most_read = share_read(estimate, estimate.high)
         favourite = np.take_along_axis(habits, option[..., None], axis=2)[..., 0]
         usual = np.maximum(shares[np.arange(len(shares)), option], even)
-        by_habit = np.clip(1 - read, 0.0, 1.0) * estimate.annotations
+        by_habit = (1 - estimate.expertise) * estimate.annotations
         excess = (favourite - usual) / np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
-        is_told = (read > 0) & (most_read < NOT_READING)
+        is_told = (estimate.expertise > 0) & (most_read < NOT_READING)
         is_told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE) & ~one_answer(annotations)
     for each in screens.confused:
         is_told[each.annotator, each.task] = False

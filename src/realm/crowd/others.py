@@ -1,23 +1,20 @@
-"""What the others say of an item: the posterior of each annotation's item without that annotation.
+"""What the labels say of an item: all of them, and those of everybody else than the annotator at hand.
 
-Every screen of annotators asks it here, of the one model (`realm.crowd.estimate`). A model of the items has no say: the
-prior is the class shares of the task.
+Every screen of annotators asks it here, of the one model (`realm.crowd.estimate`). A model of the items has no say in
+these: the prior is the class shares of the task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from realm.crowd.accuracy import leave_one_out
-from realm.crowd.copies import CopyPair, witness_weights
 from realm.crowd.engine import Floats, Ints, log_softmax
 from realm.crowd.estimate import Estimate
+from realm.crowd.shared_mistakes import SharedMistakes
 from realm.data.annotations import UNKNOWN, Annotations
-from realm.errors import RealmError
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +30,20 @@ class Others:
     right: Floats
 
 
-def judged_by_others(annotations: Annotations, estimate: Estimate, copies: Sequence[CopyPair] = ()) -> Others:
-    """Judge every annotation by the others of its item; annotators who copy from each other count as one."""
-    weight = annotation_weights(annotations, copies) * estimate.exponent[annotations.item_tasks[annotations.item]]
+def judged_by_others(annotations: Annotations, estimate: Estimate, weight: Floats | None = None) -> Others:
+    """Judge every annotation by the others of its item.
+
+    `weight` (annotations,) is how much each counts where annotators copy (`AnnotatorModel.weight`): the copies of a
+    label are left out with it.
+    """
+    own = _weights(annotations)
+    tau = estimate.exponent[annotations.item_tasks[annotations.item]]
     log_posterior = leave_one_out(
-        log_class_shares(annotations, estimate), estimate.evidence(annotations), annotations.item, weight, 1.0
+        log_class_shares(annotations, estimate),
+        estimate.evidence(annotations),
+        annotations.item,
+        tau * (own if weight is None else weight),
+        own=tau * own,
     )
     rows, alone = np.arange(len(log_posterior)), annotations.annotations_per_item[annotations.item] < 2
     truth = log_posterior.argmax(axis=1)
@@ -52,49 +58,41 @@ def posterior_of_labels(annotations: Annotations, estimate: Estimate) -> Floats:
 
     `annotations` may be some of those that were estimated.
     """
-    weight = annotation_weights(annotations) * estimate.exponent[annotations.item_tasks[annotations.item]]
-    scores = log_class_shares(annotations, estimate)
+    return np.exp(log_softmax(log_class_shares(annotations, estimate) + label_scores(annotations, estimate)))
+
+
+def posterior_of_annotators(annotations: Annotations, estimate: Estimate) -> Floats:
+    """P(what annotators see) of every item given everything: the posterior before shared mistakes. (items, Kmax)
+
+    The stored posterior is the item's prior times a likelihood that allows for them; in its place comes that without.
+    """
+    scores = label_scores(annotations, estimate)
+    out = np.empty_like(scores)
+    for task, error in enumerate(estimate.shared_error.tolist()):
+        items = np.flatnonzero(annotations.item_tasks == task)
+        shared = SharedMistakes(error, 1 - error).likelihood(scores[items], annotations.option_counts[items])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_posterior = np.log(estimate.posterior[items])
+            out[items] = np.where(np.isinf(log_posterior), -np.inf, log_posterior - shared + scores[items])
+    return np.exp(log_softmax(out)) if out.size else out
+
+
+def label_scores(annotations: Annotations, estimate: Estimate) -> Floats:
+    """tau times the summed evidence of each item's labels. Shape (items, Kmax)"""
+    weight = _weights(annotations) * estimate.exponent[annotations.item_tasks[annotations.item]]
     evidence = estimate.evidence(annotations)
-    for option in range(scores.shape[1]):
-        scores[:, option] += np.bincount(annotations.item, weight * evidence[:, option], minlength=len(scores))
-    return np.exp(log_softmax(scores))
-
-
-def annotation_weights(annotations: Annotations, copies: Sequence[CopyPair] = ()) -> Floats:
-    """How much each annotation counts: its own weight, divided by the copies that say the same. (annotations,)"""
-    weight = np.ones(annotations.n_annotations) if annotations.weight is None else annotations.weight
-    shared = witness_weights(annotations, list(copies)) if copies else None
-    return np.asarray(weight if shared is None else weight * shared, dtype=np.float64)
+    sums = [np.bincount(annotations.item, weight * column, minlength=annotations.n_items) for column in evidence.T]
+    return np.stack(sums, axis=1).astype(np.float64)
 
 
 def log_class_shares(annotations: Annotations, estimate: Estimate) -> Floats:
     """The log of the mean posterior of each item's task, -inf beyond the item's options. Shape (items, Kmax)"""
     posterior, task = estimate.posterior, annotations.item_tasks
-    totals = np.stack(
-        [np.bincount(task, column, minlength=len(annotations.tasks)) for column in posterior.T], axis=1
-    ).astype(np.float64)
+    totals = np.stack([np.bincount(task, column, minlength=len(annotations.tasks)) for column in posterior.T], axis=1)
     shares = (totals + 1) / (totals + 1).sum(axis=1, keepdims=True)
     inside = np.arange(posterior.shape[1]) < annotations.option_counts[:, None]
     return np.where(inside, np.log(shares)[task], -np.inf)
 
 
-def pairs_of(annotations: Annotations) -> Ints:
-    """The (annotator, task) pair of each annotation, annotator * tasks + task. Shape (annotations,)"""
-    task = annotations.item_tasks[annotations.item].astype(np.int64)
-    return annotations.annotator.astype(np.int64) * len(annotations.tasks) + task
-
-
-def check_log_probs(annotations: Annotations, log_probs: npt.ArrayLike) -> Floats:
-    """log_probs normalised over each item's own options, -inf beyond them. Shape (items, Kmax), float64."""
-    scores = np.asarray(log_probs, dtype=np.float64)
-    counts = annotations.option_counts
-    widest = int(counts.max(initial=0))
-    if scores.ndim != 2 or scores.shape[0] != annotations.n_items or scores.shape[1] < widest:
-        raise RealmError(
-            f"`log_probs` must have shape ({annotations.n_items}, {widest}): a row per item, a column per option; "
-            f"it has {scores.shape}."
-        )
-    scores = np.where(np.arange(scores.shape[1]) < counts[:, None], scores, -np.inf)
-    if np.isnan(scores).any() or (scores == np.inf).any() or (scores.max(axis=1, initial=-np.inf) == -np.inf).any():
-        raise RealmError("`log_probs`: every item needs one option with a finite log-probability, and no NaN.")
-    return log_softmax(scores) if scores.size else scores
+def _weights(annotations: Annotations) -> Floats:
+    return np.ones(annotations.n_annotations) if annotations.weight is None else annotations.weight.astype(np.float64)

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from realm.crowd.copies import comparable
-from realm.crowd.engine import Floats, Ints
+from realm.crowd.engine import Bools, Floats, Ints
 from realm.data.annotations import Annotations
 
 LEAST_SHARED = 10
 """Items in common below which nothing is said of a pair: their agreement would be known to no better than 0.3."""
 Z95 = 1.96
+MOST_COMPARISONS = 20_000_000
+"""Pairs of annotations that are compared at most: about 300 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,7 @@ class PeerAgreement:
 def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -> PeerAgreement:
     """How often every two annotators gave the same label to the same item.
 
-    Items that very many annotators labelled are left out where comparing all of them would take too long
-    (`realm.crowd.copies.comparable`).
+    Items that very many annotators labelled are left out where comparing all of them would take too long.
 
     Example:
         >>> import pandas as pd
@@ -60,7 +60,7 @@ def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -
         >>> peer_agreement(table, least_shared=1).share.tolist()
         [0.5]
     """
-    rows = comparable(annotations)[annotations.item]
+    rows = _comparable(annotations)[annotations.item]
     item, annotator, label = (
         column[rows].astype(np.int64) for column in (annotations.item, annotations.annotator, annotations.label)
     )
@@ -71,6 +71,16 @@ def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -
     agreeing = _pairs(item * width + label, annotator, annotations.n_annotators)
     same = np.asarray(agreeing[first, second]).reshape(-1) if len(first) else np.zeros(0, np.int64)
     return PeerAgreement(*(values.astype(np.int64) for values in (first, second, shared, same)))
+
+
+def _comparable(annotations: Annotations) -> Bools:
+    """Items on which pairs are compared: all with two labels, but the most crowded beyond the limit. Shape (items,)"""
+    cost = annotations.annotations_per_item.astype(np.float64) ** 2
+    order = np.argsort(cost, kind="stable")
+    order = order[cost[order] > 1]
+    mask = np.zeros(annotations.n_items, dtype=bool)
+    mask[order[np.cumsum(cost[order]) <= MOST_COMPARISONS]] = True
+    return mask
 
 
 def _pairs(group: Ints, annotator: Ints, n_annotators: int) -> sp.csr_matrix:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate
+from realm.crowd.others import posterior_of_annotators
 from realm.crowd.tables import item_summary
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -110,7 +111,9 @@ class Candidates:
             asked = (estimate.annotations[:, task] > 0) & np.isfinite(self._prices)
             people = np.flatnonzero(asked & (np.nan_to_num(estimate.expertise[:, task]) > 0))
             typical = self._posterior[self._kinds == kind, :count].mean(axis=0, keepdims=True)
-            gains = [information_gain(typical, self.channels(people[[at]], task, count))[0, 0] for at in range(len(people))]
+            gains = [
+                information_gain(typical, self.channels(people[[at]], task, count))[0, 0] for at in range(len(people))
+            ]
             best = np.argsort(-np.array(gains, np.float64) / self._prices[people], kind="stable")[:CANDIDATES]
             people = people[np.sort(best)]
             self._people[kind] = people, self.channels(people, task, count) if len(people) else np.zeros((0, 0, 0))
@@ -220,7 +223,7 @@ def relabel_queue(
         raise RealmError(f"`most_each={most_each}`: must be 1 or more.")
     prices = read_prices(annotations, costs)
     prices[~(prices <= budget)] = np.nan
-    posterior = without_shared_mistakes(annotations, estimate)
+    posterior = posterior_of_annotators(annotations, estimate)
     candidates = Candidates(annotations, estimate, posterior, prices)
     every = np.arange(annotations.n_items)
     values = [candidates.offers(every[start : start + POOL]).value[:, 0] for start in range(0, len(every), POOL)]
@@ -257,18 +260,6 @@ def relabel_queue(
             ],
         }
     )
-
-
-def without_shared_mistakes(annotations: Annotations, estimate: Estimate) -> Floats:
-    """The posterior of what annotators see, before mistakes that all share are allowed for. Shape (items, Kmax)
-
-    No answer tells anything about these: p = (1 - e) q + e (1 - q) / (K - 1) is solved for q.
-    """
-    options = annotations.option_counts[:, None]
-    error = estimate.shared_error[annotations.item_tasks][:, None] / np.maximum(options - 1, 1)
-    inside = np.arange(estimate.posterior.shape[1]) < options
-    seen = np.where(inside, np.clip((estimate.posterior - error) / (1 - error * options), 0.0, 1.0), 0.0)
-    return np.asarray(seen / seen.sum(axis=1, keepdims=True))
 
 
 def _corrections(

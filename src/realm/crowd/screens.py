@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from realm.crowd.confusions import ConfusedLabel, confused_labels
-from realm.crowd.copies import CopyPair, find_copies
+from realm.crowd.copies import CopyPair
 from realm.crowd.drift import AnnotatorOverTime, over_time
 from realm.crowd.engine import Ints
 from realm.crowd.estimate import Estimate
+from realm.crowd.model import AnnotatorModel
 from realm.crowd.others import Others, judged_by_others
 from realm.crowd.suspects import Suspect, find_patterns, find_suspects
 from realm.crowd.tables import VERDICTS, verdicts
@@ -41,20 +42,28 @@ class Independence:
 
 @dataclass(frozen=True, eq=False)
 class Screens:
-    """The questions about annotators, answered from one estimate of the table and computed when they are first asked."""
+    """The questions about annotators, answered from one estimate of the table and computed when they are first asked.
+
+    `model` is one of the same table, fitted or not, where it is at hand: who copies is found by it.
+    """
 
     annotations: Annotations
     estimate: Estimate
+    model: AnnotatorModel | None = None
 
     @cached_property
+    def _model(self) -> AnnotatorModel:
+        return AnnotatorModel(self.annotations) if self.model is None else self.model
+
+    @property
     def copies(self) -> list[CopyPair]:
         """Who copies from whom."""
-        return find_copies(self.annotations)
+        return self._model.copies
 
     @cached_property
     def others(self) -> Others:
         """What the others of each annotation's item say of it."""
-        return judged_by_others(self.annotations, self.estimate, self.copies)
+        return judged_by_others(self.annotations, self.estimate, self._model.weight)
 
     @cached_property
     def verdicts(self) -> Ints:

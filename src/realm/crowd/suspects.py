@@ -11,10 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from realm.crowd.accuracy import pairs_of
 from realm.crowd.drift import LEVEL, false_discoveries
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.others import Others, pairs_of
+from realm.crowd.others import Others
 from realm.data.annotations import Annotations
 
 FEW = 10
@@ -59,7 +60,10 @@ def find_suspects(annotations: Annotations, estimate: Estimate, others: Others, 
 
 def find_patterns(annotations: Annotations, others: Others) -> list[Suspect]:
     """Who gave one label only, or labels in turn in the order of the rows, where their items call for others."""
-    pair, order = pairs_of(annotations), annotations.item if annotations.source_rows is None else annotations.source_rows
+    pair, order = (
+        pairs_of(annotations),
+        annotations.item if annotations.source_rows is None else annotations.source_rows,
+    )
     n_pairs = annotations.n_annotators * len(annotations.tasks)
     rows = np.lexsort((order, pair))
     label, of = annotations.label[rows], pair[rows]

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from realm.crowd.engine import Floats, Ints
+from realm.crowd.accuracy import expertise_of, lowest_expertise, pairs_of
+from realm.crowd.engine import LEAST, Floats, Ints, log_softmax
 from realm.crowd.estimate import Estimate
-from realm.crowd.others import check_log_probs, pairs_of
 from realm.crowd.suspects import one_answer
 from realm.data import Annotations
 
@@ -47,15 +46,13 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     may find most of the positives. Who always gives the same answer may have read nothing: they are no better than
     chance, or there is not enough evidence.
     """
-    guess = habit_accuracy(annotations, estimate)
     varies, chance = ~one_answer(annotations), estimate.chance
-    widest = np.full(len(annotations.tasks), 2)
-    np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
+    always_wrong = lowest_expertise(annotations).reshape(chance.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
-        read_low, read, read_high = (share_read(each, guess) for each in (estimate.low, estimate.accuracy, estimate.high))
-        low, high = share_read(estimate.low, chance), share_read(estimate.high, chance)
+        read_low, read_high = (share_read(estimate, end) for end in (estimate.low, estimate.high))
+        low, high = expertise_of(estimate.low, chance), expertise_of(estimate.high, chance)
         claims = {
-            "worse than chance": varies & (read_high < 0) & (read < -NO_BETTER / (widest - 1)),
+            "worse than chance": varies & (read_high < 0) & (estimate.expertise < NO_BETTER * always_wrong),
             "no better than chance": read_high < NO_BETTER,
             "reliable": varies & (low > RELIABLE),
             "middling": varies & (read_low > 0) & ((high < RELIABLE) | (high - low < SHORT)),
@@ -65,19 +62,16 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     return np.select(claimed, kinds, VERDICTS.index("not enough evidence")).astype(np.int64)
 
 
-def share_read(accuracy: Floats, guess: Floats) -> Floats:
-    """How far an accuracy lies from that of guessing (0) to always right (1). Broadcasts."""
-    return np.asarray(1 - (1 - accuracy) / (1 - np.minimum(guess, 1 - 1e-12)))
+def share_read(estimate: Estimate, accuracy: Floats) -> Floats:
+    """The expertise of each pair at another accuracy than its own, such as an end of the interval. (annotators, tasks)
 
-
-def habit_accuracy(annotations: Annotations, estimate: Estimate) -> Floats:
-    """How often each annotator's habit alone is right on the items they labelled. Shape (annotators, tasks)"""
-    shape = (estimate.annotations.size, annotations.n_items)
-    ones, pair = np.ones(annotations.n_annotations), pairs_of(annotations)
-    truth = sp.csr_matrix((ones, (pair, annotations.item)), shape) @ estimate.posterior  # (pairs, Kmax)
-    right = (truth * np.nan_to_num(estimate.habits).reshape(shape[0], -1)).sum(axis=1)
+    Expertise and accuracy are straight lines in each other that meet at 1, and at what the habit scores, where
+    expertise is 0.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(right.reshape(estimate.annotations.shape) / estimate.annotations)
+        by_habit = 1 - (1 - estimate.accuracy) / (1 - estimate.expertise)
+        by_habit = np.clip(np.where(estimate.expertise < 1, by_habit, estimate.chance), 0.0, 1 - LEAST)
+        return expertise_of(accuracy, by_habit)
 
 
 def expertise_table(
@@ -198,7 +192,9 @@ def labels_table(annotations: Annotations, posterior: Floats, probabilities: str
     rest = ranked.copy()
     rest[items, best] = -1.0
     second = np.where(counts > 1, rest.argmax(axis=1), -1)
-    label_counts = np.bincount(annotations.item.astype(np.int64) * posterior.shape[1] + annotations.label, minlength=posterior.size)
+    label_counts = np.bincount(
+        annotations.item.astype(np.int64) * posterior.shape[1] + annotations.label, minlength=posterior.size
+    )
     label_counts = label_counts.reshape(posterior.shape)
     names = OptionNames(annotations)
     table = pd.DataFrame(
@@ -219,7 +215,7 @@ def item_summary(annotations: Annotations, log_probs: npt.ArrayLike, estimate: E
     """The columns that both tables begin with: what an item is, its label, and what model and annotators say."""
     names = OptionNames(annotations)
     label = estimate.posterior[items].argmax(axis=1)
-    model = check_log_probs(annotations, log_probs)[items].argmax(axis=1)
+    model = model_probs(annotations, log_probs)[items].argmax(axis=1)
     table = annotations.take_items(items)
     return {
         **item_columns(table),
@@ -229,3 +225,10 @@ def item_summary(annotations: Annotations, log_probs: npt.ArrayLike, estimate: E
         "labels_given": label_counts_in_words(table, OptionNames(table)),
         "annotations": table.annotations_per_item,
     }
+
+
+def model_probs(annotations: Annotations, log_probs: npt.ArrayLike) -> Floats:
+    """P of a model over each item's own options, 0 beyond them; even where nothing is known (NaN). (items, Kmax)"""
+    scores = np.nan_to_num(np.asarray(log_probs, dtype=np.float64), nan=0.0, neginf=-np.inf)
+    scores = np.where(np.arange(scores.shape[1]) < annotations.option_counts[:, None], scores, -np.inf)
+    return np.exp(log_softmax(scores)) if scores.size else scores
