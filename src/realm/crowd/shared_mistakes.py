@@ -6,6 +6,7 @@ confirms himself and the class shares drift. e cannot be seen in labels: it is a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +29,21 @@ INTERVAL_LEVEL = 0.9
 """The quantile of e that the lower end of an interval allows for: .11 for people, .45 for models."""
 
 
-def fit_exponent(table: LabelTable, evidence: Floats, log_prior: Floats) -> float:
+def fit_exponent(forecasts: Sequence[Floats]) -> float:
     """tau: the power of the evidence at which an item's other labels foretell a label best; 1 unless beyond chance.
+
+    `forecasts` are what `forecast_labels` gave for each task: annotators err together in all of them or in none.
+    """
+    logs = np.concatenate(forecasts)
+    if not len(logs):
+        return 1.0
+    best = int(np.argmax(logs.sum(axis=0)))
+    gain = logs[:, best] - logs[:, -1]
+    return float(EXPONENTS[best]) if gain.sum() > BEYOND_CHANCE * gain.std() * np.sqrt(len(gain)) else 1.0
+
+
+def forecast_labels(table: LabelTable, evidence: Floats, log_prior: Floats) -> Floats:
+    """log P(each label | the item's other labels) at each exponent, summed over an item's. (items, exponents)
 
     | argument | shape |
     |---|---|
@@ -37,8 +51,6 @@ def fit_exponent(table: LabelTable, evidence: Floats, log_prior: Floats) -> floa
     | log_prior | (options,), the log class shares |
     """
     several = np.flatnonzero(np.bincount(table.item, minlength=table.n_items) > 1)
-    if not len(several):
-        return 1.0
     if len(several) > SAMPLED:
         several = np.sort(np.random.default_rng(0).choice(several, SAMPLED, replace=False))
     place = np.full(table.n_items, -1)
@@ -57,9 +69,8 @@ def fit_exponent(table: LabelTable, evidence: Floats, log_prior: Floats) -> floa
         odds = np.exp(scores)
         return np.asarray(np.log(np.maximum((odds * likelihood).sum(axis=1) / odds.sum(axis=1), LEAST)))
 
-    best = float(EXPONENTS[int(np.argmax([forecast(float(each)).sum() for each in EXPONENTS]))])
-    gain = np.bincount(item, forecast(best) - forecast(1.0), minlength=len(several))
-    return best if gain.sum() > BEYOND_CHANCE * gain.std() * np.sqrt(len(gain)) else 1.0
+    sums = [np.bincount(item, forecast(float(each)), minlength=len(several)) for each in EXPONENTS]
+    return np.stack(sums, axis=1)
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,11 @@ class SharedMistakes:
 
     a: float
     b: float
+
+    @classmethod
+    def of(cls, kind: str | None, exponent: float) -> SharedMistakes:
+        """The prior of a kind of annotator; None: people, but models where annotators clearly err together."""
+        return cls(*KINDS[kind or ("models" if exponent < HELD_BELOW else "people")])
 
     @property
     def mean(self) -> float:
@@ -93,17 +109,13 @@ class SharedMistakes:
             share = (self.a + misled.sum()) / (self.a + self.b + len(gold))
         return SharedMistakes(self.a + float(misled.sum()), self.b + float((1 - misled).sum()))
 
-    def likelihood(self, log_likelihood: Floats, option_counts: Ints) -> Floats:
-        """log P(labels | k) from that without shared mistakes, (items, options); -inf beyond an item's options.
-
-        P(labels | k) = (1 - e) L(k) + e / (K - 1) * the sum of L over the other options.
-        """
-        inside = np.arange(log_likelihood.shape[1]) < option_counts[:, None]
-        top = np.where(inside, log_likelihood, -np.inf).max(axis=1, keepdims=True)
-        odds = np.where(inside, np.exp(np.where(inside, log_likelihood - top, -np.inf)), 0.0)
-        others = (odds.sum(axis=1, keepdims=True) - odds) / np.maximum(option_counts - 1, 1)[:, None]
-        mixed = (1 - self.mean) * odds + self.mean * others
-        return np.where(inside, np.log(np.maximum(mixed, 1e-300)), -np.inf)
+    def posterior(self, posterior: Floats, option_counts: Ints) -> Floats:
+        """(1 - e) q + e (1 - q) / (K - 1), of the posterior q (items, options); 0 beyond an item's options."""
+        others = np.maximum(option_counts - 1, 1)[:, None]
+        mixed = np.where(
+            option_counts[:, None] > 1, (1 - self.mean) * posterior + self.mean * (1 - posterior) / others, posterior
+        )
+        return np.where(np.arange(posterior.shape[1]) < option_counts[:, None], mixed, 0.0)
 
     def accuracy(self, accuracy: Floats, options: float, share: float | None = None) -> Floats:
         """Accuracy against the truth, from that against what annotators see. Shape as given."""

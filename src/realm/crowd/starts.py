@@ -1,7 +1,7 @@
 """Where EM starts without a model: three deterministic starts, behind a guard.
 
-EM from agreement alone gets stuck where few know and many guess, and likelihood alone must not choose among starts: with
-four of ten annotators inverted at K = 2 the mirrored solution has the higher likelihood.
+EM from agreement alone gets stuck where few know and many guess, and likelihood alone must not choose among starts:
+with four of ten annotators inverted at K = 2 the mirrored solution has the higher likelihood.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ MOST_ANNOTATORS = 1000
 LEAST_COMMON = 5
 """Items that a pair must share to be compared."""
 PAIR_Z, PAIR_GAIN, RANK_GAIN = 5.0, 3.0, 10.0
-"""The pair that agrees most is tried from a z of 5, and taken if the log-likelihood rises by 3; the start from all pairs
-if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found (FINDINGS 8)."""
+"""The pair that agrees most is tried from a z of 5, and taken if the log-likelihood rises by 3; the start from all
+pairs if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found."""
 BELIEF = 0.8
 """How much of the start the believed pair has; the vote has the rest."""
 TRUST_KEPT = 0.5
 """A start is refused where labels become right beyond chance half as often as under agreement, or less."""
 RENAMED = 0.7
-"""A start whose labels are those of agreement under other names, on this share of the items, is refused where it is less
-diagonal: a mirrored solution."""
+"""A start whose labels are those of agreement under other names, on this share of the items, is refused where it is
+less diagonal: a mirrored solution."""
 
 
 class PairAgreement:
@@ -70,7 +70,7 @@ class PairAgreement:
         """The same of all pairs together."""
         rate = self.expected / np.maximum(self.shared, 1)
         spread = np.sqrt(max(float((self.shared * rate * (1 - rate)).sum()) / 2, LEAST))
-        return float((self.same - self.expected).sum()) / 2 / spread
+        return float((self.same - self.expected).sum() / 2 / spread)
 
     def rank_one(self) -> Floats:
         """Skills from the rank-one part of the excess agreement, the largest 1. Shape (n,)"""
