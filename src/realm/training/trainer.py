@@ -26,7 +26,7 @@ from transformers.trainer_utils import PredictionOutput, TrainOutput
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_in_notebook
 
-from realm.channels import Channel, ConfusionChannel, IdentityChannel
+from realm.channels import Channel, IdentityChannel
 from realm.crowd.earlier import EarlierEstimates, expert_rows
 from realm.crowd.engine import log_softmax
 from realm.crowd.estimate import Estimate
@@ -61,6 +61,7 @@ from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.opinion import Opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
+from realm.training.report_model import ReportModel
 from realm.training.running_loss import RunningLoss
 
 if TYPE_CHECKING:
@@ -71,10 +72,6 @@ logger = logging.getLogger(__name__)
 
 MOST_TRAJECTORY = 200
 """Logging steps at which the trajectory of expertise is kept at most: a curve needs no more, and memory has an end."""
-REPORT_STEPS = 10
-"""EM steps that bring the trained model of annotators to out-of-sample P: it has moved little since the last update."""
-DEFAULT_FORM = "confusion"
-"""The model of annotators behind the estimates of a method that trains none."""
 
 
 @refuses_other_names({})
@@ -602,7 +599,7 @@ shows bars, and nothing else does |
     def _forget_results(self) -> None:
         self.folds, self.temperature = 0, 1.0
         self._out_of_sample: Floats | None = None
-        self._report_model: AnnotatorModel | None = None
+        self._report_model: ReportModel | None = None
         self._estimate: Estimate | None = None
         self.test_before: dict[str, Any] | None = None
 
@@ -610,7 +607,7 @@ shows bars, and nothing else does |
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
         self._cross_fit(seconds_per_step)
         log_probs = self.out_of_sample()
-        self.temperature = processes.on_first(self.args, lambda: self._fit_report_model(log_probs))
+        self.temperature = processes.on_first(self.args, lambda: self.report_model().temperature)
         self.scorer.temperature = self.temperature
         self.scorer.merge_temperature()
         done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
@@ -686,30 +683,16 @@ shows bars, and nothing else does |
             return self.continued.run.probabilities
         return f"{OUT_OF_FOLD} ({self.folds} folds)" if self.folds else BEFORE_TRAINING
 
-    def annotator_model(self) -> AnnotatorModel:
+    def report_model(self) -> ReportModel:
         """The model of annotators behind the estimates: the trained channel's, brought to out-of-sample P."""
         if self._report_model is None:
-            self._fit_report_model(self.out_of_sample())
-        assert self._report_model is not None
+            hidden = self._hidden_states()
+            gold = self.annotations.gold if self.args.use_gold else None
+            known: dict[str, Any] = {"gold": gold, "experts": self.args.experts or (), "earlier": self.earlier}
+            self._report_model = ReportModel.of(
+                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, **known
+            )
         return self._report_model
-
-    def _fit_report_model(self, log_probs: Floats) -> float:
-        """Fit the model of annotators to P out of sample, (items, Kmax); returns the temperature that P needs."""
-        channel, table = self.channel, self.annotations
-        if isinstance(channel, ConfusionChannel):
-            model = channel.copied_model()
-            model.update(log_probs, steps=REPORT_STEPS)
-        else:
-            gold = table.gold if self.args.use_gold else None
-            experts = self.args.experts or ()
-            model = AnnotatorModel(table, gold=gold, experts=experts, earlier=self.earlier).fit(log_probs)
-            if channel is not None:
-                model.use_evidence(channels.annotation_evidence(channel, table, log_probs, self._hidden_states()))
-        temperature = model.best_temperature(log_probs)
-        if temperature > 1:
-            model.update(log_probs / temperature, steps=REPORT_STEPS)
-        self._report_model, self._estimate = model, None
-        return temperature
 
     def _hidden_states(self) -> Tensor | None:
         """The state that each item's answer is read from, for a channel that needs it. (items, width)"""
@@ -720,7 +703,7 @@ shows bars, and nothing else does |
     def estimate(self) -> Estimate:
         """Labels, accuracies and intervals by the trained model of annotators, with P out of sample."""
         if self._estimate is None:
-            self._estimate = self.annotator_model().estimate(self.scores().log_probs)
+            self._estimate = self.report_model().estimate()
         return self._estimate
 
     def expertise(self) -> pd.DataFrame:
