@@ -82,10 +82,10 @@ class ConfusionChannel(Channel):
             return None
         return self.offset[scores.index, : scores.log_probs.shape[1]]
 
-    def exponent(self, observed: Observed) -> Tensor | None:
+    def evidence_exponent(self, observed: Observed) -> Tensor | None:
         return self.task_exponent[observed.task]
 
-    def weights(self, observed: Observed) -> Tensor:
+    def annotation_weights(self, observed: Observed) -> Tensor:
         return observed.weight if observed.index is None else self.annotation_weight[observed.index]
 
     # ---------------------------------------------------------------- the model of annotators

@@ -112,7 +112,8 @@ def start_gradient_channel(channel: Channel, annotations: Annotations, log_probs
     name = type(channel).__name__.removesuffix("Channel").lower()
     model = AnnotatorModel(annotations, PRIORS[name if name in PRIORS else "uniform"], gold=annotations.gold)
     expertise = model.fit(log_probs).summary()["expertise_trained"]
-    channel.start_from(torch.from_numpy(np.clip(expertise, *EARLIER_RANGE)))
+    least = -1.0 if name == "coin" else EARLIER_RANGE[0]  # a coin may lie below chance
+    channel.start_from(torch.from_numpy(np.clip(expertise, least, EARLIER_RANGE[1])))
 
 
 def check_anchor(channel: Channel, annotations: Annotations) -> None:

@@ -48,11 +48,11 @@ class RealmModel(nn.Module):
     def _log_likelihood(self, scores: ItemScores, observed: Observed) -> Tensor:
         """The objective's terms, of evidence and P as the channel weighs them."""
         evidence = self.channel(scores, observed)
-        if self.objective.takes_exponent and (exponent := self.channel.exponent(observed)) is not None:
+        if self.objective.takes_exponent and (exponent := self.channel.evidence_exponent(observed)) is not None:
             evidence = exponent[:, None] * evidence
         log_probs, offset = scores.log_probs, self.channel.item_offset(scores)
         log_probs = log_probs if offset is None else log_probs + offset
-        observed = replace(observed, weight=self.channel.weights(observed))
+        observed = replace(observed, weight=self.channel.annotation_weights(observed))
         return self.objective.log_likelihood(log_probs, evidence, observed)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
