@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from realm import Annotations, RealmConfig, RealmError, RealmTrainer, Run
-from realm.training.going_on import GoingOn, earlier_settings
+from realm.training.continued import ContinuedRun, earlier_settings
 from tests.tiny import COLOURS, crowd
-from tests.trainers import DEFAULT, config
+from tests.trainers import BY_GRADIENT, DEFAULT, config
 
 TEST_ITEMS = 40
 SETTINGS = {**DEFAULT, "write_run": True, "max_steps": 4, "logging_steps": 2}
@@ -40,18 +40,18 @@ def monday(request, tiny_model, tmp_path_factory) -> Run:
 
 def test_only_what_is_new_and_as_much_again_is_trained_on(monday, tmp_path) -> None:
     trainer = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS))
-    going_on = trainer.going_on
-    assert going_on.since.changed.sum() == 20 and going_on.since.new.sum() == 60
-    assert len(going_on.items) == 40 and set(np.flatnonzero(going_on.since.changed)) <= set(going_on.items)
+    continued = trainer.continued
+    assert continued.diff.changed.sum() == 20 and continued.diff.new.sum() == 60
+    assert len(continued.items) == 40 and set(np.flatnonzero(continued.diff.changed)) <= set(continued.items)
     assert trainer.training_annotations.n_items == 40 and trainer.channel_annotations.n_items == 120
     sampled = trainer.get_train_dataloader().batch_sampler.units
     assert len(sampled) == 40
-    rows = trainer._annotation_rows.numpy()
+    rows = continued.annotation_rows(trainer.channel_annotations)
     assert (trainer.channel_annotations.label[rows] == trainer.training_annotations.label).all()
     more = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS, replay=2.5))
-    assert len(more.going_on.items) == 70
+    assert len(more.continued.items) == 70
     # an update of the channel looks at all 120 items, and 40 and 70 are trained on
-    assert (trainer._closed_form._updates_per_epoch, more._closed_form._updates_per_epoch) == (3, 6)
+    assert (trainer.updates.updates_per_epoch, more.updates.updates_per_epoch) == (3, 6)
 
 
 def labelled_again(monday: Run, items: list[int]) -> Annotations:
@@ -66,9 +66,9 @@ def test_doubtful_items_labelled_again_are_balanced_by_sure_ones(monday, tmp_pat
     order = np.argsort(monday.estimate.posterior.max(axis=1), kind="stable")
     doubtful = order[:10].tolist()
     later = labelled_again(monday, doubtful)
-    going_on = RealmTrainer(monday, later, config(tmp_path, **SETTINGS, replay=replay)).going_on
-    assert going_on.since.changed.sum() == 10 and len(going_on.items) == trained
-    parts = [np.isin(going_on.since.earlier_item[going_on.items], part).sum() for part in np.split(order, 4)]
+    continued = RealmTrainer(monday, later, config(tmp_path, **SETTINGS, replay=replay)).continued
+    assert continued.diff.changed.sum() == 10 and len(continued.items) == trained
+    parts = [np.isin(continued.diff.earlier_item[continued.items], part).sum() for part in np.split(order, 4)]
     assert parts == [10] + 3 * [(trained - 10) // 3]
 
 
@@ -76,7 +76,7 @@ def test_doubtful_items_labelled_again_are_balanced_by_sure_ones(monday, tmp_pat
 def test_the_weights_are_the_mean_of_both_runs_by_their_items(layers, monday, tmp_path, monkeypatch) -> None:
     settings = {**SETTINGS, "train_layers": layers}
     with monkeypatch.context() as patch:
-        patch.setattr(GoingOn, "average", lambda *_: None)
+        patch.setattr(ContinuedRun, "average_weights", lambda *_: None)
         alone = RealmTrainer(monday, table(frame()), config(tmp_path / "a", **settings))
         alone.train()
     both = RealmTrainer(monday, table(frame()), config(tmp_path / "b", **settings))
@@ -97,18 +97,32 @@ def test_the_weights_are_the_mean_of_both_runs_by_their_items(layers, monday, tm
 def test_items_changed_evenly_need_no_others(monday, tmp_path) -> None:
     order = np.argsort(monday.estimate.posterior.max(axis=1), kind="stable")
     later = labelled_again(monday, order[::5].tolist())
-    going_on = RealmTrainer(monday, later, config(tmp_path, **SETTINGS)).going_on
-    assert going_on.since.changed.sum() == 20 and len(going_on.items) == 20
+    continued = RealmTrainer(monday, later, config(tmp_path, **SETTINGS)).continued
+    assert continued.diff.changed.sum() == 20 and len(continued.items) == 20
 
 
-def test_the_model_and_the_channel_start_where_the_run_ended(monday, tmp_path) -> None:
+def test_the_model_starts_where_the_run_ended_and_annotators_from_what_it_said(monday, tmp_path) -> None:
     trainer = RealmTrainer(monday, table(frame()), config(tmp_path, **SETTINGS))
     before = dict(monday.scorer.backbone.named_parameters())
     for name, parameter in trainer.scorer.backbone.named_parameters():
         assert torch.equal(parameter, before[name]), name
-    assert type(trainer.channel).__name__ == monday.metrics["channel"]
-    trained = trainer.channel.summary()["expertise_trained"]
-    assert np.allclose(trained, monday.channel_summary["expertise_trained"], atol=1e-6)
+    started = []
+    trainer.channel.fit = lambda scores, annotations: started.append(scores.log_probs.numpy().copy())
+    trainer.channel.update = lambda scores, annotations: trainer.channel.fitted_model()
+    trainer.train()
+    np.testing.assert_array_equal(started[0], trainer.out_of_sample())
+
+
+def test_a_channel_by_gradient_starts_where_the_runs_ended(tiny_model, tmp_path) -> None:
+    settings = {"write_run": True, "max_steps": 3}
+    rows = frame()
+    first = train(tiny_model("bert"), table(rows[rows.item < "i2"]), tmp_path / "a", **{**BY_GRADIENT, **settings})
+    newcomer = rows[rows.annotator == "w0"].assign(annotator="w9")
+    later = RealmTrainer(first, table(pd.concat([rows, newcomer])), config(tmp_path / "b", **settings))
+    np.testing.assert_allclose(
+        later.channel.expertise()[:3].numpy(), first.channel_summary["expertise_trained"], rtol=1e-5
+    )
+    assert float(later.channel.expertise()[3, 0]) == 0.5
 
 
 def test_what_was_said_before_training_judges_labels_and_annotators(monday, tmp_path) -> None:
@@ -166,11 +180,11 @@ def test_the_report_says_what_changed_and_hides_names_where_asked(monday, tmp_pa
     assert "Who left" in part and "w2" not in part and "newcomer" not in hidden
 
 
-def test_where_most_is_new_everything_is_trained_and_asked(monday, tmp_path) -> None:
+def test_where_most_is_new_everything_is_trained_on(monday, tmp_path) -> None:
     trainer = RealmTrainer(monday, table(frame(300)), config(tmp_path, **SETTINGS))
-    assert trainer.going_on.everything and trainer.training_annotations.n_items == 300
+    assert trainer.continued.retrain_all and trainer.training_annotations.n_items == 300
     trainer.train()
-    assert not np.allclose(Run.open(tmp_path).log_probs[:5], trainer.going_on.log_probs[:5], atol=1e-6)
+    assert np.isfinite(Run.open(tmp_path).log_probs).all()
 
 
 def test_a_new_label_grows_the_head_and_keeps_its_rows(tiny_model, tmp_path) -> None:
