@@ -82,7 +82,9 @@ def trajectory(made: RealmTrainer, **how) -> tuple[np.ndarray, np.ndarray]:
             parts.clear()
             if made.channel is not None:
                 omega = getattr(made.channel, "omega", None)
-                learned = made.channel.summary()["expertise_trained"] if omega is None else omega.detach().double().numpy()
+                learned = (
+                    made.channel.summary()["expertise_trained"] if omega is None else omega.detach().double().numpy()
+                )
                 omegas.append(learned.copy())
 
     made.add_callback(Recorder())

@@ -47,7 +47,9 @@ def test_evidence_weights_and_offset_are_those_of_the_model_of_annotators(table)
     found = channel(scores, observed).numpy()
     np.testing.assert_allclose(found[inside], model.evidence()[inside], atol=1e-5)
     assert list(channel.parameters()) == [] and channel.cell_evidence.shape[1] == model.width
-    np.testing.assert_allclose(channel.evidence_exponent(observed), model.exponent[table.item_tasks[table.item]], atol=1e-6)
+    np.testing.assert_allclose(
+        channel.evidence_exponent(observed), model.exponent[table.item_tasks[table.item]], atol=1e-6
+    )
     np.testing.assert_allclose(channel.summary()["accuracy_trained"], model.summary()["accuracy_trained"])
 
 

@@ -30,7 +30,9 @@ def test_items_with_their_own_options_have_habits_over_positions() -> None:
     scores = ItemScores(torch.full((2, 3), 1 / 3).log(), torch.from_numpy(table.option_counts.astype(np.int64)))
     zeros = torch.zeros(3, dtype=torch.long)
     for item, options in ((0, 2), (1, 3)):
-        every = Observed(zeros[:options] + item, zeros[:options], zeros[:options], torch.arange(options), torch.ones(options))
+        every = Observed(
+            zeros[:options] + item, zeros[:options], zeros[:options], torch.arange(options), torch.ones(options)
+        )
         guesses = channel.log_guess(scores, every).exp()
         assert float(guesses.detach().sum()) == pytest.approx(1.0, rel=1e-6) and bool((guesses > 0).all())
 

@@ -141,7 +141,9 @@ def test_a_channel_of_ones_own_is_what_labels_accuracies_and_intervals_come_from
     made = trainer(tiny_model("bert"), table, tmp_path, channel=kind(3), **settings)
     made.train()
     if update == "em":
-        assert not torch.equal(made.channel.accuracy, torch.full((3, 1), 0.5)) and not made.channel.accuracy.requires_grad
+        assert (
+            not torch.equal(made.channel.accuracy, torch.full((3, 1), 0.5)) and not made.channel.accuracy.requires_grad
+        )
     usual = made.estimate()
     flipped = trainer(tiny_model("bert"), table, tmp_path / "b", channel=kind(3), **settings)
     flipped.train()

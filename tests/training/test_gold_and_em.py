@@ -160,7 +160,7 @@ def test_the_em_update_starts_from_an_earlier_estimate_and_weighs_it_by_its_inte
     assert beta["w0"] == pytest.approx(0.9, abs=0.05) and beta["w1"] > beta["w2"]
     doubted = np.full((60, 4), np.log((1 - 0.05) / 3))  # a model that doubts every label
     doubted[np.arange(60), table.label] = np.log(0.05)
-    made.channel.model.update(doubted, steps=20)
+    made.channel.annotators.update(doubted, steps=20)
     beta = dict(zip(table.annotators, trained_expertise(made), strict=True))
     assert beta["w0"] > 0.8 > beta["w1"] > beta["w2"]
 
@@ -306,15 +306,19 @@ def test_a_fold_knows_nothing_of_its_labels(tiny_model, tmp_path, monkeypatch) -
     fold_of_item = table.items.folds(3, seed=0)
     for fold, part in enumerate(folds):
         held_out = fold_of_item == fold
-        model = part.channel.model
+        model = part.channel.annotators
         assert model.annotations.n_annotations == (~held_out[table.item]).sum()
         assert not held_out[model.annotations.item].any()
         assert np.isnan(part.updates.record.first[held_out]).all(), "its record is its own"
         np.testing.assert_allclose(
             made.out_of_sample()[held_out], part.score_training_items().log_probs[held_out], atol=1e-6
         )
-        flipped = replace(table, label=np.where(held_out[table.item], (table.label + 1) % 4, table.label).astype(np.int32))
-        again = trainer(tiny_model("bert"), flipped.keep_annotations(~held_out[table.item]), tmp_path, **DEFAULT, max_steps=2)
+        flipped = replace(
+            table, label=np.where(held_out[table.item], (table.label + 1) % 4, table.label).astype(np.int32)
+        )
+        again = trainer(
+            tiny_model("bert"), flipped.keep_annotations(~held_out[table.item]), tmp_path, **DEFAULT, max_steps=2
+        )
         again.train()
         np.testing.assert_array_equal(
             again.channel.summary()["accuracy_trained"], part.channel.summary()["accuracy_trained"]

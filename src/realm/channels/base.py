@@ -77,7 +77,7 @@ class Channel(nn.Module, ABC):
     | `log_prior(observed)` | each annotation's share of a log prior on the parameters | none |
     | `update(scores, annotations)` | a closed-form step, in place of gradients | learns by gradient |
     | `fit(scores, annotations)` | the closed form before the first step | a few `update`s |
-    | `item_offset`, `evidence_exponent`, `annotation_weights` | what the joint likelihood does with P and evidence | P and evidence as is |
+    | `item_offset`, `evidence_exponent`, `annotation_weights` | how P and evidence count in the likelihood | as is |
     | `start_from(expertise)` | begin at known expertise | refused |
     | `needs_anchor(annotations)` | whether something must say which labelling is the true one | False |
     | `summary()` | columns (annotators, tasks) for the expertise table | none |
@@ -138,7 +138,7 @@ class Channel(nn.Module, ABC):
         return None
 
     def evidence_exponent(self, observed: Observed) -> Tensor | None:
-        """tau, which the joint likelihood multiplies evidence by: below 1 where annotators err together. (annotations,)"""
+        """tau, by which the joint likelihood multiplies evidence: below 1 where annotators err alike. (annotations,)"""
         return None
 
     def annotation_weights(self, observed: Observed) -> Tensor:

@@ -14,13 +14,15 @@ from torch import Tensor
 
 from realm.channels.base import Channel, ItemScores, Observed
 from realm.channels.coin import can_be_flipped
+from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import PRIORS
 from realm.crowd.model import AnnotatorModel
+from realm.crowd.task_model import assignment_gain
 from realm.data import Annotations
 
 
 class ConfusionChannel(Channel):
-    """`P(label = y | truth = k) = C[k, y]`, one matrix per annotator and task, fitted by `AnnotatorModel` in closed form.
+    """`P(label = y | truth = k) = C[k, y]`, a matrix per annotator and task, fitted in closed form by `AnnotatorModel`.
 
     Dawid and Skene's matrix, its rows drawn to the annotator's mixture of reading the item and guessing by habit
     (`realm.crowd.engine`). Nothing here is trained by gradient: `fit` and `update` run EM on all annotations, and
@@ -32,8 +34,14 @@ class ConfusionChannel(Channel):
     | form | a key of `realm.crowd.engine.PRIORS`: `confusion`, or a constrained form such as `uniform` |
     | gold | (items,) true labels, -1 where unknown; None for none |
     | experts | names of annotators taken to be right |
-    | earlier | the expertise table of an earlier run |
+    | earlier | an earlier table of annotators |
     """
+
+    keys: Tensor
+    cell_evidence: Tensor
+    task_exponent: Tensor
+    annotation_weight: Tensor
+    offset: Tensor
 
     def __init__(
         self,
@@ -42,23 +50,24 @@ class ConfusionChannel(Channel):
         *,
         gold: npt.NDArray[np.integer] | None = None,
         experts: tuple[str, ...] = (),
-        earlier: Any = None,
+        earlier: EarlierEstimates | None = None,
     ) -> None:
         super().__init__(annotations.n_annotators, len(annotations.tasks))
-        self.form, self.options = form, int(annotations.option_counts.max(initial=1))
-        self.model = AnnotatorModel(annotations, PRIORS[form], gold=gold, experts=experts, earlier=earlier)
+        self.form = form
+        self.options = self.width = int(annotations.option_counts.max(initial=1))
+        self.annotators = AnnotatorModel(annotations, PRIORS[form], gold=gold, experts=experts, earlier=earlier)
         item = annotations.item
         key = self._key(
             *(values.astype(np.int64) for values in (annotations.annotator, annotations.item_tasks[item])),
             *(values.astype(np.int64) for values in (annotations.label, annotations.option_counts[item])),
         )
         keys = torch.from_numpy(np.unique(key))
-        shape = (len(keys), self.options)
+        shape = (len(keys), self.width)
         self.register_buffer("keys", keys, persistent=False)
         self.register_buffer("cell_evidence", torch.zeros(shape), persistent=False)
         self.register_buffer("task_exponent", torch.ones(len(annotations.tasks)), persistent=False)
         self.register_buffer("annotation_weight", torch.zeros(annotations.n_annotations), persistent=False)
-        self.register_buffer("offset", torch.zeros(0, self.options), persistent=False)
+        self.register_buffer("offset", torch.zeros(0, self.width), persistent=False)
         self._is_fitted = False
 
     @classmethod
@@ -90,26 +99,36 @@ class ConfusionChannel(Channel):
 
     # ---------------------------------------------------------------- the model of annotators
 
+    def wants_features(self) -> bool:
+        """Whether items have one label each, so that who was asked may depend on the item."""
+        return any(task.table.one_label_each and len(task.rows) > 0 for task in self.annotators.tasks)
+
+    def use_features(self, features: npt.NDArray[Any]) -> None:
+        """Find out from features (items, d) of any kind whether who was asked depends on the item: before `fit`."""
+        for task in self.annotators.tasks:
+            if task.table.one_label_each and len(task.rows):
+                task.assigned = assignment_gain(features[task.items], task.table) > 0
+
     def fit(self, scores: ItemScores, annotations: Annotations) -> None:
         log_probs = scores.log_probs.double().cpu().numpy()
-        self.model.fit(None if np.isnan(log_probs[:, 0]).all() else log_probs)
+        self.annotators.fit(None if np.isnan(log_probs[:, 0]).all() else log_probs)
         self._take_over()
 
     def fitted_model(self) -> AnnotatorModel:
         """The model of annotators, fitted to agreement where nothing else has been seen yet."""
         if not self._is_fitted:
-            self.model.fit()
+            self.annotators.fit()
             self._take_over()
-        return self.model
+        return self.annotators
 
     def copied_model(self) -> AnnotatorModel:
         """The fitted model, to be fitted further without this channel."""
-        model = copy.copy(self.fitted_model())
-        model.tasks = [replace(task) for task in model.tasks]
-        return model
+        annotators = copy.copy(self.fitted_model())
+        annotators.tasks = [replace(task) for task in annotators.tasks]
+        return annotators
 
     def update(self, scores: ItemScores, annotations: Annotations) -> None:
-        self.model.update(scores.log_probs.double().cpu().numpy())
+        self.annotators.update(scores.log_probs.double().cpu().numpy())
         self._take_over()
 
     def needs_anchor(self, annotations: Annotations) -> bool:
@@ -119,7 +138,7 @@ class ConfusionChannel(Channel):
         return self.fitted_model().state()
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.model.load_state(dict(state))
+        self.annotators.load_state(dict(state))
         self._take_over()
 
     def settings(self) -> dict[str, Any]:
@@ -132,18 +151,18 @@ class ConfusionChannel(Channel):
         """Bring the buffers to what the model of annotators holds now."""
         self._is_fitted = True
         self.cell_evidence.copy_(self._evidence_of(self.keys))
-        self.task_exponent.copy_(torch.from_numpy(np.asarray(self.model.exponent)))
-        self.annotation_weight.copy_(torch.from_numpy(self.model.weight))
-        offset = torch.from_numpy(self.model.item_offset())
+        self.task_exponent.copy_(torch.from_numpy(np.asarray(self.annotators.exponent)))
+        self.annotation_weight.copy_(torch.from_numpy(self.annotators.weight))
+        offset = torch.from_numpy(self.annotators.item_offset())
         self.offset = offset.to(self.cell_evidence) if bool(offset.any()) else self.cell_evidence.new_zeros(0, 1)
 
     def _evidence_of(self, key: Tensor) -> Tensor:
         """log P(label | k) of distinct (annotator, task, label, number of options), any. (n, options)"""
-        rest, options = np.divmod(key.cpu().numpy(), self.options + 1)
-        rest, label = np.divmod(rest, self.options)
+        rest, options = np.divmod(key.cpu().numpy(), self.width + 1)
+        rest, label = np.divmod(rest, self.width)
         annotator, task = np.divmod(rest, self.tasks)
-        return torch.from_numpy(self.model.evidence_of(annotator, task, label, options))
+        return torch.from_numpy(self.annotators.evidence_of(annotator, task, label, options))
 
     def _key(self, annotator: Any, task: Any, label: Any, option_counts: Any) -> Any:
         """One number for what evidence depends on. Arrays or tensors of whole numbers."""
-        return ((annotator * self.tasks + task) * self.options + label) * (self.options + 1) + option_counts
+        return ((annotator * self.tasks + task) * self.width + label) * (self.width + 1) + option_counts

@@ -94,18 +94,25 @@ def hidden_states(
     scorer: Scorer,
     encoded: EncodedItems,
     *,
+    dims: int | None = None,
     cache: FrozenLayersCache | None = None,
     progress: Progress = ignore_progress,
 ) -> torch.Tensor:
-    """The state that the answer to each item is read from, on the processor. (items, width)"""
+    """The state that the answer to each item is read from, on the processor. (items, width)
+
+    `dims`: projected at random to so many dimensions, which keeps distances and saves memory. (items, dims)
+    """
     states: torch.Tensor | None = None
     lengths = None if cache is None else cache.computed_lengths
     for items in scorer.eval_batches(encoded, "reading hidden states", progress, lengths=lengths):
         batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
         _, hidden = scorer.forward_with_hidden({name: value.to(scorer.device) for name, value in batch.items()})
+        hidden = hidden.float().cpu()
+        if dims is not None:
+            hidden = hidden @ torch.randn(hidden.shape[1], dims, generator=torch.Generator().manual_seed(0))
         if states is None:
             states = torch.zeros(len(encoded), hidden.shape[1])
-        states[torch.from_numpy(items)] = hidden.float().cpu()
+        states[torch.from_numpy(items)] = hidden
     return torch.zeros(0, 0) if states is None else states
 
 

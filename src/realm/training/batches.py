@@ -166,7 +166,9 @@ class Collator:
             "annotation_task": observed.task,
             "annotation_labels": observed.label,
             "annotation_weight": observed.weight,
-            "annotation_index": torch.from_numpy(indices if self.annotation_rows is None else self.annotation_rows[indices]),
+            "annotation_index": torch.from_numpy(
+                indices if self.annotation_rows is None else self.annotation_rows[indices]
+            ),
             "item_index": torch.from_numpy(items if self.item_rows is None else self.item_rows[items]),
         }
 

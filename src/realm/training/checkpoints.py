@@ -8,6 +8,7 @@ manifest verifies. `Trainer`'s own checkpoints would pickle its arguments and ma
 from __future__ import annotations
 
 import io
+import json
 import logging
 import math
 import random
@@ -15,6 +16,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,22 @@ from transformers.trainer_callback import TrainerState
 
 from realm.channels import Channel
 from realm.errors import RealmError
-from realm.files import MANIFEST, manifest_hashes, parse_json, read_json, read_tensors, verify_manifest, write_manifest
-from realm.files import write_tensors, writing
+from realm.files import (
+    MANIFEST,
+    manifest_hashes,
+    parse_json,
+    read_json,
+    read_tensors,
+    verify_manifest,
+    write_manifest,
+    write_tensors,
+    writing,
+)
 from realm.schema import Array, Number, Whole, check, check_arrays
 from realm.scorers.finite import first_not_finite
+from realm.training.channel import ItemRecord
 from realm.training.processes import full, like
+from realm.training.running_loss import RunningLoss
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +70,26 @@ Trajectory = list[tuple[int, dict[str, npt.NDArray[np.float64]]]]
 """(step, what the channel's `summary` returned) at logging steps."""
 
 
+def diverged(run: Path, what: str, step: int, learning_rate: float) -> RealmError:
+    """The error that ends a training whose numbers are no longer finite."""
+    last = next(iter(checkpoints(run / "checkpoints")), None)
+    where = (
+        "No checkpoint was written before it."
+        if last is None
+        else f"{last} is the last checkpoint, and all its numbers are finite: `resume` goes on from it, with the same "
+        "settings."
+    )
+    return RealmError(
+        f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
+        f"result. Lower `learning_rate` ({learning_rate:g}) and begin again with `overwrite`. {where}"
+    )
+
+
 # -------------------------------------------------------------------- the folder
 
 
 def write_checkpoint(folder: Path, step: int, keep: int | None, write_files: Callable[[Path], None]) -> None:
-    """Write a checkpoint beside its place, add the manifest, put it there, and remove those beyond the newest `keep`."""
+    """Write a checkpoint beside its place, add the manifest, put it there, and remove all but the newest `keep`."""
     final, partial = folder / f"checkpoint-{step}", folder / PARTIAL
     try:
         with writing(folder):
@@ -77,6 +105,15 @@ def write_checkpoint(folder: Path, step: int, keep: int | None, write_files: Cal
                 shutil.rmtree(path, ignore_errors=True)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_trainer_files(folder: Path, states: dict[str, Any], random: list[bytes], state: TrainerState) -> None:
+    """`Trainer`'s own part of a checkpoint: tensors by file name, the processes' random numbers, and the log."""
+    for name, content in states.items():
+        torch.save(content, folder / name)
+    for rank, numbers in enumerate(random):
+        (folder / ("rng_state.pth" if len(random) == 1 else f"rng_state_{rank}.pth")).write_bytes(numbers)
+    state.save_to_json(str(folder / STATE))
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -130,6 +167,56 @@ def reading(checkpoint: str | Path | None) -> Iterator[None]:
             f"{checkpoint}: its state cannot be read safely ({first}). If the run is your own, remove this checkpoint "
             "and use `resume` again; it continues from the one before."
         ) from None
+
+
+# -------------------------------------------------------------------- what a run in progress is made of
+
+
+@dataclass(eq=False)
+class Progress:
+    """What a checkpoint holds of a run beside `Trainer`'s own state: everything that training changes.
+
+    | field | meaning |
+    |---|---|
+    | scorer, channel | what is trained |
+    | record | P of every item as forwards gave it |
+    | running_loss | of which each process has a part |
+    | trajectory, notes | what the channel said at logging steps, and what the user should know |
+    """
+
+    scorer: nn.Module
+    channel: Channel
+    record: ItemRecord
+    running_loss: RunningLoss
+    trajectory: Trajectory = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def writer(self) -> Callable[[Path], None]:
+        """What writes it to a folder. Every process must ask, since each holds a part; one of them may write."""
+        trained, losses = trained_state(self.scorer), self.running_loss.state()
+
+        def write(folder: Path) -> None:
+            save_trained(trained, folder / TRAINED)
+            if state := self.channel.state():
+                write_tensors(folder / CHANNEL, **state)
+            if self.trajectory:
+                write_tensors(folder / TRAJECTORY, **trajectory_arrays(self.trajectory))
+            self.record.save(folder)
+            self.running_loss.save(folder, losses)
+            (folder / NOTES).write_text(json.dumps(self.notes))
+
+        return write
+
+    def read(self, folder: Path) -> None:
+        """Put back what a checkpoint holds."""
+        load_trained(self.scorer, folder / TRAINED)
+        if (folder / CHANNEL).exists():
+            load_channel(self.channel, folder / CHANNEL)
+        self.record.load(folder)
+        self.running_loss.load(folder)
+        self.trajectory = read_trajectory(folder / TRAJECTORY, len(self.channel.touched), self.channel.tasks)
+        self.notes = read_json(folder / NOTES)
+        check(folder / NOTES, self.notes, [str])
 
 
 # -------------------------------------------------------------------- its parts
@@ -187,22 +274,11 @@ def read_state(checkpoint: Path) -> TrainerState:
     return state
 
 
-def read_notes(path: Path) -> list[str]:
-    notes: list[str] = read_json(path) if path.exists() else []
-    check(path, notes, [str])
-    return notes
-
-
 def trajectory_arrays(trajectory: Trajectory) -> dict[str, npt.NDArray[Any]]:
     """The steps (steps,), and each column of the summaries (steps, annotators, tasks)."""
     steps, summaries = zip(*trajectory, strict=True)
     columns = {name: np.stack([summary[name] for summary in summaries]) for name in summaries[-1]}
     return {"steps": np.array(steps, dtype=np.int64), **columns}
-
-
-def write_trajectory(path: Path, trajectory: Trajectory) -> None:
-    if trajectory:
-        write_tensors(path, **trajectory_arrays(trajectory))
 
 
 def read_trajectory(path: Path, annotators: int, tasks: int) -> Trajectory:

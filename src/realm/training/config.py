@@ -68,8 +68,8 @@ class RealmConfig(Settings, TrainingArguments):
         learned = METHODS[self.method].learns_expertise and METHODS[self.method].channel is None
         if learned and self.channel == "confusion" and self.expertise_update == "gradient":
             raise RealmError(
-                "`channel=confusion` has no gradient: its matrices are fitted in closed form. Use `expertise_update=em`, "
-                "or `channel=habit`, `uniform` or `coin`."
+                "`channel=confusion` has no gradient: its matrices are fitted in closed form. Use "
+                "`expertise_update=em`, or `channel=habit`, `uniform` or `coin`."
             )
         self._check_publishing()
         if self.lora_rank and self.train_layers:

@@ -151,7 +151,7 @@ class ContinuedRun:
     def start_channel(self, channel: Channel) -> bool:
         """Put the parameters of the run's channel into those of this one, of the same kind; whether it was.
 
-        Its annotators, tasks and options are the first of this channel's: its parameters are the leading parts of these.
+        Its annotators, tasks and options are the first of this channel's: its parameters are leading parts of these.
         """
         path = self.run.folder / layout.CHANNEL
         if type(channel).__name__ != self.run.metrics["channel"] or not path.exists():

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
+from realm.crowd.engine import log_softmax
 from realm.data import Annotations
 
 LEVEL = 0.01
@@ -56,7 +57,7 @@ def no_better_than_base_rate(log_probs: Floats, shares: Floats, basis: str) -> s
     frequencies = np.where(inside, shares.sum(axis=0), 0.0)
     with np.errstate(divide="ignore"):
         base = np.log(frequencies / np.maximum(frequencies.sum(axis=1, keepdims=True), 1e-12))
-    losses = [_losses(_softened(log_probs, temperature), shares) for temperature in TEMPERATURES]
+    losses = [_losses(log_softmax(log_probs / temperature), shares) for temperature in TEMPERATURES]
     loss, base_loss = min(losses, key=lambda each: float(each.mean())), _losses(base, shares)
     rows = np.arange(len(shares))
     right, base_right = shares[rows, log_probs.argmax(axis=1)], shares[rows, base.argmax(axis=1)]
@@ -88,15 +89,9 @@ def few_steps(steps: int) -> str | None:
     if steps >= FEWEST_STEPS:
         return None
     return (
-        f"the model was trained for {steps:,} steps, and with fewer than {FEWEST_STEPS} a longer training usually gains "
-        "more than anything else: try more `num_train_epochs`."
+        f"the model was trained for {steps:,} steps, and with fewer than {FEWEST_STEPS} a longer training usually "
+        "gains more than anything else: try more `num_train_epochs`."
     )
-
-
-def _softened(log_probs: Floats, temperature: float) -> Floats:
-    scores = log_probs / temperature
-    peak = scores.max(axis=1, keepdims=True)
-    return np.asarray(scores - peak - np.log(np.exp(scores - peak).sum(axis=1, keepdims=True)))
 
 
 def _losses(log_probs: Floats, shares: Floats) -> Floats:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from realm.data import Annotations
 from realm.errors import RealmError
+from realm.training.config import RealmConfig
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +28,14 @@ FOLD_SETTINGS: dict[str, Any] = {
 Floats = npt.NDArray[np.float64]
 
 
-def automatic_folds(annotations: Annotations, *, cheap: bool) -> int:
-    """The folds of `cross_fit=auto`: `FOLDS` where training again is `cheap` and there are as many texts."""
-    if not cheap:
+def planned_folds(annotations: Annotations, config: RealmConfig, *, possible: bool) -> int:
+    """The folds to train: as set; of `auto`, `FOLDS` where cached layers make them cheap and a run is written.
+
+    `possible`: the model can be loaded and trained again, on all items.
+    """
+    if isinstance(config.cross_fit, int):
+        return config.cross_fit
+    if not (possible and config.write_run and config.train_layers and config.cache_gb):
         return 0
     try:
         annotations.items.folds(FOLDS)

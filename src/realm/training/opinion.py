@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
+from realm.crowd.engine import log_softmax
+from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
 
 LEVEL = 0.001
-"""How improbable the agreement must be by chance, over all annotators together: the price of a false opinion is high."""
+"""How improbable the agreement must be by chance, over all annotators together: a false opinion costs much."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,11 +56,19 @@ class Opinion:
         agreeing, annotators = agreement(annotations, plain.argmax(axis=1))
         return cls(plain, agreeing, annotators)
 
+    def calibrated(self, annotations: Annotations) -> Floats:
+        """log P at the temperature that the annotations bear out. (items, K)
+
+        The model's own answers, not agreement, lead the fit by which it is found: where most annotators are wrong,
+        agreement would call a right model worthless.
+        """
+        model = AnnotatorModel(annotations, gold=annotations.gold, find_copies=False)
+        model.fit(self.tempered(annotations, 1.0))
+        return self.tempered(annotations, model.best_temperature(self.log_probs))
+
     def tempered(self, annotations: Annotations, temperature: float) -> Floats:
         """log P at this temperature, with the label shares of the task in place of the model's bias. (items, K)"""
-        scores = self.log_probs / temperature + label_shares(annotations)
-        peak = scores.max(axis=1, keepdims=True)
-        return np.asarray(scores - peak - np.log(np.exp(scores - peak).sum(axis=1, keepdims=True)))
+        return log_softmax(self.log_probs / temperature + label_shares(annotations))
 
 
 def without_label_bias(annotations: Annotations, log_probs: Floats) -> Floats:

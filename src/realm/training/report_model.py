@@ -52,9 +52,9 @@ class ReportModel:
         earlier: EarlierEstimates | None = None,
         hidden: Tensor | None = None,
     ) -> ReportModel:
-        """Bring the model to log P (items, Kmax) of models that were not trained on the item, and find their temperature.
+        """Bring the model to log P (items, Kmax) of models not trained on the item, and find their temperature.
 
-        `channel` is None for a method that learns nothing of annotators; `hidden` (items, width) is for one that needs it.
+        `channel` is None for a method that learns none; `hidden` (items, width) is for a channel that needs it.
         """
         if isinstance(channel, ConfusionChannel):
             model = channel.copied_model()
@@ -75,5 +75,11 @@ class ReportModel:
         model = self.annotators
         if self.evidence is None:
             return model.estimate(self.log_probs)
-        how = {"known": model.known, "experts": model.expert, "earlier": model.earlier}
-        return estimate_from_evidence(model.annotations, self.evidence, self.log_probs, **how)
+        return estimate_from_evidence(
+            model.annotations,
+            self.evidence,
+            self.log_probs,
+            known=model.known,
+            experts=model.expert,
+            earlier=model.earlier,
+        )

@@ -4,7 +4,6 @@ folder for output. No method has a training loop of its own."""
 from __future__ import annotations
 
 import copy
-import json
 import logging
 import math
 import os
@@ -24,43 +23,39 @@ from transformers import Trainer, set_seed
 from transformers.trainer_callback import ExportableState, PrinterCallback
 from transformers.trainer_utils import PredictionOutput, TrainOutput
 from transformers.training_args import OptimizerNames
-from transformers.utils import is_in_notebook
 
-from realm.channels import Channel, IdentityChannel
-from realm.crowd.earlier import EarlierEstimates, expert_rows
+from realm.channels import Channel, ConfusionChannel, IdentityChannel
 from realm.crowd.engine import log_softmax
 from realm.crowd.estimate import Estimate
-from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
-from realm.data.alignment import aligned
 from realm.data.arguments import require_test
 from realm.display import ROWS, notebook_html
 from realm.errors import RealmError, refuses_other_names
-from realm.files import without_home, write_tensors, writing
-from realm.methods import METHODS
-from realm.metrics import check_test, evaluate
+from realm.files import without_home, writing
+from realm.metrics import evaluate
 from realm.objectives import OBJECTIVES
 from realm.progress import Progress, ignore_progress, named
 from realm.runs import Run
 from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
 from realm.runs.hub import check_access
-from realm.scorers import Scorer, load_scorer
+from realm.scorers import Scorer
+from realm.scorers.finite import first_not_finite
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, hidden_states
 from realm.training import channel as channels
 from realm.training import checkpoints, processes, run_output
-from realm.training.arguments import check_arguments, prediction_items
+from realm.training.arguments import prediction_items
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
 from realm.training.callbacks import StepProgress
 from realm.training.config import RealmConfig
 from realm.training.continued import ContinuedRun
 from realm.training.findings import few_steps, model_findings
-from realm.training.folds import FOLD_SETTINGS, automatic_folds, cross_fit
-from realm.training.labels import training_labels
+from realm.training.folds import FOLD_SETTINGS, cross_fit, planned_folds
 from realm.training.model import RealmModel
 from realm.training.opinion import Opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
+from realm.training.parts import RunParts
 from realm.training.report_model import ReportModel
 from realm.training.running_loss import RunningLoss
 
@@ -70,6 +65,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
+FEATURE_DIMS, MOST_FULL_FEATURES = 64, 20_000
+"""Items above which hidden states are kept in so few dimensions: 16 of them are looked at."""
 MOST_TRAJECTORY = 200
 """Logging steps at which the trajectory of expertise is kept at most: a curve needs no more, and memory has an end."""
 
@@ -86,8 +83,7 @@ class RealmTrainer(Trainer):
     | test | a table with gold, evaluated every `eval_steps` and at the end |
     | channel | how annotators err; by default the one that `config.channel` names |
     | prior | an earlier run's expertise table: training starts from it, and it stands for the pool in the results |
-    | progress | called with how far frozen layers, optimiser steps, scoring and folds are; by default a notebook \
-shows bars, and nothing else does |
+    | progress | called with how far frozen layers, optimiser steps, scoring and folds are |
 
     | attribute | meaning |
     |---|---|
@@ -98,7 +94,6 @@ shows bars, and nothing else does |
     | test | the test table, or None |
     | channel | the learned channel; None for methods that learn nothing of annotators |
     | warnings | what the user should know |
-    | notes | what training found: the model's opinion, how its confidence was calibrated |
     | findings | what speaks against the model; empty where nothing does |
     | folds, temperature | how many folds were trained, and what brings P to what the labels bear out |
 
@@ -125,40 +120,26 @@ shows bars, and nothing else does |
         progress: Progress | None = None,
     ) -> None:
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        check_arguments(model, annotations, config, test, channel)
+        parts = RunParts.of(model, annotations, config, test, channel, prior)
         if (repo_id := config.hub_model_id) is not None:
             processes.on_first(config, lambda: check_access(repo_id, "hub_model_id"))
-        self.continued = ContinuedRun.of(model, annotations, config) if isinstance(model, Run) else None
-        if self.continued is not None:
-            annotations = self.continued.annotations
-            test = None if test is None else aligned(test, annotations.tasks, (), "the table")
-        if isinstance(config.cross_fit, int) and config.cross_fit:
-            annotations.items.folds(config.cross_fit)  # refuses more folds than texts before anything is trained
-        labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
-        experts = expert_rows(annotations, config.experts or ())
-        self.annotations = annotations if config.reads_gold else annotations.without_gold()
-        self.channel_annotations = self.training_annotations = labels.annotations
-        if self.continued is not None:
-            self.training_annotations = labels.annotations.take_items(self.continued.items)
-        self.prior = prior
-        self.earlier = None if prior is None else EarlierEstimates.from_table(annotations, prior)
-        self.given_channel = None if channel is None else copy.deepcopy(channel)
-        """The caller's channel as it was, which folds start from."""
-        channel = channels.make_channel(labels.annotations, config, channel, self.earlier)
-        self.warnings = [*annotations.ledger.warnings, *labels.warnings]
-        self.warnings += [] if self.continued is None else self.continued.warnings
-        self.notes: list[str] = []
+        self.annotations, self.channel_annotations = parts.annotations, parts.channel_annotations
+        self.training_annotations, self.continued = parts.training_annotations, parts.continued
+        self.test, self.prior, self.earlier = parts.test, prior, parts.earlier
+        self.given_channel = parts.given_channel
+        self.scorer, self.model_name, self.loads_model = parts.scorer, parts.model_name, parts.loads_model
+        self._adapted = add_lora(self.scorer, config.lora_rank) if config.lora_rank else None
+        if config.train_layers:
+            self.scorer.freeze_below(config.train_layers)
+        self.encoded = self.scorer.encode(self.training_annotations.items)
+        self.encoded_test = None if self.test is None else self.scorer.encode(self.test.items)
+        self.warnings = [*parts.annotations.ledger.warnings, *parts.warnings]
         self.findings: list[str] = []
-        self._load_scorer(model, config)
-        if test is not None:
-            self.warnings += check_test(annotations, test)
-        self.test = test
-        self.encoded_test = None if test is None else self.scorer.encode(test.items)
-        self._in_notebook = is_in_notebook() and not config.disable_tqdm
-        self._progress = progress or _default_progress(self._in_notebook)
+        self._progress = progress or ignore_progress
         self._caches: dict[str, FrozenLayersCache | None] = {}
-        self._trajectory: checkpoints.Trajectory = []
         self._untrained_scores: Scores | None = None
+        self._features: npt.NDArray[Any] | None = None
+        self.test_before: dict[str, Any] | None = None
         self._initial_log_probs: Floats | None = None
         self._forget_results()
         self.is_fold = False
@@ -167,45 +148,24 @@ shows bars, and nothing else does |
             with writing(Path(config.output_dir)):
                 Path(config.output_dir).mkdir(parents=True, exist_ok=True)
         super().__init__(
-            model=RealmModel(self.scorer, channel, OBJECTIVES[config.method_objective]),
+            model=RealmModel(self.scorer, parts.channel, OBJECTIVES[config.method_objective]),
             args=config,
             train_dataset=TrainingItems(len(self.training_annotations)),
-            eval_dataset=None if test is None else TrainingItems(test.n_items),
+            eval_dataset=None if self.test is None else TrainingItems(self.test.n_items),
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
         self.loss_is_scaled_for_ga = True  # divided already by the count of the whole effective batch
-        self._running_loss = RunningLoss(config)
         if self.is_deepspeed_enabled:
             processes.check_deepspeed(config, int(self.accelerator.state.deepspeed_plugin.zero_stage))
         if self.is_fsdp_enabled:
             processes.check(config, self.accelerator.state.fsdp_plugin)
             processes.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
-        self._set_up_channel(experts)
-        self._show_progress(progress)
-        for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
+        self._set_up_channel(parts.experts)
+        if self._progress is not ignore_progress:
+            self.add_callback(StepProgress(self._progress))
+        for warning in self.warnings[len(parts.annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
-
-    def _load_scorer(self, model: str | Scorer | Run, config: RealmConfig) -> None:
-        """The scorer to train, and the name of the model that it is made from."""
-        set_seed(config.seed)
-        self.loads_model = not isinstance(model, Scorer)
-        if self.continued is not None:
-            scorer, self.model_name = self.continued.scorer(), str(self.continued.run.config["model"])
-        elif isinstance(model, Scorer):
-            scorer, self.model_name = model, without_home(model.backbone.config._name_or_path)
-        else:
-            names = ("scorer", "answers", "instruction", "max_length", "chat_template")
-            scorer = load_scorer(
-                str(model), self.annotations.items, **{name: getattr(config, name) for name in names}
-            )
-            self.model_name = without_home(str(model))
-        self._adapted = add_lora(scorer, config.lora_rank) if config.lora_rank else None
-        if config.train_layers:
-            scorer.freeze_below(config.train_layers)
-        scorer.temperature = 1.0
-        self.scorer = scorer
-        self.encoded = scorer.encode(self.training_annotations.items)
 
     def _set_up_channel(self, experts: Sequence[int]) -> None:
         """Where annotators start that something is known of, and whether the channel has a closed form."""
@@ -215,6 +175,7 @@ shows bars, and nothing else does |
         share = len(self.training_annotations) / max(len(table), 1)
         self.updates = channels.ChannelUpdates(channel if closed_form else None, table, len(sampler.units), share)
         self.add_callback(self.updates)
+        self.progress = checkpoints.Progress(self.scorer, channel, self.updates.record, RunningLoss(args))
         if self.channel is None:
             return
         if closed_form:
@@ -235,17 +196,6 @@ shows bars, and nothing else does |
                 "annotators."
             )
 
-    def _show_progress(self, progress: Progress | None) -> None:
-        if self._in_notebook:
-            from transformers.utils.notebook import NotebookProgressCallback
-
-            from realm.training.notebook import TrainingTable
-
-            self.remove_callback(NotebookProgressCallback)
-            self.add_callback(TrainingTable)
-        elif progress is not None and progress is not ignore_progress:
-            self.add_callback(StepProgress(progress))
-
     @property
     def config(self) -> RealmConfig:
         """The settings that the trainer was given, which `Trainer` calls `args`."""
@@ -254,7 +204,13 @@ shows bars, and nothing else does |
 
     @property
     def run(self) -> Path:
+        """The run folder."""
         return Path(self.args.output_dir)
+
+    @property
+    def notes(self) -> list[str]:
+        """What training found: the model's opinion, how its confidence was calibrated."""
+        return self.progress.notes
 
     @property
     def channel(self) -> Channel | None:
@@ -336,11 +292,11 @@ shows bars, and nothing else does |
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         loss: Tensor = super().training_step(*args, **kwargs)
-        self._running_loss.add(loss)
+        self.progress.running_loss.add(loss)
         if not self.accelerator.sync_gradients:
             return loss
         # once a step, when all processes have what is wrong in their gradients
-        if not self._running_loss.is_finite:
+        if not self.progress.running_loss.is_finite:
             raise self.diverged("the loss", self.state.global_step + 1)
         if self.is_fsdp_enabled:
             processes.average_gradients(self.model)
@@ -392,21 +348,11 @@ shows bars, and nothing else does |
 
     def diverged(self, what: str, step: int) -> RealmError:
         """The error that ends a training whose numbers are no longer finite."""
-        last = next(iter(checkpoints.checkpoints(self.run / "checkpoints")), None)
-        where = (
-            "No checkpoint was written before it."
-            if last is None
-            else f"{last} is the last checkpoint, and all its numbers are finite: `resume` goes on from it, with the "
-            "same settings."
-        )
-        return RealmError(
-            f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
-            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {where}"
-        )
+        return checkpoints.diverged(self.run, what, step, self.args.learning_rate)
 
     def check_finite(self, parameters: Mapping[str, Tensor]) -> None:
         """End the training where one of these is not finite."""
-        if (name := checkpoints.first_not_finite(parameters.items())) is not None:
+        if (name := first_not_finite(parameters.items())) is not None:
             raise self.diverged(f"the parameter {name}", self.state.global_step)
 
     # ---------------------------------------------------------------- scores and logs
@@ -450,17 +396,17 @@ shows bars, and nothing else does |
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         step, args = self.state.global_step, self.args
         if "loss" in logs:
-            logs["loss"] = self._running_loss.log(step)
+            logs["loss"] = self.progress.running_loss.log(step)
             every = max(math.ceil(self.state.max_steps / args.logging_steps / MOST_TRAJECTORY), 1) * args.logging_steps
             if self.channel is not None and (step == 1 or step % every == 0 or step >= self.state.max_steps):
-                self._trajectory.append((step, self.channel.summary()))
+                self.progress.trajectory.append((step, self.channel.summary()))
         if "train_loss" in logs:
-            logs["train_loss"] = self._running_loss.mean(step)
+            logs["train_loss"] = self.progress.running_loss.mean(step)
         super().log(logs, start_time)
 
     def trajectory(self) -> checkpoints.Trajectory:
         """(step, what the channel's `summary` said) at logging steps, of which at most 200 are kept."""
-        return list(self._trajectory)
+        return list(self.progress.trajectory)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
@@ -548,10 +494,22 @@ shows bars, and nothing else does |
             log_probs = self._opinion_log_probs(table)
             if log_probs is None and not self.anchored:
                 channels.check_anchor(channel, table)
+        if isinstance(channel, ConfusionChannel) and channel.wants_features():
+            self._read_features(channel)
         if closed_form:
-            self.updates.fit(self.args, np.full_like(self.updates.record.latest, np.nan) if log_probs is None else log_probs)
+            nothing = np.full_like(self.updates.record.latest, np.nan)
+            self.updates.fit(self.args, nothing if log_probs is None else log_probs)
         elif self.continued is None and (log_probs is not None or table.gold is not None):
             channels.start_gradient_channel(channel, table, log_probs)
+
+    def _read_features(self, channel: ConfusionChannel) -> None:
+        """With one label per item: let the channel see from the texts whether who was asked depends on the item."""
+        if self.is_sharded or self.continued is not None or self.scorer.style.answers == "cloze":
+            return  # no process has all the states, or there is no one state that answers
+        if self._features is None:
+            dims = FEATURE_DIMS if len(self.encoded) > MOST_FULL_FEATURES else None
+            self._features = self._hidden_states(dims).numpy()
+        channel.use_features(self._features)
 
     def _opinion_log_probs(self, table: Annotations) -> Floats | None:
         """The untrained model's P of every item, where it is worth something. (items, K)"""
@@ -566,10 +524,7 @@ shows bars, and nothing else does |
         self.notes.append(opinion.sentence)
         if not opinion.used:
             return None
-        # The model's own answers, not agreement, lead the fit by which the temperature is found: where most annotators
-        # are wrong, agreement would call a right model worthless.
-        model = AnnotatorModel(table, gold=table.gold, find_copies=False).fit(opinion.tempered(table, 1.0))
-        return opinion.tempered(table, model.best_temperature(opinion.log_probs))
+        return opinion.calibrated(table)
 
     def _train_from(self, checkpoint: Path | None, **more: Any) -> TrainOutput:
         """Train on from a checkpoint. `Trainer` would take a step too many from one that ends the run in mid-epoch."""
@@ -601,7 +556,7 @@ shows bars, and nothing else does |
         self._out_of_sample: Floats | None = None
         self._report_model: ReportModel | None = None
         self._estimate: Estimate | None = None
-        self.test_before: dict[str, Any] | None = None
+        self.test_before = None
 
     def _judge(self, seconds_per_step: float) -> None:
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
@@ -619,11 +574,10 @@ shows bars, and nothing else does |
 
     def _cross_fit(self, seconds_per_step: float) -> None:
         """Train the folds; rather than lose the training, a warning where that fails."""
-        args, folds = self.args, self.args.cross_fit
-        if not isinstance(folds, int):
-            partly = self.continued is not None and not self.continued.retrain_all
-            cheap = args.write_run and args.train_layers and args.cache_gb and self.loads_model
-            folds = automatic_folds(self.annotations, cheap=bool(cheap) and not (partly or self.is_sharded))
+        args = self.args
+        partly = self.continued is not None and not self.continued.retrain_all
+        possible = self.loads_model and not (partly or self.is_sharded)
+        folds = planned_folds(self.annotations, args, possible=possible)
         if not folds:
             return
         steps = self.state.max_steps * (folds if args.max_steps > 0 else folds - 1)
@@ -651,7 +605,7 @@ shows bars, and nothing else does |
         )
         part.remove_callback(PrinterCallback)
         part.is_fold = True
-        part._untrained_scores = self._untrained_scores  # the same model and items, before any label
+        part._untrained_scores, part._features = self._untrained_scores, self._features  # the same before any label
         part.train()
         return part.score_training_items().log_probs
 
@@ -686,7 +640,7 @@ shows bars, and nothing else does |
     def report_model(self) -> ReportModel:
         """The model of annotators behind the estimates: the trained channel's, brought to out-of-sample P."""
         if self._report_model is None:
-            hidden = self._hidden_states()
+            hidden = self._hidden_states() if self.model.channel.needs_hidden else None
             gold = self.annotations.gold if self.args.use_gold else None
             known: dict[str, Any] = {"gold": gold, "experts": self.args.experts or (), "earlier": self.earlier}
             self._report_model = ReportModel.of(
@@ -694,11 +648,9 @@ shows bars, and nothing else does |
             )
         return self._report_model
 
-    def _hidden_states(self) -> Tensor | None:
-        """The state that each item's answer is read from, for a channel that needs it. (items, width)"""
-        if not self.model.channel.needs_hidden:
-            return None
-        return hidden_states(self.scorer, self.encoded, cache=self._cache("train"), progress=self._progress)
+    def _hidden_states(self, dims: int | None = None) -> Tensor:
+        """The state that each item's answer is read from, projected to `dims` dimensions. (items, width)"""
+        return hidden_states(self.scorer, self.encoded, dims=dims, cache=self._cache("train"), progress=self._progress)
 
     def estimate(self) -> Estimate:
         """Labels, accuracies and intervals by the trained model of annotators, with P out of sample."""
@@ -723,69 +675,50 @@ shows bars, and nothing else does |
         if self.is_deepspeed_enabled:
             return
         self.store_flos()
-        sharded, step, args = self.is_fsdp_enabled, self.state.global_step, self.args
+        args, sharded = self.args, self.is_fsdp_enabled
         optimizer = processes.optimizer_state(self.model, self.optimizer) if sharded else self.optimizer.state_dict()
-        trained = checkpoints.trained_state(self.model.scorer)
+        states = {checkpoints.SHARDED_OPTIMIZER if sharded else checkpoints.OPTIMIZER: optimizer}
+        states[checkpoints.SCHEDULER] = self.lr_scheduler.state_dict()
+        if (scaler := getattr(self.accelerator, "scaler", None)) is not None:
+            states[checkpoints.SCALER] = scaler.state_dict()
         random = processes.gather(args, checkpoints.random_state(distributed=args.world_size > 1))
-        losses = self._running_loss.state()
-        self.check_finite({**trained, **dict(self.model.channel.named_parameters())})
+        write_progress = self.progress.writer()
+        self.check_finite({n: p for n, p in self.model.named_parameters() if p.requires_grad})
+        for stateful in (*self.callback_handler.callbacks, self.control):
+            if isinstance(stateful, ExportableState):
+                self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
 
         def write_files(folder: Path) -> None:
-            checkpoints.save_trained(trained, folder / checkpoints.TRAINED)
-            torch.save(optimizer, folder / (checkpoints.SHARDED_OPTIMIZER if sharded else checkpoints.OPTIMIZER))
-            torch.save(self.lr_scheduler.state_dict(), folder / checkpoints.SCHEDULER)
-            if (scaler := getattr(self.accelerator, "scaler", None)) is not None:
-                torch.save(scaler.state_dict(), folder / checkpoints.SCALER)
-            for rank, state in enumerate(random):
-                name = "rng_state.pth" if args.world_size == 1 else f"rng_state_{rank}.pth"
-                (folder / name).write_bytes(state)
-            self._running_loss.save(folder, losses)
-            if channel := self.model.channel.state():
-                write_tensors(folder / checkpoints.CHANNEL, **channel)
-            checkpoints.write_trajectory(folder / checkpoints.TRAJECTORY, self._trajectory)
-            self.updates.record.save(folder)
-            (folder / checkpoints.NOTES).write_text(json.dumps(self.notes))
-            for stateful in (*self.callback_handler.callbacks, self.control):
-                if isinstance(stateful, ExportableState):
-                    self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
-            self.state.save_to_json(str(folder / checkpoints.STATE))
+            write_progress(folder)
+            checkpoints.write_trainer_files(folder, states, random, self.state)
 
-        folder = self.run / "checkpoints"
-        processes.on_first(
-            args, lambda: checkpoints.write_checkpoint(folder, step, args.save_total_limit, write_files)
-        )
+        folder, step, keep = self.run / "checkpoints", self.state.global_step, args.save_total_limit
+        processes.on_first(args, lambda: checkpoints.write_checkpoint(folder, step, keep, write_files))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        folder, channel = Path(resume_from_checkpoint), self.model.channel
-        with checkpoints.reading(folder):
-            self._load_rng_state(str(folder))  # read again after skipped batches, too late for a clear message
-            checkpoints.load_trained(self.model.scorer, folder / checkpoints.TRAINED)
-            if (folder / checkpoints.CHANNEL).exists():
-                checkpoints.load_channel(channel, folder / checkpoints.CHANNEL)
-            self.updates.record.load(folder)
-            self.notes = checkpoints.read_notes(folder / checkpoints.NOTES)
-            self._running_loss.load(folder)
-            self._trajectory = checkpoints.read_trajectory(
-                folder / checkpoints.TRAJECTORY, self.annotations.n_annotators, len(self.annotations.tasks)
-            )
+        with checkpoints.reading(resume_from_checkpoint):
+            self._load_rng_state(
+                resume_from_checkpoint
+            )  # read again after skipped batches, too late for a clear message
+            self.progress.read(Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with checkpoints.reading(checkpoint):
             if checkpoint is None:
-                return super()._load_optimizer_and_scheduler(checkpoint)
+                super()._load_optimizer_and_scheduler(checkpoint)
+                return
             folder = Path(checkpoint)
             checkpoints.check_schedule(folder / checkpoints.SCHEDULER, self.lr_scheduler)
             if not self.is_fsdp_enabled:
                 super()._load_optimizer_and_scheduler(checkpoint)
                 checkpoints.check_optimizer(folder / checkpoints.OPTIMIZER, self.optimizer)
-                return None
+                return
             state, schedule = (
                 torch.load(folder / name, map_location="cpu", weights_only=True)
                 for name in (checkpoints.SHARDED_OPTIMIZER, checkpoints.SCHEDULER)
             )
             processes.load_optimizer_state(self.model, self.optimizer, state)
             self.lr_scheduler.load_state_dict(schedule)
-        return None
 
     # ---------------------------------------------------------------- what `Trainer` offers and a run does otherwise
 
@@ -800,24 +733,9 @@ shows bars, and nothing else does |
             self.scorer.backbone.save_pretrained(folder)
             self.scorer.tokenizer.save_pretrained(folder)
 
-    def hyperparameter_search(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: a comparison tries settings, judged by annotations that are held out."""
-        raise RealmError(
-            "hyperparameter_search: use `compare(..., choose={'realm': {'learning_rate': [1e-5, 5e-5]}})`."
-        )
-
     def push_to_hub(self, *args: Any, **kwargs: Any) -> str:
         """Refused: `Trainer` would upload the whole run folder, the annotators with it."""
         raise RealmError(
             "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Give "
             f"`hub_model_id` before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
         )
-
-
-def _default_progress(in_notebook: bool) -> Progress:
-    """Bars in a notebook, nothing elsewhere."""
-    if not in_notebook:
-        return ignore_progress
-    from realm.training.notebook import ProgressBars
-
-    return ProgressBars()
