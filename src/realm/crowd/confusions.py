@@ -1,8 +1,8 @@
 """Annotators who take one label for another: `positive` answered `neutral`, by one person and not by all.
 
-An item counts as k where its other annotators find k more probable than not; c[k, y] is how many such items an annotator
-gave y. (Sums of probabilities in place of counts take a rare label for confused where nothing is: of many sure items a
-little each is much of it.) A confusion is named where c[k, y] / c[k] is beyond chance above all of
+An item counts as k where its other annotators find k more probable than not; c[k, y] is how many such items an
+annotator gave y. (Sums of probabilities in place of counts take a rare label for confused where nothing is: of many sure
+items a little each is much of it.) A confusion is named where c[k, y] / c[k] is beyond chance above all of
 
 - how often the others answer y where k is true;
 - how often the annotator would by habit, (1 - b) xi(y): who guesses confuses nothing in particular;
@@ -84,7 +84,7 @@ class ConfusionCounts:
 
 
 def count_confusions(annotations: Annotations, truth: npt.NDArray[np.integer]) -> ConfusionCounts:
-    """What each annotator gave against `truth` (annotations,): the label that the item has, -1 where it is not known."""
+    """What each annotator gave against `truth` (annotations,): the label of the item, -1 where it is not known."""
     width = int(annotations.option_counts.max(initial=1))
     rows = np.flatnonzero(np.asarray(truth) >= 0)
     key = (pairs_of(annotations)[rows] * width + truth[rows]) * width + annotations.label[rows]

@@ -2,9 +2,9 @@
 
 **Broken items.** With e_a the error rate of each reliable annotator of an item, and m of their labels against the label
 that they together find most probable, an item is as improbable as P(m errors or more), errors being independent, each
-with its own e_a (a Poisson-binomial tail). Reliable annotators who contradict each other improbably point to an item that
-is ambiguous, cut off, or does not fit the options, or to instructions that do not say what to do with it. No model has a
-say: an item on which a model alone is wrong is not broken.
+with its own e_a (a Poisson-binomial tail). Reliable annotators who contradict each other improbably point to an item
+that is ambiguous, cut off, or does not fit the options, or to instructions that do not say what to do with it. No model
+has a say: an item on which a model alone is wrong is not broken.
 """
 
 from __future__ import annotations

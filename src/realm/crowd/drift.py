@@ -1,13 +1,14 @@
 """Annotators over time: whether accuracy changed, and how fast they label.
 
-The labels of an annotator in a task, in the order of their times, are cut at every place in turn. With r the probability
-that a label is right by the other annotators of its item, a cut is as good as the log-likelihood ratio of two
-accuracies against one,
+The labels of an annotator in a task, in the order of their times, are cut at every place in turn. With r the
+probability that a label is right by the other annotators of its item, a cut is as good as the log-likelihood ratio of
+two accuracies against one,
 
     LR(c) = c h(mean of r before) + (n - c) h(mean of r after) - n h(mean of r),   h(p) = p log p + (1 - p) log(1 - p)
 
-and the statistic is its maximum over c. Of somebody steady x = sqrt(2 max LR) is the largest of a standardised random
-walk, whose tail James, James and Siegmund (1987, Biometrika 74) give: with h = `LEAST_SEGMENT` / n
+and the statistic is its maximum over c, divided by the dispersion of r (its variance over mean (1 - mean): 1 where every
+r is 0 or 1, less where the others are unsure). Of somebody steady x = sqrt(2 max LR) is the largest of a standardised
+random walk, whose tail James, James and Siegmund (1987, Biometrika 74) give: with h = `LEAST_SEGMENT` / n
 
     P(max > x) = x phi(x) [(1 - 1/x^2) log((1 - h)^2 / h^2) + 4 / x^2]
 
@@ -31,6 +32,8 @@ LEAST_LABELS = 20
 """Labels that others can judge from which drift is looked for: ten before and ten after."""
 LEAST_SEGMENT = 5
 """Labels on either side of a cut: one slip at the end is no change."""
+LEAST_DISPERSION = 0.1
+"""Labels that nobody can judge say nothing, however alike their r are."""
 LEVEL = 0.05
 """The false discovery rate of every screen that names annotators."""
 BLOCKS, BLOCK_LABELS = 8, 10
@@ -178,7 +181,11 @@ def change_points(right: Floats, counts: Ints) -> tuple[Ints, Floats]:
         order = np.lexsort((np.arange(len(ratio)), -ratio, owner))  # the best cut of each first
         best = order[first[enough]]
         cut[enough] = best - first[enough] + 1
-        p_value[enough] = _tail(np.sqrt(2 * np.maximum(ratio[best], 0.0)), LEAST_SEGMENT / counts[enough])
+        mean, square = (np.bincount(owner, values, minlength=len(counts))[enough] / counts[enough]
+                        for values in (right, right**2))  # fmt: skip
+        dispersion = np.clip((square - mean**2) / np.maximum(mean * (1 - mean), TINY), LEAST_DISPERSION, 1.0)
+        x = np.sqrt(2 * np.maximum(ratio[best], 0.0) / dispersion)
+        p_value[enough] = _tail(x, LEAST_SEGMENT / counts[enough])
     return cut, p_value
 
 

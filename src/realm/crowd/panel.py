@@ -1,10 +1,10 @@
 """What a panel of judges is worth, what each adds given the others, and a cheap part of it that does as well.
 
 The labels of a part of the panel are those of the whole panel's estimate with the evidence of its members alone:
-annotators' matrices are those that the whole panel showed, so first everybody judges a pilot, then the part goes on. The
-accuracy of these labels is *expected* by the posterior of the whole panel, and *measured* on gold where there is gold
-that was not used. A judge adds what the whole panel has over the others. Copies of another judge add nothing: of such a
-pair the cheaper is in the panel.
+annotators' matrices are those that the whole panel showed, so first everybody judges a pilot, then the part goes on.
+The accuracy of these labels is *expected* by the posterior of the whole panel, and *measured* on gold where there is
+gold that was not used. A judge adds what the whole panel has over the others. Copies of another judge add nothing: of
+such a pair the cheaper is in the panel.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Panel:
         return table[first].assign(**added).join(ends)
 
     def cheapest(self, within: float = WITHIN) -> SubPanel:
-        """The smallest panel on the path whose labels are expected to be at most `within` less accurate than the whole's.
+        """The smallest panel on the path whose expected accuracy is at most `within` below that of the whole.
 
         Nobody of it can be spared; another part of the panel may be cheaper still.
         """

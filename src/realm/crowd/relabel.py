@@ -74,7 +74,7 @@ def bits(share: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Offers:
-    """The best annotators for some items, best first. Shapes (items, candidates); `annotator` is -1 where there are fewer.
+    """The best annotators for some items, best first; -1 where there are fewer. Shapes (items, candidates).
 
     `gain` is in bits, `value` in bits per unit of cost, -inf where there is nobody or nothing to gain.
     """
@@ -152,8 +152,8 @@ def hand_out(
     """(row of `offers`, place in the row) of what is asked, in order, until the budget is spent or nothing is left.
 
     The pair of the highest value among those whom the limit allows, again and again. `load` (annotators,) counts what
-    everybody was asked for; the limit is `most_each`, or without it one, and it rises by one where somebody at the limit
-    could tell more than twice as much as anybody below it.
+    everybody was asked for; the limit is `most_each`, or without it one, and it rises by one where somebody at the
+    limit could tell more than twice as much as anybody below it.
     """
     people, value = offers.annotator, offers.value.copy()
     every = np.arange(len(people))
