@@ -32,6 +32,7 @@ from realm.crowd.engine import (
 )
 from realm.crowd.estimate import Estimate, estimate_from_evidence
 from realm.crowd.shared_mistakes import KINDS, fit_exponent
+from realm.crowd.starts import PairAgreement
 from realm.crowd.task_model import TaskModel, assignment_gain
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -105,7 +106,7 @@ class AnnotatorModel:
         copies = find_task_copies(table) if find_copies else []
         if copies:
             table = replace(table, weight=own_weight * copy_weights(table, copies))
-        sparse = bool(self.relative_tasks[task])
+        sparse = bool(self.relative_tasks[task]) or not PairAgreement(table).beyond_chance
         if sparse and priors.form != "none" and priors.mean is None:
             priors = replace(priors, mean=ONE_LABEL_MEAN)
         pool = replace(

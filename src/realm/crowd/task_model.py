@@ -48,7 +48,7 @@ class TaskModel:
     | items | (task items,) their rows in the whole table |
     | own_weight | (annotations,) the weights without those of copies |
     | known | (task items,) the truth where it is given, -1 elsewhere |
-    | sparse | most annotations have no other on their item: the pool's mean is held |
+    | sparse | agreement tells nothing, most items having one label or labels agreeing by chance: the pool is held |
     | held_shares | (options,) class shares that the posterior is held at; None: free |
     | label_offset | (options,) what holds them there at the exponent tau; None: nothing |
     | bracket | (annotators, options) log pi_j / pi, where who was asked depends on the item; None elsewhere |
