@@ -61,8 +61,13 @@ def known_estimate(
         np.stack([annotations.annotator, annotations.item_tasks[annotations.item], annotations.label], axis=1), axis=0
     ).astype(np.int64)
     evidence = np.log(np.maximum(matrices[cells[:, 0], :, cells[:, 2]], 1e-12))
-    scores = np.zeros((annotations.n_items, width)) if log_probs is None else np.array(log_probs, np.float64)
-    np.add.at(scores, annotations.item, tau * np.log(np.maximum(matrices[annotations.annotator, :, annotations.label], 1e-12)))
+    log_prior = log_softmax(
+        np.zeros((annotations.n_items, width)) if log_probs is None else np.asarray(log_probs, float)
+    )
+    scores = log_prior.copy()
+    np.add.at(
+        scores, annotations.item, tau * np.log(np.maximum(matrices[annotations.annotator, :, annotations.label], 1e-12))
+    )
     posterior = np.exp(log_softmax(scores))
     accuracy = np.repeat(np.einsum("jkk->j", matrices)[:, None] / width, tasks, axis=1)
     chance = np.full(shape, 1 / width)
@@ -71,7 +76,8 @@ def known_estimate(
         expertise=expertise_of(accuracy, chance), accuracy=accuracy, low=accuracy, high=accuracy, chance=chance,
         annotations=n, posterior=posterior, relative_tasks=np.zeros(tasks, bool),
         habits=np.full((*shape, width), 1 / width), cells=cells, cell_evidence=evidence,
-        exponent=np.full(tasks, tau), shared_error=np.zeros(tasks),
+        log_prior=log_prior,
+        weight=np.ones(annotations.n_annotations), exponent=np.full(tasks, tau), shared_error=np.zeros(tasks),
     )  # fmt: skip
 
 

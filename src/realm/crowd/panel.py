@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.others import log_class_shares
 from realm.crowd.screens import Independence, Screens
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
@@ -64,7 +63,7 @@ class Panel:
         costs: the price of one label by annotator, above 0; None: 1 each.
         experts: annotators taken to be experts, such as people among models.
         gold: (items,) true labels that are used, -1 elsewhere; then nothing is measured.
-        kind: `models` (language models, which err together) or `people`.
+        kind: `models` (language models, which err together) or `people`; None: as the labels show.
 
     Examples:
         >>> import pandas as pd
@@ -84,7 +83,7 @@ class Panel:
         costs: Mapping[str, float] | None = None,
         experts: Sequence[str] | None = None,
         gold: npt.NDArray[np.integer] | None = None,
-        kind: str = "models",
+        kind: str | None = "models",
     ) -> None:
         self.annotations = annotations
         self.costs = _costs(annotations, costs)
@@ -189,11 +188,11 @@ class _Labels:
         order = np.argsort(annotations.annotator, kind="stable")
         order = order[place[annotations.item[order]] >= 0]
         self.item = place[annotations.item[order]]
-        weight = np.ones(len(annotations.item)) if annotations.weight is None else annotations.weight
-        weight = weight * estimate.exponent[annotations.item_tasks[annotations.item]]
+        weight = estimate.exponent[annotations.item_tasks[annotations.item]]
+        weight = weight if annotations.weight is None else weight * annotations.weight
         self.evidence = weight[order, None] * estimate.evidence(annotations)[order]
         self.ends = np.searchsorted(annotations.annotator[order], np.arange(annotations.n_annotators + 1))
-        self.prior = log_class_shares(annotations, estimate)[items]
+        self.prior = estimate.log_prior[items]
         self.reference = estimate.posterior[items]
         self.gold = None if gold is None or (gold[items] == UNKNOWN).all() else gold[items]
 

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.others import posterior_of_annotators
 from realm.crowd.tables import item_summary
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -134,7 +133,7 @@ class Candidates:
         return offers
 
     def _fill(self, offers: Offers, rows: Ints, items: Ints, people: Ints, channel: Floats) -> None:
-        gain = information_gain(self._posterior[items, : channel.shape[1]], channel)
+        gain = np.round(information_gain(self._posterior[items, : channel.shape[1]], channel), 12)  # ties stay ties
         keys = items[:, None] * self._annotations.n_annotators + people
         place = np.minimum(np.searchsorted(self._labelled, keys), len(self._labelled) - 1)
         possible = (gain > LEAST_GAIN) & (self._labelled[place] != keys)
@@ -223,7 +222,9 @@ def relabel_queue(
         raise RealmError(f"`most_each={most_each}`: must be 1 or more.")
     prices = read_prices(annotations, costs)
     prices[~(prices <= budget)] = np.nan
-    posterior = posterior_of_annotators(annotations, estimate)
+    # what all annotators miss no answer tells; where the truth is given, there is nothing to tell
+    is_known = estimate.posterior.max(axis=1, keepdims=True, initial=0.0) == 1
+    posterior = np.where(is_known, estimate.posterior, estimate.apparent(annotations))
     candidates = Candidates(annotations, estimate, posterior, prices)
     every = np.arange(annotations.n_items)
     values = [candidates.offers(every[start : start + POOL]).value[:, 0] for start in range(0, len(every), POOL)]

@@ -52,18 +52,14 @@ class Screens:
     model: AnnotatorModel | None = None
 
     @cached_property
-    def _model(self) -> AnnotatorModel:
-        return AnnotatorModel(self.annotations) if self.model is None else self.model
-
-    @property
     def copies(self) -> list[CopyPair]:
         """Who copies from whom."""
-        return self._model.copies
+        return (self.model or AnnotatorModel(self.annotations)).copies
 
     @cached_property
     def others(self) -> Others:
         """What the others of each annotation's item say of it."""
-        return judged_by_others(self.annotations, self.estimate, self._model.weight)
+        return judged_by_others(self.annotations, self.estimate)
 
     @cached_property
     def verdicts(self) -> Ints:
