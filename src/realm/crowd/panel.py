@@ -132,13 +132,28 @@ class Panel:
         return table[first].assign(**added).join(ends)
 
     def cheapest(self, within: float = WITHIN) -> SubPanel:
-        """The smallest panel on the path whose expected accuracy is at most `within` below that of the whole.
+        """A cheap part whose expected accuracy is at most `within` below that of the whole: the end of the path.
 
-        Nobody of it can be spared; another part of the panel may be cheaper still.
+        Nobody of it can be spared, or replaced by a cheaper one; another part of the panel may be cheaper still.
         """
         if not 0 <= within < 1:
             raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")
-        return self.part(self._leaving_out(self.whole.expected - within - 10.0**-DECIMALS)[-1])
+        least = self.whole.expected - within - 10.0**-DECIMALS
+        members = self._leaving_out(least)[-1]
+        while (cheaper := self._replaced(members, least)) is not None:
+            members = cheaper
+        return self.part(members)
+
+    def _replaced(self, members: Bools, least: float) -> Bools | None:
+        """The same part with one judge replaced by the cheapest other that keeps it at `least`; None: nobody saves."""
+        for leaves in sorted(np.flatnonzero(members), key=lambda judge: -self.costs[judge]):
+            others = np.flatnonzero(self.members & ~members & (self.costs < self.costs[leaves]))
+            for joins in sorted(others, key=lambda judge: self.costs[judge]):
+                changed = members.copy()
+                changed[[leaves, joins]] = [False, True]
+                if self._labels.accuracies(changed)[0] >= least:
+                    return changed
+        return None
 
     def path(self) -> list[SubPanel]:
         """The whole panel, and what is left as judges leave it one by one, down to a single one.

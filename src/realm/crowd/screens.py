@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from realm.crowd.confusions import ConfusedLabel, confused_labels
 from realm.crowd.copies import CopyPair
 from realm.crowd.drift import AnnotatorOverTime, over_time
@@ -15,7 +13,7 @@ from realm.crowd.estimate import Estimate
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.others import Others, judged_by_others
 from realm.crowd.suspects import Suspect, find_patterns, find_suspects
-from realm.crowd.tables import VERDICTS, verdicts
+from realm.crowd.tables import before_shared_mistakes, share_read, verdicts
 from realm.data.annotations import Annotations
 
 
@@ -73,9 +71,9 @@ class Screens:
 
     @cached_property
     def suspects(self) -> list[Suspect]:
-        """Whose labels carry no information: patterns, and those no better or worse than chance."""
-        best, worst = (self.verdicts == VERDICTS.index(name) for name in ("no better than chance", "worse than chance"))
-        return find_suspects(self.annotations, self.estimate, self.others, best.astype(np.int64) - worst)
+        """Whose labels carry little information: patterns, and those close to chance or below it."""
+        _, high, _ = before_shared_mistakes(self.annotations, self.estimate)
+        return find_suspects(self.annotations, self.estimate, self.others, share_read(self.estimate, high))
 
     @cached_property
     def confused(self) -> list[ConfusedLabel]:
