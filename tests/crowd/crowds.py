@@ -75,9 +75,9 @@ def known_estimate(
     return Estimate(
         expertise=expertise_of(accuracy, chance), accuracy=accuracy, low=accuracy, high=accuracy, chance=chance,
         annotations=n, posterior=posterior, relative_tasks=np.zeros(tasks, bool),
-        habits=np.full((*shape, width), 1 / width), cells=cells, cell_evidence=evidence,
-        log_prior=log_prior,
-        weight=np.ones(annotations.n_annotations), exponent=np.full(tasks, tau), shared_error=np.zeros(tasks), shared_error_high=np.zeros(tasks),
+        habits=np.full((*shape, width), 1 / width), cells=cells, cell_evidence=evidence, log_prior=log_prior,
+        weight=np.ones(annotations.n_annotations), exponent=np.full(tasks, tau), shared_error=np.zeros(tasks),
+        shared_error_high=np.zeros(tasks),
     )  # fmt: skip
 
 

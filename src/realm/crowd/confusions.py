@@ -1,8 +1,8 @@
 """Annotators who take one label for another: `positive` answered `neutral`, by one person and not by all.
 
 An item counts as k where its other annotators find k more probable than not; c[k, y] is how many such items an
-annotator gave y. (Sums of probabilities in place of counts take a rare label for confused where nothing is: of many sure
-items a little each is much of it.) A confusion is named where c[k, y] / c[k] is beyond chance above all of
+annotator gave y. (Sums of probabilities in place of counts take a rare label for confused where nothing is: of many
+sure items a little each is much of it.) A confusion is named where c[k, y] / c[k] is beyond chance above all of
 
 - how often the others answer y where k is true;
 - how often the annotator would by habit, (1 - b) xi(y): who guesses confuses nothing in particular;

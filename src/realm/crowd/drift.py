@@ -6,9 +6,9 @@ two accuracies against one,
 
     LR(c) = c h(mean of r before) + (n - c) h(mean of r after) - n h(mean of r),   h(p) = p log p + (1 - p) log(1 - p)
 
-and the statistic is its maximum over c, divided by the dispersion of r (its variance over mean (1 - mean): 1 where every
-r is 0 or 1, less where the others are unsure). Of somebody steady x = sqrt(2 max LR) is the largest of a standardised
-random walk, whose tail James, James and Siegmund (1987, Biometrika 74) give: with h = `LEAST_SEGMENT` / n
+and the statistic is its maximum over c, divided by the dispersion of r (its variance over mean (1 - mean): 1 where
+every r is 0 or 1, less where the others are unsure). Of somebody steady x = sqrt(2 max LR) is the largest of a
+standardised random walk, whose tail James, James and Siegmund (1987, Biometrika 74) give: with h = `LEAST_SEGMENT` / n
 
     P(max > x) = x phi(x) [(1 - 1/x^2) log((1 - h)^2 / h^2) + 4 / x^2]
 
@@ -164,11 +164,11 @@ def change_points(right: Floats, counts: Ints) -> tuple[Ints, Floats]:
 
     `right` (labels,) holds one annotator's labels after another's, in their order; `counts` (annotators,) how many.
     """
-    n = np.repeat(counts, counts).astype(np.float64)
+    n: Floats = np.repeat(counts, counts).astype(np.float64)
     first = np.cumsum(counts) - counts
     sums = np.concatenate([[0.0], np.cumsum(right)])
     total = np.repeat(sums[first + counts] - sums[first], counts)
-    before = np.arange(len(right)) - np.repeat(first, counts) + 1.0  # labels up to and with this one
+    before: Floats = (np.arange(len(right)) - np.repeat(first, counts) + 1).astype(np.float64)  # with this label
     part = sums[1:] - np.repeat(sums[first], counts)
     inside = (before >= LEAST_SEGMENT) & (n - before >= LEAST_SEGMENT)
     ratio = np.full(len(right), -np.inf)
@@ -199,7 +199,8 @@ def _tail(x: Floats, share: Floats) -> Floats:
     """P(max > x) of somebody steady, where the shortest segment is this share of the labels: see the module."""
     x = np.maximum(x, 1.5)  # below it the probability is 1 by any formula
     density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-    return np.minimum(x * density * ((1 - 1 / x**2) * 2 * np.log((1 - share) / share) + 4 / x**2), 1.0)
+    tail = x * density * ((1 - 1 / x**2) * 2 * np.log((1 - share) / share) + 4 / x**2)
+    return np.asarray(np.minimum(tail, 1.0))
 
 
 def false_discoveries(p_values: Floats, level: float, tests: int | None = None) -> Bools:

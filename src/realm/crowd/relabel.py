@@ -50,7 +50,7 @@ def information_gain(posterior: Floats, channel: Floats) -> Floats:
     `posterior` is (items, K), `channel` P(answer | truth) of some annotators (annotators, K, K). (items, annotators)
     """
     answers = np.tensordot(posterior, channel, axes=(1, 1))
-    return np.maximum(bits(answers).sum(axis=2) - posterior @ bits(channel).sum(axis=2).T, 0.0)
+    return np.asarray(np.maximum(bits(answers).sum(axis=2) - posterior @ bits(channel).sum(axis=2).T, 0.0))
 
 
 def correction_gain(posterior: Floats, channel: Floats) -> Floats:

@@ -79,7 +79,8 @@ def before_shared_mistakes(annotations: Annotations, estimate: Estimate) -> tupl
         return np.clip((accuracy - spread) / np.maximum(1 - options * spread, LEAST), 0.0, 1.0)
 
     low, high, most = estimate.low, estimate.high, estimate.shared_error_high
-    low, high = np.where(low > 1 / options, before(low, most), low), np.where(high < 1 / options, before(high, most), high)
+    low = np.where(low > 1 / options, before(low, most), low)
+    high = np.where(high < 1 / options, before(high, most), high)
     return low, high, before(estimate.chance, estimate.shared_error)
 
 

@@ -111,7 +111,10 @@ ESTIMATE_SCHEMA = {
     "log_prior": Array("float", ("items", "options")),
     "weight": Array("float", ("annotations",), low=0),
     "relative_tasks": Array("bool", ("tasks",)),
-    **{name: Array("float", ("tasks",), low=0, high=1 + ROUNDING) for name in ("exponent", "shared_error", "shared_error_high")},
+    **{
+        name: Array("float", ("tasks",), low=0, high=1 + ROUNDING)
+        for name in ("exponent", "shared_error", "shared_error_high")
+    },
 }
 
 
