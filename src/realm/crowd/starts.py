@@ -57,7 +57,7 @@ class PairAgreement:
         self.shared, self.same = (np.asarray((m @ m.T).toarray(), np.float64) for m in (at_item, at_label))
         np.fill_diagonal(self.shared, 0.0)
         np.fill_diagonal(self.same, 0.0)
-        given = np.bincount(who * table.n_options + label, minlength=n * table.n_options).reshape(n, -1)
+        given = np.bincount(who * table.n_options + label, minlength=n * table.n_options).reshape(n, table.n_options)
         shares = given / np.maximum(given.sum(axis=1, keepdims=True), 1)
         self.expected = self.shared * (shares @ shares.T)
 
