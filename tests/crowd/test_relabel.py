@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -81,10 +83,15 @@ def test_where_annotators_err_together_a_label_tells_less():
 def test_nothing_is_gained_of_what_all_annotators_miss():
     """Ten labels of one kind: the rest of the doubt is that all are wrong, and an eleventh tells nothing of it."""
     made = table(np.repeat([0, 1], [10, 1]), [*range(10), 10], [0] * 11, n_items=2, n_annotators=11, options=2)
-    found = estimate(made, gold=None, kind="models")
-    assert found.posterior[0, 0] < 0.85
-    frame = relabel_queue(made, np.zeros((2, 2)), found, budget=5).set_index("item")
-    assert frame.loc["i1", "gain_bits"] > 10 * (frame.loc["i0", "gain_bits"] if "i0" in frame.index else 0.0)
+    flat = np.zeros((2, 2))
+    found = known(made, flat, [0.8] * 11)
+    found = replace(
+        found, posterior=0.75 * found.posterior + 0.25 * found.posterior[:, ::-1], shared_error=np.array([0.25])
+    )
+    frame = relabel_queue(made, flat, found, budget=5).set_index("item")
+    assert frame["confidence"].max() < 0.76 and frame.index[0] == "i1"
+    assert "i0" not in frame.index or frame.loc["i0", "gain_bits"] < 1e-3 * frame.loc["i1", "gain_bits"]
+    assert frame.loc["i1", "gain_labels"] <= 0.5 * (1 - 0.9)
 
 
 def test_the_most_uncertain_item_comes_first_and_goes_to_the_best_who_has_not_labelled_it():
