@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from realm.crowd.drift import LEAST_SEGMENT, accuracies, change_points, false_discoveries, labels_per_hour, over_time
+from realm.crowd.drift import LEAST_SEGMENT, accuracies, change_point, false_discoveries, labels_per_hour, over_time
 from realm.crowd.estimate import estimate
 from realm.crowd.notes import annotator_notes, drift_in_words
 from realm.crowd.screens import Screens
@@ -72,7 +72,7 @@ def test_two_hundred_steady_annotators_are_hardly_ever_flagged() -> None:
 @pytest.mark.parametrize(("accuracy", "n"), [(0.6, 20), (0.8, 40), (0.9, 120), (0.97, 300)])
 def test_p_values_of_steady_annotators_are_no_smaller_than_chance_makes_them(accuracy: float, n: int) -> None:
     rng = np.random.default_rng(3)
-    _, p_values = change_points((rng.random(3000 * n) < accuracy).astype(float), np.full(3000, n))
+    p_values = np.array([change_point((rng.random(n) < accuracy).astype(float))[1] for _ in range(3000)])
     for level in (0.2, 0.05, 0.01, 0.002):
         assert (p_values <= level).sum() <= binom.ppf(0.999, 3000, level), level
     assert (p_values <= 0.2).any(), "and not only large ones"
@@ -83,26 +83,23 @@ def test_a_clear_change_is_found_among_thousands_of_annotators() -> None:
     rng = np.random.default_rng(0)
     right = (rng.random((5000, 60)) < 0.9).astype(float)
     right[17, 30:] = rng.random(30) < 0.2
-    cut, p_values = change_points(right.ravel(), np.full(5000, 60))
-    assert np.flatnonzero(false_discoveries(p_values, 0.05)).tolist() == [17] and abs(cut[17] - 30) <= 4
+    cuts, p_values = zip(*(change_point(each) for each in right), strict=True)
+    assert np.flatnonzero(false_discoveries(np.array(p_values), 0.05)).tolist() == [17] and abs(cuts[17] - 30) <= 4
 
 
 def test_the_cut_is_that_of_the_largest_bernoulli_ratio() -> None:
-    rng = np.random.default_rng(0)
-    counts = np.array([30, 4, 25])
-    right = (rng.random(counts.sum()) < 0.7).astype(float)
-
     def best(values: np.ndarray) -> float:
         p = values.mean()
         return float(sum(np.log(p if value else 1 - p) for value in values)) if 0 < p < 1 else 0.0
 
-    cut, p_values = change_points(right, counts)
-    assert np.isnan(p_values[1])
-    for index, start in ((0, 0), (2, 34)):
-        own = right[start : start + counts[index]]
-        cuts = range(LEAST_SEGMENT, len(own) - LEAST_SEGMENT + 1)
-        ratios = [best(own[:at]) + best(own[at:]) for at in cuts]
-        assert best(own[: cut[index]]) + best(own[cut[index] :]) == pytest.approx(max(ratios))
+    for seed in range(5):
+        right = (np.random.default_rng(seed).random(30) < 0.7).astype(float)
+        cut, _ = change_point(right)
+        cuts = range(LEAST_SEGMENT, 30 - LEAST_SEGMENT + 1)
+        assert best(right[:cut]) + best(right[cut:]) == pytest.approx(
+            max(best(right[:c]) + best(right[c:]) for c in cuts)
+        )
+    assert np.isnan(change_point(right[:4])[1])
 
 
 def test_benjamini_and_hochberg_by_hand() -> None:
@@ -111,13 +108,16 @@ def test_benjamini_and_hochberg_by_hand() -> None:
     assert not false_discoveries(np.array([0.2, 0.3]), 0.05).any() and not false_discoveries(np.zeros(0), 0.05).any()
 
 
-def test_the_interval_of_certain_labels_is_the_beta_distribution() -> None:
-    right = np.array([1.0] * 16 + [0.0] * 4)
-    share, low, high = accuracies(np.zeros(20, int), right, np.full(20, 2), 1)[0]
-    assert share == pytest.approx(17 / 22, abs=0.005)
-    assert [low, high] == pytest.approx(beta.ppf([0.025, 0.975], 17, 5), abs=0.01)
-    unsure = accuracies(np.zeros(20, int), np.full(20, 0.5), np.full(20, 2), 1)[0]
-    assert unsure[2] - unsure[1] > 0.9, "labels that nobody can judge say nothing"
+def test_the_interval_of_a_stretch_is_about_that_of_its_labels_and_wide_where_nobody_can_judge_them() -> None:
+    """As a Beta of the counts where every label is surely right or wrong: the pool of 40 alike changes little."""
+    right = np.tile([1.0] * 80 + [0.0] * 20, 40)
+    parts = [np.arange(100 * i, 100 * (i + 1)) for i in range(40)]
+    share, low, high = accuracies(parts, right, np.full(4000, 2))[0]
+    assert share == pytest.approx(0.8, abs=0.02) and beta.ppf(0.025, 81, 21) < low < share < high < beta.ppf(
+        0.975, 81, 21
+    )
+    unsure = accuracies([np.arange(20)], np.full(20, 0.5), np.full(20, 2))[0]
+    assert unsure[2] - unsure[1] > 0.4, "labels that nobody can judge say nothing"
 
 
 def test_pace_leaves_pauses_out() -> None:

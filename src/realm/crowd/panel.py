@@ -1,10 +1,7 @@
 """What a panel of judges is worth, what each adds given the others, and a cheap part of it that does as well.
 
-The labels of a part of the panel are those of the whole panel's estimate with the evidence of its members alone:
-annotators' matrices are those that the whole panel showed, so first everybody judges a pilot, then the part goes on.
-The accuracy of these labels is *expected* by the posterior of the whole panel, and *measured* on gold where there is
-gold that was not used. A judge adds what the whole panel has over the others. Copies of another judge add nothing: of
-such a pair the cheaper is in the panel.
+Judges are annotators whose labels cost money. The labels of a part of the panel are those of the whole panel's estimate
+with the evidence of its members alone: first everybody judges a pilot, then the part goes on.
 """
 
 from __future__ import annotations
@@ -57,6 +54,9 @@ class SubPanel:
 
 class Panel:
     """A panel of judges: the estimate of all its labels, and what parts of it are worth.
+
+    The accuracy of a part is *expected* by the posterior of the whole panel, and *measured* on gold where there is gold
+    that was not used. Copies of another judge add nothing: of such a pair the cheaper is in the panel.
 
     Args:
         annotations: who labelled what. A gold column is measured against, and not used otherwise.
