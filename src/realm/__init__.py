@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from realm.methods import METHODS
     from realm.runs import Run
     from realm.training import RealmConfig, RealmModel, RealmTrainer
+    from realm.training.classifier import RealmClassifier
+    from realm.training.loss import AnnotatorLoss
     from realm.training.settings import PAPER
 
 _MODULES = {
@@ -47,6 +49,8 @@ _MODULES = {
         "CoinChannel",
     ),
     "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
+    "realm.training.classifier": ("RealmClassifier",),
+    "realm.training.loss": ("AnnotatorLoss",),
     "realm.training.settings": ("PAPER",),
     "realm.runs": ("Run",),
     "realm.crowd.aggregation": (
@@ -69,6 +73,7 @@ __all__ = [
     "METHODS",
     "PAPER",
     "Annotations",
+    "AnnotatorLoss",
     "Channel",
     "CoinChannel",
     "ConfusionChannel",
@@ -82,6 +87,7 @@ __all__ = [
     "MajorityVote",
     "Observed",
     "OneCoin",
+    "RealmClassifier",
     "RealmConfig",
     "RealmError",
     "RealmModel",

@@ -26,6 +26,7 @@ def table(
     n_annotators: int,
     options: int | list[int],
     item_tasks: npt.ArrayLike | None = None,
+    weight: npt.ArrayLike | None = None,
 ) -> Annotations:
     """Annotations from indices. `options` is K for all tasks, or the K of every item (which then lists its own)."""
     items, people, labels = (np.asarray(x, np.int32) for x in (item, annotator, label))
@@ -48,6 +49,7 @@ def table(
         item=items[order],
         annotator=people[order],
         label=labels[order],
+        weight=None if weight is None else np.asarray(weight, np.float64)[order],
     )
 
 
