@@ -17,7 +17,7 @@ from realm.channels.coin import can_be_flipped
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import PRIORS
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.task_model import assignment_gain
+from realm.crowd.task_model import ASSIGNED_Z, assignment_z
 from realm.data import Annotations
 
 
@@ -107,7 +107,7 @@ class ConfusionChannel(Channel):
         """Find out from features (items, d) of any kind whether who was asked depends on the item: before `fit`."""
         for task in self.annotators.tasks:
             if task.table.one_label_each and len(task.rows):
-                task.assigned = assignment_gain(features[task.items], task.table) > 0
+                task.assigned = assignment_z(features[task.items], task.table) > ASSIGNED_Z
 
     def fit(self, scores: ItemScores, annotations: Annotations) -> None:
         log_probs = scores.log_probs.double().cpu().numpy()

@@ -35,11 +35,11 @@ SUSPECTS = {
     "constant": ("", NO_INFORMATION),
     "alternating": ("", NO_INFORMATION),
     "chance": (
-        "is no better than chance",
+        "agrees little with the others",
         "Look at some of their labels; leave them out with `exclude` if they guess.",
     ),
     "below chance": (
-        "is right less often than chance would be",
+        "disagrees with the others more than chance would",
         "Look at some of their labels: did they mistake one label for another?",
     ),
 }
@@ -169,9 +169,9 @@ def _annotator_findings(screens: Screens) -> list[Finding]:
         if suspect.period:
             what = pattern_in_words(annotations, suspect)
         else:
-            accuracy, low, high = (figure[at] for figure in (estimate.accuracy, estimate.low, estimate.high))
-            what += f": accuracy {accuracy:.0%} ({low:.0%}–{high:.0%}), where always giving the most frequent label"
-            what += f" has {estimate.chance[at]:.0%}"
+            # without the sign of a negative number that is rounded to zero
+            expertise, highest = (round(float(figure), 2) + 0.0 for figure in (estimate.expertise[at], suspect.highest))
+            what += f": expertise {expertise:.2f}, at most {highest:.2f}; typical here {suspect.typical:.2f}"
         message = f"'{name}' {what}{where} ({counted(n, 'label')})."
         findings.append(Finding(suspect.kind, "warning", message, remedy, (name,)))
     counts = annotations.annotations_per_annotator

@@ -1,15 +1,7 @@
 """Annotators who take one label for another: `positive` answered `neutral`, by one person and not by all.
 
-An item counts as k where its other annotators find k more probable than not; c[k, y] is how many such items an annotator
-gave y. (Sums of probabilities in place of counts take a rare label for confused where nothing is: of many sure items a
-little each is much of it.) A confusion is named where c[k, y] / c[k] is beyond chance above all of
-
-- how often the others answer y where k is true;
-- how often the annotator would by habit, (1 - b) xi(y): who guesses confuses nothing in particular;
-- how often they would if their errors were spread as the others' errors on k are: who errs often, as all do, neither.
-
-What is then said of the others goes by the cleaned labels: an item of two labels, judged without one of them, is often
-judged wrong, and the others would look worse than they are.
+An item counts as k where its other annotators find k more probable than not. (Sums of probabilities in place of counts
+take a rare label for confused where nothing is: of many sure items a little each is much of it.)
 """
 
 from __future__ import annotations
@@ -84,7 +76,7 @@ class ConfusionCounts:
 
 
 def count_confusions(annotations: Annotations, truth: npt.NDArray[np.integer]) -> ConfusionCounts:
-    """What each annotator gave against `truth` (annotations,): the label that the item has, -1 where it is not known."""
+    """What each annotator gave against `truth` (annotations,): the label of the item, -1 where it is not known."""
     width = int(annotations.option_counts.max(initial=1))
     rows = np.flatnonzero(np.asarray(truth) >= 0)
     key = (pairs_of(annotations)[rows] * width + truth[rows]) * width + annotations.label[rows]
@@ -97,7 +89,11 @@ def count_confusions(annotations: Annotations, truth: npt.NDArray[np.integer]) -
 def confused_labels(annotations: Annotations, estimate: Estimate, others: Others) -> list[ConfusedLabel]:
     """Who takes which label for which beyond chance, over all annotators, tasks and labels; the largest share first.
 
-    Tasks whose items list their own options have none.
+    The share of an annotator's items of a label that were given another one is compared with the largest of how often
+    the others give it; how often the annotator would by habit, (1 - b) xi; and how often they would if their errors
+    were spread as the others' are: neither who guesses nor who errs often, as all do, confuses anything in particular.
+    What is said of the others goes by the cleaned labels: an item of two labels, judged without one of them, is often
+    judged wrong. Tasks whose items list their own options have none.
     """
     from scipy.stats import binom, hypergeom
 

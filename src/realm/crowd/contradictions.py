@@ -1,10 +1,6 @@
-"""Items that reliable annotators contradict each other on, or the model: what to read oneself.
+"""Items to read oneself: reliable annotators contradict each other there, or the model.
 
-**Broken items.** With e_a the error rate of each reliable annotator of an item, and m of their labels against the label
-that they together find most probable, an item is as improbable as P(m errors or more), errors being independent, each
-with its own e_a (a Poisson-binomial tail). Reliable annotators who contradict each other improbably point to an item that
-is ambiguous, cut off, or does not fit the options, or to instructions that do not say what to do with it. No model has a
-say: an item on which a model alone is wrong is not broken.
+Such an item may be ambiguous, cut off, or not fit the options, or the instructions may not say what to do with it.
 """
 
 from __future__ import annotations
@@ -89,7 +85,11 @@ class BrokenItems:
 
 
 def broken_items(annotations: Annotations, estimate: Estimate) -> BrokenItems:
-    """Items whose reliable annotators contradict each other more than their accuracies explain."""
+    """Items whose reliable annotators contradict each other more than their accuracies explain.
+
+    As improbable as so many errors or more against the label that they together find most probable, errors being
+    independent. No model has a say: an item on which a model alone is wrong is not broken.
+    """
     table, posterior = reliable_posterior(annotations, estimate)
     wrong = posterior.argmax(axis=1)[table.item] != table.label
     against = np.bincount(table.item, wrong, minlength=table.n_items).astype(np.int64)

@@ -1,18 +1,8 @@
 """Annotators over time: whether accuracy changed, and how fast they label.
 
-The labels of an annotator in a task, in the order of their times, are cut at every place in turn. With r the probability
-that a label is right by the other annotators of its item, a cut is as good as the log-likelihood ratio of two
-accuracies against one,
-
-    LR(c) = c h(mean of r before) + (n - c) h(mean of r after) - n h(mean of r),   h(p) = p log p + (1 - p) log(1 - p)
-
-and the statistic is its maximum over c. Of somebody steady x = sqrt(2 max LR) is the largest of a standardised random
-walk, whose tail James, James and Siegmund (1987, Biometrika 74) give: with h = `LEAST_SEGMENT` / n
-
-    P(max > x) = x phi(x) [(1 - 1/x^2) log((1 - h)^2 / h^2) + 4 / x^2]
-
-(simulated accuracies of .6 to .97 and 20 to 1,000 labels exceed it at most as often as it says). The p-values of all
-annotators are judged together. Labels of items that nobody else labelled are left out.
+A change is the cut of an annotator's labels, in the order of their times, into two parts of different accuracy that
+explains best whether the labels are right by the other annotators of their items. Items that nobody else labelled are
+left out; all annotators are judged together at one false discovery rate.
 """
 
 from __future__ import annotations
@@ -20,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from realm.crowd.accuracy import pairs_of
+from realm.crowd.accuracy import LEVEL as COVERAGE
+from realm.crowd.accuracy import accuracy_posterior, histogram, pairs_of
 from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.estimate import estimate
 from realm.crowd.others import judged_by_others
 from realm.data import Annotations
 
@@ -31,18 +22,16 @@ LEAST_LABELS = 20
 """Labels that others can judge from which drift is looked for: ten before and ten after."""
 LEAST_SEGMENT = 5
 """Labels on either side of a cut: one slip at the end is no change."""
+LEAST_DISPERSION = 0.1
+"""Labels that nobody can judge say nothing, however alike their probabilities are."""
 LEVEL = 0.05
 """The false discovery rate of every screen that names annotators."""
 BLOCKS, BLOCK_LABELS = 8, 10
 """Stretches of time that accuracy is shown for at most, and labels of each at the least."""
 PAUSE = 30 * 60.0
 """Seconds without a label after which a session has ended."""
-GRID = np.linspace(0.0025, 0.9975, 200)
-"""Accuracies whose likelihood is taken."""
-STEPS = 100
-"""Values that r is rounded to there: an accuracy is known to no better than a hundredth."""
 CHUNK_SIZE = 10_000
-"""Stretches of time whose likelihoods are computed at once: 16 MB."""
+"""Stretches of time whose accuracies are computed at once: 20 MB."""
 TINY = 1e-12
 
 
@@ -103,96 +92,72 @@ def over_time(annotations: Annotations, right: Floats | None = None) -> list[Ann
     times = annotations.created_at
     if times is None or not np.isfinite(times).any():
         return []
-    if right is None:
-        right = _right(annotations)
+    right = judged_by_others(annotations, estimate(annotations)).right if right is None else right
     known, pair = np.flatnonzero(np.isfinite(times)), pairs_of(annotations)
     rows = known[np.lexsort((known, times[known], pair[known]))]  # of labels of one time the table's order decides
-    pairs, starts = np.unique(pair[rows], return_index=True)
-    judged = rows[np.isfinite(right[rows])]
-    place = np.searchsorted(pairs, pair[judged])  # of the pair of each judged label, ascending
-    counts = np.bincount(place, minlength=len(pairs))
-    first = np.cumsum(counts) - counts
-    options = annotations.option_counts[annotations.item[judged]]
-    cut, p_value = change_points(right[judged], counts)
-    flagged = false_discoveries(p_value, LEVEL)
-    position = np.arange(len(judged)) - first[place]
-    halves = accuracies(2 * place + (position >= cut[place]), right[judged], options, 2 * len(pairs))
-    n_blocks = np.minimum(BLOCKS, counts // BLOCK_LABELS)
-    first_block = np.cumsum(n_blocks) - n_blocks
-    block = first_block[place] + position * n_blocks[place] // np.maximum(counts[place], 1)
-    shown = n_blocks[place] > 0
-    blocks = accuracies(block[shown], right[judged][shown], options[shown], int(n_blocks.sum()))
-    _, block_starts = np.unique(block[shown], return_index=True)
-    block_times = times[judged[shown][block_starts]]
-    annotators = []
-    for index, own in enumerate(np.split(rows, starts[1:])):
+    groups = np.split(rows, np.flatnonzero(np.diff(pair[rows])) + 1)
+    judged = [own[np.isfinite(right[own])] for own in groups]
+    cuts = [change_point(right[own]) for own in judged]
+    flagged = false_discoveries(np.array([p_value for _, p_value in cuts]), LEVEL)
+    blocks = [np.array_split(own, max(min(BLOCKS, len(own) // BLOCK_LABELS), 1)) for own in judged]
+    halves = [[own[:cut], own[cut:]] for own, (cut, _) in zip(judged, cuts, strict=True)]
+    figures = accuracies([part for each in zip(blocks, halves, strict=True) for side in each for part in side],
+                         right, annotations.option_counts[annotations.item])  # fmt: skip
+    annotators, at = [], 0
+    for index, own in enumerate(groups):
+        n, (cut, p_value), enough = len(blocks[index]), cuts[index], len(judged[index]) >= BLOCK_LABELS
+        shown, (before, after) = figures[at : at + n * enough], figures[at + n : at + n + 2].tolist()
+        at += n + 2
         drift = None
-        if np.isfinite(p_value[index]):
-            before, after = (tuple(halves[2 * index + side].tolist()) for side in (0, 1))
-            when = float(times[judged[first[index] + cut[index]]])
-            drift = Drift(float(p_value[index]), bool(flagged[index]), when, before, after)
-        part = slice(first_block[index], first_block[index] + n_blocks[index])
+        if np.isfinite(p_value):
+            drift = Drift(p_value, bool(flagged[index]), float(times[judged[index][cut]]), tuple(before), tuple(after))
+        lead = np.zeros(0) if annotations.lead_time is None else annotations.lead_time[own]
         annotators.append(
             AnnotatorOverTime(
-                *divmod(int(pairs[index]), len(annotations.tasks)),
+                *divmod(int(pair[own[0]]), len(annotations.tasks)),
                 labels=len(own),
                 first=float(times[own[0]]),
                 last=float(times[own[-1]]),
                 per_hour=labels_per_hour(times[own]),
-                lead_time=_median(annotations.lead_time, own),
-                times=block_times[part],
-                accuracy=blocks[part, 0],
-                low=blocks[part, 1],
-                high=blocks[part, 2],
+                lead_time=float(np.nanmedian(lead)) if np.isfinite(lead).any() else float("nan"),
+                times=np.array([times[part[0]] for part in blocks[index][: len(shown)]]),
+                accuracy=shown[:, 0],
+                low=shown[:, 1],
+                high=shown[:, 2],
                 drift=drift,
             )
         )
     return annotators
 
 
-def _right(annotations: Annotations) -> Floats:
-    from realm.crowd.estimate import estimate
+def change_point(right: Floats) -> tuple[int, float]:
+    """The best cut of r (labels,) in their order, and its p-value; NaN below `LEAST_LABELS`.
 
-    return judged_by_others(annotations, estimate(annotations)).right
-
-
-def change_points(right: Floats, counts: Ints) -> tuple[Ints, Floats]:
-    """The best cut of each annotator's r, and its p-value (NaN below `LEAST_LABELS`). Shapes (annotators,).
-
-    `right` (labels,) holds one annotator's labels after another's, in their order; `counts` (annotators,) how many.
+    A cut c is as good as the log-likelihood ratio of two accuracies against one, LR(c) = c h(mean before) +
+    (n - c) h(mean after) - n h(mean) with h(p) = p log p + (1 - p) log(1 - p), over the dispersion of r (its variance
+    over mean (1 - mean): 1 where every r is 0 or 1). Of somebody steady x = sqrt(2 max LR) is the largest of a
+    standardised random walk, whose tail James, James and Siegmund (1987, Biometrika 74) give:
+    P(max > x) = x phi(x) [(1 - 1/x^2) log((1 - h)^2 / h^2) + 4 / x^2], with h = `LEAST_SEGMENT` / n. (Simulated
+    accuracies of .6 to .97 and 20 to 600 labels exceed it no more often than it says.)
     """
-    n = np.repeat(counts, counts).astype(np.float64)
-    first = np.cumsum(counts) - counts
-    sums = np.concatenate([[0.0], np.cumsum(right)])
-    total = np.repeat(sums[first + counts] - sums[first], counts)
-    before = np.arange(len(right)) - np.repeat(first, counts) + 1.0  # labels up to and with this one
-    part = sums[1:] - np.repeat(sums[first], counts)
-    inside = (before >= LEAST_SEGMENT) & (n - before >= LEAST_SEGMENT)
-    ratio = np.full(len(right), -np.inf)
-    before, part, total, n = before[inside], part[inside], total[inside], n[inside]
-    ratio[inside] = _likelihood(part, before) + _likelihood(total - part, n - before) - _likelihood(total, n)
-    cut, p_value = np.zeros(len(counts), np.int64), np.full(len(counts), np.nan)
-    enough = np.flatnonzero(counts >= LEAST_LABELS)
-    if len(enough):
-        owner = np.repeat(np.arange(len(counts)), counts)
-        order = np.lexsort((np.arange(len(ratio)), -ratio, owner))  # the best cut of each first
-        best = order[first[enough]]
-        cut[enough] = best - first[enough] + 1
-        p_value[enough] = _tail(np.sqrt(2 * np.maximum(ratio[best], 0.0)), LEAST_SEGMENT / counts[enough])
-    return cut, p_value
+    n = len(right)
+    if n < LEAST_LABELS:
+        return 0, float("nan")
+    before, sums = np.arange(LEAST_SEGMENT, n - LEAST_SEGMENT + 1), np.cumsum(right)
+    first, total, mean = sums[before - 1], sums[-1], float(right.mean())
+    ratio = _likelihood(first, before) + _likelihood(total - first, n - before) - _likelihood(total, np.array(n))
+    dispersion = float(np.clip(right.var() / max(mean * (1 - mean), TINY), LEAST_DISPERSION, 1.0))
+    x = max(float(np.sqrt(2 * max(ratio.max(), 0.0) / dispersion)), 1.5)  # below, the probability is 1 anyway
+    share = LEAST_SEGMENT / n
+    bracket = (1 - 1 / x**2) * 2 * np.log((1 - share) / share) + 4 / x**2
+    p_value = x * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * bracket
+    return int(before[ratio.argmax()]), min(float(p_value), 1.0)
 
 
-def _likelihood(successes: Floats, n: Floats) -> Floats:
+def _likelihood(successes: Floats, n: Ints) -> Floats:
     """n h(successes / n): the log-likelihood at its maximum."""
     p = np.clip(successes / n, TINY, 1 - TINY)
     return np.asarray(n * (p * np.log(p) + (1 - p) * np.log1p(-p)))
-
-
-def _tail(x: Floats, share: Floats) -> Floats:
-    """P(max > x) of somebody steady, where the shortest segment is this share of the labels: see the module."""
-    x = np.maximum(x, 1.5)  # below it the probability is 1 by any formula
-    density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-    return np.minimum(x * density * ((1 - 1 / x**2) * 2 * np.log((1 - share) / share) + 4 / x**2), 1.0)
 
 
 def false_discoveries(p_values: Floats, level: float, tests: int | None = None) -> Bools:
@@ -209,30 +174,21 @@ def false_discoveries(p_values: Floats, level: float, tests: int | None = None) 
     return flagged
 
 
-def accuracies(group: npt.NDArray[np.integer], right: Floats, options: npt.NDArray[np.integer], n: int) -> Floats:
-    """Accuracy and its 95% interval of `n` groups of labels, under a flat prior. Shape (n, 3)
+def accuracies(parts: list[Ints], right: Floats, options: Ints) -> Floats:
+    """Accuracy and its 95% interval in each part, (accuracy, low, high): drawn to that of all parts. Shape (parts, 3)
 
-    `group`, `right`, `options` are (labels,): the group, the probability by others that the label is right, and K. The
-    likelihood of a label is a r + (1 - a) (1 - r) / (K - 1).
+    A part is a list of annotations; `right` and `options` (annotations,) are of all.
     """
-    level = np.rint(right * STEPS).astype(np.int64)
-    counts = np.bincount(group * (STEPS + 1) + level, minlength=n * (STEPS + 1)).reshape(n, STEPS + 1)
-    others = np.bincount(group, 1 / np.maximum(options - 1, 1), minlength=n) / np.maximum(counts.sum(axis=1), 1)
-    others = np.round(others, 2)
-    shares = np.arange(STEPS + 1) / STEPS
-    figures = np.empty((n, 3))
-    for spread in np.unique(others):  # one number of options as a rule
-        rows = np.flatnonzero(others == spread)
-        logs = np.log(np.maximum(np.outer(shares, GRID) + spread * np.outer(1 - shares, 1 - GRID), TINY))
-        for start in range(0, len(rows), CHUNK_SIZE):
-            part = rows[start : start + CHUNK_SIZE]
-            values = counts[part] @ logs
-            mass = np.exp(values - values.max(axis=1, keepdims=True))
-            mass /= mass.sum(axis=1, keepdims=True)
-            below = np.cumsum(mass, axis=1)
-            figures[part, 0] = mass @ GRID
-            for column, tail in ((1, 0.025), (2, 0.975)):
-                figures[part, column] = [np.interp(tail, row, GRID) for row in below]
+    figures = np.full((len(parts), 3), np.nan)
+    for start in range(0, len(parts), CHUNK_SIZE):
+        chunk = parts[start : start + CHUNK_SIZE]
+        rows, group = np.concatenate(chunk), np.repeat(np.arange(len(chunk)), [len(part) for part in chunk])
+        if len(rows):
+            counts, none = histogram(right[rows], group, len(chunk), np.ones(len(rows))), np.full(len(chunk), np.nan)
+            k = float(options[rows].mean())
+            posterior = accuracy_posterior(counts, k, 1 / k, np.zeros(len(chunk), np.int64), none, none)
+            ends = (posterior.quantile(level) for level in ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
+            figures[start : start + CHUNK_SIZE] = np.stack([posterior.mean, *ends], axis=1)
     return figures
 
 
@@ -241,8 +197,3 @@ def labels_per_hour(times: Floats) -> float:
     gaps = np.diff(times)
     within = gaps[gaps <= PAUSE]
     return float(3600 * len(within) / within.sum()) if within.sum() > 0 else float("nan")
-
-
-def _median(values: Floats | None, rows: Ints) -> float:
-    known = np.zeros(0) if values is None else values[rows][np.isfinite(values[rows])]
-    return float(np.median(known)) if len(known) else float("nan")

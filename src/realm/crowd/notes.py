@@ -102,7 +102,8 @@ def pattern_in_words(annotations: Annotations, suspect: Suspect) -> str:
 def confusion_in_words(annotations: Annotations, confused: ConfusedLabel) -> str:
     """ "answers `neutral` for 62% of the items that are `positive`, as others do for 9%" """
     given, truth = (answer_in_words(annotations, confused.task, label) for label in (confused.given, confused.truth))
-    return f"answers {given} for {confused.share:.0%} of the items that are {truth}, as others do for {confused.others:.0%}"
+    share, others = f"{confused.share:.0%}", f"{confused.others:.0%}"
+    return f"answers {given} for {share} of the items that are {truth}, as others do for {others}"
 
 
 def drift_in_words(drift: Drift) -> str:

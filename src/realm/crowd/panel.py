@@ -1,10 +1,7 @@
 """What a panel of judges is worth, what each adds given the others, and a cheap part of it that does as well.
 
-The labels of a part of the panel are those of the whole panel's estimate with the evidence of its members alone:
-annotators' matrices are those that the whole panel showed, so first everybody judges a pilot, then the part goes on. The
-accuracy of these labels is *expected* by the posterior of the whole panel, and *measured* on gold where there is gold
-that was not used. A judge adds what the whole panel has over the others. Copies of another judge add nothing: of such a
-pair the cheaper is in the panel.
+Judges are annotators whose labels cost money. The labels of a part of the panel are those of the whole panel's estimate
+with the evidence of its members alone: first everybody judges a pilot, then the part goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.others import log_class_shares
 from realm.crowd.screens import Independence, Screens
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
@@ -59,12 +55,15 @@ class SubPanel:
 class Panel:
     """A panel of judges: the estimate of all its labels, and what parts of it are worth.
 
+    The accuracy of a part is *expected* by the posterior of the whole panel, and *measured* on gold where there is gold
+    that was not used. Copies of another judge add nothing: of such a pair the cheaper is in the panel.
+
     Args:
         annotations: who labelled what. A gold column is measured against, and not used otherwise.
         costs: the price of one label by annotator, above 0; None: 1 each.
         experts: annotators taken to be experts, such as people among models.
         gold: (items,) true labels that are used, -1 elsewhere; then nothing is measured.
-        kind: `models` (language models, which err together) or `people`.
+        kind: `models` (language models, which err together) or `people`; None: as the labels show.
 
     Examples:
         >>> import pandas as pd
@@ -84,7 +83,7 @@ class Panel:
         costs: Mapping[str, float] | None = None,
         experts: Sequence[str] | None = None,
         gold: npt.NDArray[np.integer] | None = None,
-        kind: str = "models",
+        kind: str | None = "models",
     ) -> None:
         self.annotations = annotations
         self.costs = _costs(annotations, costs)
@@ -133,13 +132,28 @@ class Panel:
         return table[first].assign(**added).join(ends)
 
     def cheapest(self, within: float = WITHIN) -> SubPanel:
-        """The smallest panel on the path whose labels are expected to be at most `within` less accurate than the whole's.
+        """A cheap part whose expected accuracy is at most `within` below that of the whole: the end of the path.
 
-        Nobody of it can be spared; another part of the panel may be cheaper still.
+        Nobody of it can be spared, or replaced by a cheaper one; another part of the panel may be cheaper still.
         """
         if not 0 <= within < 1:
             raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")
-        return self.part(self._leaving_out(self.whole.expected - within - 10.0**-DECIMALS)[-1])
+        least = self.whole.expected - within - 10.0**-DECIMALS
+        members = self._leaving_out(least)[-1]
+        while (cheaper := self._replaced(members, least)) is not None:
+            members = cheaper
+        return self.part(members)
+
+    def _replaced(self, members: Bools, least: float) -> Bools | None:
+        """The same part with one judge replaced by the cheapest other that keeps it at `least`; None: nobody saves."""
+        for leaves in sorted(np.flatnonzero(members), key=lambda judge: -self.costs[judge]):
+            others = np.flatnonzero(self.members & ~members & (self.costs < self.costs[leaves]))
+            for joins in sorted(others, key=lambda judge: self.costs[judge]):
+                changed = members.copy()
+                changed[[leaves, joins]] = [False, True]
+                if self._labels.accuracies(changed)[0] >= least:
+                    return changed
+        return None
 
     def path(self) -> list[SubPanel]:
         """The whole panel, and what is left as judges leave it one by one, down to a single one.
@@ -189,11 +203,11 @@ class _Labels:
         order = np.argsort(annotations.annotator, kind="stable")
         order = order[place[annotations.item[order]] >= 0]
         self.item = place[annotations.item[order]]
-        weight = np.ones(len(annotations.item)) if annotations.weight is None else annotations.weight
-        weight = weight * estimate.exponent[annotations.item_tasks[annotations.item]]
+        weight = estimate.exponent[annotations.item_tasks[annotations.item]]
+        weight = weight if annotations.weight is None else weight * annotations.weight
         self.evidence = weight[order, None] * estimate.evidence(annotations)[order]
         self.ends = np.searchsorted(annotations.annotator[order], np.arange(annotations.n_annotators + 1))
-        self.prior = log_class_shares(annotations, estimate)[items]
+        self.prior = estimate.log_prior[items]
         self.reference = estimate.posterior[items]
         self.gold = None if gold is None or (gold[items] == UNKNOWN).all() else gold[items]
 

@@ -1,11 +1,6 @@
 """What to have labelled again, and by whom, within a budget.
 
-A label is worth the bits that it tells about the truth (the mutual information of truth and answer under the item's
-posterior and the annotator's confusion matrix), per unit of cost. Where annotators err together, a label of theirs is
-taken to the power of tau, as it is in the posterior. Items are handed out greedily and in rounds: nobody is asked for
-more than one label more than another who could tell at least half as much, of any item that is left. So those who are
-about as good share the work, and nobody gets a settled item to fill a share. Nothing depends on the budget but where it
-ends: with one price for all, the requests of a small budget are the first of a larger one's.
+A label is worth the bits that it tells about the truth, per unit of cost; work is shared among those about as good.
 """
 
 from __future__ import annotations
@@ -19,7 +14,6 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.others import posterior_of_annotators
 from realm.crowd.tables import item_summary
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -37,7 +31,7 @@ LEAST_GAIN = 1e-6
 HALF_AS_GOOD = 0.5
 """Work is shared as long as each label tells at least half as much per unit of cost as the best that could be asked."""
 POOL = 10_000
-"""Items among which work is handed out at a time: those that a label tells most about."""
+"""Items that are considered, and ten for each label the budget pays for: the most uncertain ones."""
 CHUNK_SIZE = 2_000_000
 """Largest (items, annotators, options) array: 16 MB of float64."""
 
@@ -51,7 +45,7 @@ def information_gain(posterior: Floats, channel: Floats) -> Floats:
     `posterior` is (items, K), `channel` P(answer | truth) of some annotators (annotators, K, K). (items, annotators)
     """
     answers = np.tensordot(posterior, channel, axes=(1, 1))
-    return np.maximum(bits(answers).sum(axis=2) - posterior @ bits(channel).sum(axis=2).T, 0.0)
+    return np.asarray(np.maximum(bits(answers).sum(axis=2) - posterior @ bits(channel).sum(axis=2).T, 0.0))
 
 
 def correction_gain(posterior: Floats, channel: Floats) -> Floats:
@@ -69,12 +63,18 @@ def bits(share: Floats) -> Floats:
     return np.asarray(-share * np.log2(np.maximum(share, 1e-300)))
 
 
+def channel_of(estimate: Estimate, annotator: int, task: int, options: int) -> Floats:
+    """P(answer | truth) on items with so many options, to the power of tau: less where annotators err together. (K, K)"""
+    matrix = estimate.confusion(annotator, task)[:options, :options] ** float(estimate.exponent[task])
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
+
+
 # -------------------------------------------------------------------- whom to ask
 
 
 @dataclass(frozen=True, eq=False)
 class Offers:
-    """The best annotators for some items, best first. Shapes (items, candidates); `annotator` is -1 where there are fewer.
+    """The best annotators for some items, best first; -1 where there are fewer. Shapes (items, candidates).
 
     `gain` is in bits, `value` in bits per unit of cost, -inf where there is nobody or nothing to gain.
     """
@@ -84,80 +84,50 @@ class Offers:
     value: Floats
 
 
-class Candidates:
-    """Who may be asked in each task: those seen in it, better than chance, who tell most per unit of cost.
+def find_offers(annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats) -> Offers:
+    """Whom to ask about these items: those seen in the task, better than chance, who have not labelled the item.
 
-    `prices` (annotators,) is NaN for those who are not to be asked; `posterior` (items, Kmax) that of the items.
+    `posterior` (items, Kmax) is that of all items; `prices` (annotators,) is NaN for those who are not to be asked.
     """
-
-    def __init__(self, annotations: Annotations, estimate: Estimate, posterior: Floats, prices: Floats) -> None:
-        self._annotations, self._posterior, self._prices = annotations, posterior, prices
-        self._estimate = estimate
-        self._labelled = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
-        self._kinds = annotations.item_tasks.astype(np.int64) * (posterior.shape[1] + 1) + annotations.option_counts
-        self._people: dict[int, tuple[Ints, Floats]] = {}
-
-    def channels(self, annotators: Ints, task: int, count: int) -> Floats:
-        """P(answer | truth) on items with so many options, to the power of tau. Shape (annotators, count, count)"""
-        matrices = np.stack([self._estimate.confusion(int(each), task)[:count, :count] for each in annotators])
-        matrices = matrices ** float(self._estimate.exponent[task])
-        return np.asarray(matrices / matrices.sum(axis=2, keepdims=True))
-
-    def _of_kind(self, kind: int) -> tuple[Ints, Floats]:
-        """The annotators to compare on items of one task and number of options, and their channels."""
-        if kind not in self._people:
-            task, count = divmod(kind, self._posterior.shape[1] + 1)
-            estimate = self._estimate
-            asked = (estimate.annotations[:, task] > 0) & np.isfinite(self._prices)
-            people = np.flatnonzero(asked & (np.nan_to_num(estimate.expertise[:, task]) > 0))
-            typical = self._posterior[self._kinds == kind, :count].mean(axis=0, keepdims=True)
-            gains = [
-                information_gain(typical, self.channels(people[[at]], task, count))[0, 0] for at in range(len(people))
-            ]
-            best = np.argsort(-np.array(gains, np.float64) / self._prices[people], kind="stable")[:CANDIDATES]
-            people = people[np.sort(best)]
-            self._people[kind] = people, self.channels(people, task, count) if len(people) else np.zeros((0, 0, 0))
-        return self._people[kind]
-
-    def offers(self, items: Ints) -> Offers:
-        """The best of them for each of these items, those left out who have labelled it."""
-        shape = (len(items), min(CANDIDATES, self._annotations.n_annotators))
-        offers = Offers(np.full(shape, UNKNOWN), np.zeros(shape), np.full(shape, -np.inf))
-        for kind in np.unique(self._kinds[items]).tolist():
-            people, channel = self._of_kind(kind)
-            if not len(people):
-                continue
-            rows = np.flatnonzero(self._kinds[items] == kind)
-            size = max(CHUNK_SIZE // channel[:, 0].size, 1)
-            for start in range(0, len(rows), size):
-                self._fill(offers, rows[start : start + size], items[rows[start : start + size]], people, channel)
-        return offers
-
-    def _fill(self, offers: Offers, rows: Ints, items: Ints, people: Ints, channel: Floats) -> None:
-        gain = information_gain(self._posterior[items, : channel.shape[1]], channel)
-        keys = items[:, None] * self._annotations.n_annotators + people
-        place = np.minimum(np.searchsorted(self._labelled, keys), len(self._labelled) - 1)
-        possible = (gain > LEAST_GAIN) & (self._labelled[place] != keys)
-        value = np.where(possible, gain / self._prices[people], -np.inf)
-        order = np.argsort(-value, axis=1, kind="stable")
-        width = len(people)
-        offers.value[rows, :width] = np.take_along_axis(value, order, axis=1)
-        offers.gain[rows, :width] = np.take_along_axis(gain, order, axis=1)
-        offers.annotator[rows, :width] = np.where(np.isfinite(offers.value[rows, :width]), people[order], UNKNOWN)
+    shape = (len(items), min(CANDIDATES, annotations.n_annotators))
+    offers = Offers(np.full(shape, UNKNOWN), np.zeros(shape), np.full(shape, -np.inf))
+    labelled = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
+    kinds = np.stack([annotations.item_tasks[items], annotations.option_counts[items]], axis=1)
+    for task, options in np.unique(kinds, axis=0).tolist():
+        rows = np.flatnonzero((kinds == (task, options)).all(axis=1))
+        people = _candidates(estimate, task, prices)
+        if not len(people):
+            continue
+        channels = np.stack([channel_of(estimate, each, task, options) for each in people.tolist()])
+        for part in np.array_split(rows, -(-len(rows) * channels[:, 0].size // CHUNK_SIZE)):
+            gain = np.round(information_gain(posterior[items[part], :options], channels), 12)  # ties stay ties
+            keys = items[part][:, None] * annotations.n_annotators + people
+            is_labelled = labelled[np.minimum(np.searchsorted(labelled, keys), len(labelled) - 1)] == keys
+            value = np.where((gain > LEAST_GAIN) & ~is_labelled, gain / prices[people], -np.inf)
+            order, place = np.argsort(-value, axis=1, kind="stable"), (part[:, None], np.arange(len(people)))
+            offers.value[place] = np.take_along_axis(value, order, axis=1)
+            offers.gain[place] = np.take_along_axis(gain, order, axis=1)
+            offers.annotator[place] = np.where(np.isfinite(offers.value[place]), people[order], UNKNOWN)
+    return offers
 
 
-def hand_out(
-    offers: Offers, prices: Floats, budget: float, load: Ints, most_each: int | None = None
-) -> list[tuple[int, int]]:
+def _candidates(estimate: Estimate, task: int, prices: Floats) -> Ints:
+    """The annotators who tell most per unit of cost in a task: bits grow about with the square of expertise."""
+    expertise = np.nan_to_num(estimate.expertise[:, task])
+    people = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
+    return np.sort(people[np.argsort(-(expertise[people] ** 2) / prices[people], kind="stable")[:CANDIDATES]])
+
+
+def hand_out(offers: Offers, prices: Floats, budget: float, most_each: int | None = None) -> list[tuple[int, int]]:
     """(row of `offers`, place in the row) of what is asked, in order, until the budget is spent or nothing is left.
 
-    The pair of the highest value among those whom the limit allows, again and again. `load` (annotators,) counts what
-    everybody was asked for; the limit is `most_each`, or without it one, and it rises by one where somebody at the limit
-    could tell more than twice as much as anybody below it.
+    The pair of the highest value among those whom the limit allows, again and again. The limit on what one annotator
+    is asked is `most_each`; without it one, and it rises by one where somebody at the limit could tell more than twice
+    as much as anybody below it: who is about as good shares the work, and nobody gets a settled item to fill a share.
     """
-    people, value = offers.annotator, offers.value.copy()
-    every = np.arange(len(people))
-    limit = most_each or int(load[np.unique(people[people >= 0])].min(initial=np.iinfo(np.int64).max - 1)) + 1
+    people, value, every = offers.annotator, offers.value.copy(), np.arange(len(offers.annotator))
+    load, limit = np.zeros(len(prices), np.int64), most_each or 1
+    requests: list[tuple[int, int]] = []
 
     def best(rows: Ints, allowed: Bools) -> tuple[Ints, Floats]:
         """The first place of each row whose annotator is allowed, and its value; -inf where there is none."""
@@ -165,7 +135,6 @@ def hand_out(
         place = free.argmax(axis=1)
         return place, np.where(free.any(axis=1), value[rows, place], -np.inf)
 
-    requests: list[tuple[int, int]] = []
     affordable = prices <= budget  # False where the price is NaN
     _, top = best(every, affordable)
     place, below = best(every, affordable & (load < limit))
@@ -223,55 +192,42 @@ def relabel_queue(
         raise RealmError(f"`most_each={most_each}`: must be 1 or more.")
     prices = read_prices(annotations, costs)
     prices[~(prices <= budget)] = np.nan
-    posterior = posterior_of_annotators(annotations, estimate)
-    candidates = Candidates(annotations, estimate, posterior, prices)
-    every = np.arange(annotations.n_items)
-    values = [candidates.offers(every[start : start + POOL]).value[:, 0] for start in range(0, len(every), POOL)]
-    highest = np.concatenate(values) if values else np.zeros(0)
-    order = np.argsort(-highest, kind="stable")[: int(np.isfinite(highest).sum())]
-    left = budget * (1 + 1e-12)  # sums of prices are not exact: more than rounding, less than any price
-    load = np.zeros(annotations.n_annotators, dtype=np.int64)
-    items, asked, gains, ranked = [], [], [], []
-    for start in range(0, len(order), POOL):
-        pool = np.sort(order[start : start + POOL])
-        offers = candidates.offers(pool)
-        for row, place in hand_out(offers, prices, left, load, most_each):
-            items.append(int(pool[row]))
-            asked.append(int(offers.annotator[row, place]))
-            gains.append(float(offers.gain[row, place]))
-            ranked.append([each for each in offers.annotator[row, : SUGGESTIONS + 1].tolist() if each >= 0])
-        left = budget * (1 + 1e-12) - float(prices[asked].sum())
-        if not (prices <= left).any():
-            break
-    rows, who = np.array(items, dtype=np.int64), np.array(asked, dtype=np.int64)
-    names, cost = annotations.annotators, prices[who]
+    # what all annotators miss no answer tells; where the truth is given, there is nothing to tell
+    is_known = estimate.posterior.max(axis=1, keepdims=True, initial=0.0) == 1
+    posterior = np.where(is_known, estimate.posterior, estimate.apparent(annotations))
+    size = POOL if np.isnan(prices).all() else max(POOL, 10 * int(min(budget / np.nanmin(prices), annotations.n_items)))
+    pool = np.sort(np.argsort(-bits(posterior).sum(axis=1), kind="stable")[:size])
+    offers = find_offers(annotations, estimate, posterior, pool, prices)
+    # sums of prices are not exact: more than rounding, less than any price
+    places = np.array(hand_out(offers, prices, budget * (1 + 1e-12), most_each), dtype=np.int64).reshape(-1, 2)
+    items, asked, gains = pool[places[:, 0]], offers.annotator[tuple(places.T)], offers.gain[tuple(places.T)]
+    names, task = np.array([*annotations.annotators, ""], dtype=object), annotations.item_tasks[items]
+    or_else = [
+        ", ".join(names[[each for each in row if each not in (UNKNOWN, who)][: SUGGESTIONS - 1]])
+        for row, who in zip(offers.annotator[places[:, 0], : SUGGESTIONS + 1].tolist(), asked.tolist(), strict=True)
+    ]
     return pd.DataFrame(
         {
-            **item_summary(annotations, log_probs, estimate, rows),
-            "gain_bits": np.array(gains, dtype=np.float64),
-            "gain_labels": _corrections(annotations, estimate, candidates, posterior, rows, who),
-            "gain_per_cost": np.array(gains, dtype=np.float64) / cost,
-            "ask": np.array([*names, ""], dtype=object)[who],
-            "ask_accuracy": estimate.accuracy[who, annotations.item_tasks[rows]],
-            "cost": cost,
-            "or_else": [
-                ", ".join([names[each] for each in people if each != one][: SUGGESTIONS - 1])
-                for people, one in zip(ranked, asked, strict=True)
-            ],
+            **item_summary(annotations, log_probs, estimate, items),
+            "gain_bits": gains,
+            "gain_labels": _corrections(annotations, estimate, posterior, items, asked),
+            "gain_per_cost": gains / prices[asked],
+            "ask": names[asked],
+            "ask_accuracy": estimate.accuracy[asked, task],
+            "cost": prices[asked],
+            "or_else": or_else,
         }
     )
 
 
-def _corrections(
-    annotations: Annotations, estimate: Estimate, candidates: Candidates, posterior: Floats, items: Ints, asked: Ints
-) -> Floats:
+def _corrections(annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, asked: Ints) -> Floats:
     """How much more probably the label of each item is right after the answer of who is asked. Shape (requests,)"""
     gains = np.zeros(len(items))
     for at, (item, who) in enumerate(zip(items.tolist(), asked.tolist(), strict=True)):
-        task, count = int(annotations.item_tasks[item]), int(annotations.option_counts[item])
-        channel = candidates.channels(np.array([who]), task, count)
-        error = float(estimate.shared_error[task]) / max(count - 1, 1)
-        gains[at] = (1 - count * error) * correction_gain(posterior[[item], :count], channel)[0]
+        task, options = int(annotations.item_tasks[item]), int(annotations.option_counts[item])
+        seen = 1 - options * float(estimate.shared_error[task]) / max(options - 1, 1)  # of what annotators see is true
+        channel = channel_of(estimate, who, task, options)
+        gains[at] = seen * correction_gain(posterior[[item], :options], channel[None])[0]
     return gains
 
 

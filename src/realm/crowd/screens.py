@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from realm.crowd.confusions import ConfusedLabel, confused_labels
 from realm.crowd.copies import CopyPair
 from realm.crowd.drift import AnnotatorOverTime, over_time
@@ -15,7 +13,7 @@ from realm.crowd.estimate import Estimate
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.others import Others, judged_by_others
 from realm.crowd.suspects import Suspect, find_patterns, find_suspects
-from realm.crowd.tables import VERDICTS, verdicts
+from realm.crowd.tables import before_shared_mistakes, share_read, verdicts
 from realm.data.annotations import Annotations
 
 
@@ -52,18 +50,14 @@ class Screens:
     model: AnnotatorModel | None = None
 
     @cached_property
-    def _model(self) -> AnnotatorModel:
-        return AnnotatorModel(self.annotations) if self.model is None else self.model
-
-    @property
     def copies(self) -> list[CopyPair]:
         """Who copies from whom."""
-        return self._model.copies
+        return (self.model or AnnotatorModel(self.annotations)).copies
 
     @cached_property
     def others(self) -> Others:
         """What the others of each annotation's item say of it."""
-        return judged_by_others(self.annotations, self.estimate, self._model.weight)
+        return judged_by_others(self.annotations, self.estimate)
 
     @cached_property
     def verdicts(self) -> Ints:
@@ -77,9 +71,9 @@ class Screens:
 
     @cached_property
     def suspects(self) -> list[Suspect]:
-        """Whose labels carry no information: patterns, and those no better or worse than chance."""
-        best, worst = (self.verdicts == VERDICTS.index(name) for name in ("no better than chance", "worse than chance"))
-        return find_suspects(self.annotations, self.estimate, self.others, best.astype(np.int64) - worst)
+        """Whose labels carry little information: patterns, and those close to chance or below it."""
+        _, high, _ = before_shared_mistakes(self.annotations, self.estimate)
+        return find_suspects(self.annotations, self.estimate, self.others, share_read(self.estimate, high))
 
     @cached_property
     def confused(self) -> list[ConfusedLabel]:

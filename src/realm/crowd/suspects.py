@@ -1,4 +1,4 @@
-"""Annotators whose labels carry no information: always one answer, answers in turn, or no better than chance.
+"""Annotators whose labels carry little information: always one answer, answers in turn, or hardly read.
 
 Who follows a pattern may have got such items: the pattern counts where the others of the items say something else, more
 often than somebody would miss who reads half of the items. Who copies is found in `realm.crowd.copies`.
@@ -13,7 +13,7 @@ import numpy as np
 
 from realm.crowd.accuracy import pairs_of
 from realm.crowd.drift import LEVEL, false_discoveries
-from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.engine import Bools, Floats
 from realm.crowd.estimate import Estimate
 from realm.crowd.others import Others
 from realm.data.annotations import Annotations
@@ -21,7 +21,9 @@ from realm.data.annotations import Annotations
 FEW = 10
 """Annotations below which no pattern is looked for: shorter ones are common by luck."""
 ENOUGH_TO_JUDGE = 20
-"""Annotations from which an annotator is called no better than chance: an accuracy's standard error is then 0.1."""
+"""Annotations from which an annotator is compared with the others: an accuracy's standard error is then 0.1."""
+HALF_AS_TYPICAL = 0.5
+"""Who surely reads less than half as many labels as is typical is named: a guesser among people who hardly agree is."""
 READ_SHARE = 0.5
 """A pattern is reported of those who would hardly have kept it if they read half of the items."""
 LONGEST_PERIOD = 6
@@ -33,28 +35,35 @@ Kind = Literal["constant", "alternating", "chance", "below chance"]
 
 @dataclass(frozen=True)
 class Suspect:
-    """An annotator to look at in a task (by index): what they seem to do, and after how many labels it repeats."""
+    """An annotator to look at in a task (by index), and what they seem to do.
+
+    `period` is after how many labels a pattern repeats; `highest` the upper end of expertise of those close to chance,
+    and `typical` the expertise of the others in the task.
+    """
 
     annotator: int
     task: int
     kind: Kind
     period: int = 0
+    highest: float = float("nan")
+    typical: float = float("nan")
 
 
-def find_suspects(annotations: Annotations, estimate: Estimate, others: Others, chance: Ints) -> list[Suspect]:
+def find_suspects(annotations: Annotations, estimate: Estimate, others: Others, highest: Floats) -> list[Suspect]:
     """Each annotator at most once in a task, by annotator and task; a pattern comes before being close to chance.
 
-    `chance` (annotators, tasks) is 1 where the interval of accuracy says no better than chance, -1 where it says worse.
+    `highest` (annotators, tasks) is the upper end of each expertise.
     """
     suspects = {(each.annotator, each.task): each for each in find_patterns(annotations, others)}
     enough = estimate.annotations >= ENOUGH_TO_JUDGE
     for task in np.flatnonzero(~estimate.relative_tasks).tolist():
-        expertise = estimate.expertise[enough[:, task], task]
-        if not len(expertise) or np.median(expertise) <= LEAST_TYPICAL:
+        typical = float(np.median(estimate.expertise[enough[:, task], task])) if enough[:, task].any() else 0.0
+        if typical <= LEAST_TYPICAL:
             continue
-        for annotator in np.flatnonzero(enough[:, task] & (chance[:, task] != 0)).tolist():
-            kind: Kind = "chance" if chance[annotator, task] > 0 else "below chance"
-            suspects.setdefault((annotator, task), Suspect(annotator, task, kind))
+        for annotator in np.flatnonzero(enough[:, task] & (highest[:, task] < HALF_AS_TYPICAL * typical)).tolist():
+            most = float(highest[annotator, task])
+            kind: Kind = "chance" if most >= 0 else "below chance"
+            suspects.setdefault((annotator, task), Suspect(annotator, task, kind, 0, most, typical))
     return [suspects[key] for key in sorted(suspects)]
 
 

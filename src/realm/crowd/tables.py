@@ -21,6 +21,8 @@ RELIABLE = 0.5
 """Reliable: half-way from chance to always right, or better; 0.75 where chance is 0.5, 0.95 where it is 0.9."""
 NO_BETTER = 0.2
 """No better than chance: fewer than one label in five is read off the item."""
+ONE_ANSWER = 0.3
+"""The same of those who always give one answer: their interval is that of how many of their items call for it."""
 SHORT = 0.2
 """An interval shorter than a fifth of the way from chance to always right: more labels would change little."""
 VERDICTS = ("reliable", "middling", "not enough evidence", "no better than chance", "worse than chance")
@@ -44,22 +46,42 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     Chance is the accuracy of always giving the most frequent label. The share of labels that are read is accuracy above
     what the annotator's own habit scores: of two who are right 93% of the time where 90% of the items are negative, one
     may find most of the positives. Who always gives the same answer may have read nothing: they are no better than
-    chance, or there is not enough evidence.
+    chance, or there is not enough evidence. Mistakes that all annotators share say nothing of one of them: the interval
+    is that before they are allowed for.
     """
-    varies, chance = ~one_answer(annotations), estimate.chance
-    always_wrong = lowest_expertise(annotations).reshape(chance.shape)
+    varies, always_wrong = ~one_answer(annotations), lowest_expertise(annotations).reshape(estimate.chance.shape)
+    low, high, chance = before_shared_mistakes(annotations, estimate)
     with np.errstate(invalid="ignore", divide="ignore"):
-        read_low, read_high = (share_read(estimate, end) for end in (estimate.low, estimate.high))
-        low, high = expertise_of(estimate.low, chance), expertise_of(estimate.high, chance)
+        read_low, read_high = (share_read(estimate, end) for end in (low, high))
+        low, high = expertise_of(low, chance), expertise_of(high, chance)
         claims = {
             "worse than chance": varies & (read_high < 0) & (estimate.expertise < NO_BETTER * always_wrong),
-            "no better than chance": read_high < NO_BETTER,
+            "no better than chance": read_high < np.where(varies, NO_BETTER, ONE_ANSWER),
             "reliable": varies & (low > RELIABLE),
             "middling": varies & (read_low > 0) & ((high < RELIABLE) | (high - low < SHORT)),
         }
     kinds = [-1, *map(VERDICTS.index, claims)]
     claimed = [estimate.annotations == 0, *claims.values()]
     return np.select(claimed, kinds, VERDICTS.index("not enough evidence")).astype(np.int64)
+
+
+def before_shared_mistakes(annotations: Annotations, estimate: Estimate) -> tuple[Floats, Floats, Floats]:
+    """low, high and chance before mistakes that all share are allowed for. Shapes (annotators, tasks)
+
+    These move a to (1 - e) a + e (1 - a) / (K - 1): chance, a low end above 1/K and a high one below it.
+    """
+    task, n_tasks = annotations.item_tasks[annotations.item], len(annotations.tasks)
+    options = np.bincount(task, annotations.option_counts[annotations.item], minlength=n_tasks)
+    options = np.maximum(options / np.maximum(np.bincount(task, minlength=n_tasks), 1), 2.0)
+
+    def before(accuracy: Floats, error: Floats) -> Floats:
+        spread = error / (options - 1)
+        return np.clip((accuracy - spread) / np.maximum(1 - options * spread, LEAST), 0.0, 1.0)
+
+    low, high, most = estimate.low, estimate.high, estimate.shared_error_high
+    low = np.where(low > 1 / options, before(low, most), low)
+    high = np.where(high < 1 / options, before(high, most), high)
+    return low, high, before(estimate.chance, estimate.shared_error)
 
 
 def share_read(estimate: Estimate, accuracy: Floats) -> Floats:

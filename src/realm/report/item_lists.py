@@ -114,7 +114,7 @@ def _rows_of(data: RunData, table: pd.DataFrame) -> npt.NDArray[np.int64]:
     return np.array([row_of[key] for key in zip(table["task"], table["item"], strict=True)], dtype=np.int64)
 
 
-def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list[float]) -> list[Item]:
+def _listed(data: RunData, rows: npt.NDArray[np.integer], **more: list[str] | list[float]) -> list[Item]:
     names = OptionNames(data.annotations)
     table = data.annotations.take_items(rows)
     favourite = data.model_probs[rows].argmax(axis=1)

@@ -17,7 +17,7 @@ from realm.check.agreement import alpha_by_task
 from realm.crowd.accuracy import pairs_of
 from realm.crowd.confusions import ConfusionCounts, count_confusions
 from realm.crowd.drift import AnnotatorOverTime
-from realm.crowd.engine import Floats
+from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.notes import annotator_notes, habit_notes
 from realm.crowd.peers import PeerAgreement, peer_agreement
@@ -96,7 +96,7 @@ class RunData:
         return np.asarray(self.votes.max(axis=1, initial=0) > own_votes)
 
     @cached_property
-    def verdicts(self) -> npt.NDArray[np.int64]:
+    def verdicts(self) -> Ints:
         """Index into `VERDICTS`; -1 without annotations. (annotators, tasks)"""
         return self.screens.verdicts
 

@@ -51,7 +51,7 @@ class Common(NamedTuple):
     """
 
     pairs: Indices
-    verdict: Indices
+    verdict: npt.NDArray[np.integer]
     accuracy: Floats
     low: Floats
     high: Floats

@@ -93,7 +93,7 @@ def _sentences(data: RunData, unclear: int, wrong: float, asked: int) -> list[st
         sentences.append("Nobody is left to ask: no annotator who is better than chance has an item left to label.")
     if asked and (data.estimate.exponent < 1).any():
         sentences.append(
-            "Annotators make the same mistakes here: another label from them tells less than one by somebody else would."
+            "Annotators make the same mistakes here: another label from them tells less than one by somebody else."
         )
     return sentences
 

@@ -372,9 +372,9 @@ def _verdict_sentence(data: RunData) -> str:
 
 
 def _shared_error(data: RunData) -> str:
-    errors = sorted({percent(float(error)) for error in data.estimate.shared_error})
+    error = float(data.estimate.shared_error.mean())
     basis = "the items with gold show it" if data.gold_used else "no label shows it, and only gold can tell"
     return (
-        f"Confidence and accuracies allow for a mistake that all annotators share on {' to '.join(errors[:: max(len(errors) - 1, 1)])} "
-        f"of the items: {basis}."
+        f"Confidence and accuracies allow for mistakes that all annotators share, on {percent(error)} of the items: "
+        f"{basis}."
     )

@@ -108,8 +108,13 @@ ESTIMATE_SCHEMA = {
     "habits": Array("float", (*_PAIRS, "options"), low=-ROUNDING, high=1 + ROUNDING, nan=True),
     "cells": Array("int", ("cells", "columns"), low=0),
     "cell_evidence": Array("float", ("cells", "options"), high=ROUNDING),
+    "log_prior": Array("float", ("items", "options")),
+    "weight": Array("float", ("annotations",), low=0),
     "relative_tasks": Array("bool", ("tasks",)),
-    **{name: Array("float", ("tasks",), low=0, high=1 + ROUNDING) for name in ("exponent", "shared_error")},
+    **{
+        name: Array("float", ("tasks",), low=0, high=1 + ROUNDING)
+        for name in ("exponent", "shared_error", "shared_error_high")
+    },
 }
 
 
@@ -190,6 +195,7 @@ def read_estimate(folder: Path, annotations: Annotations) -> Estimate:
         "options": int(annotations.option_counts.max(initial=0)),
         "annotators": annotations.n_annotators,
         "tasks": len(annotations.tasks),
+        "annotations": annotations.n_annotations,
     }
     check_arrays(path, arrays, ESTIMATE_SCHEMA, {**sizes, "columns": 3})
     estimate = Estimate.from_arrays(arrays)
