@@ -44,8 +44,6 @@ def test_a_notebook_completes_the_public_names() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"args": None, "train_dataset": None}, "no argument `args`. The settings are `config`"),
-        ({"model": "x", "train_dataset": None}, "`train_dataset`. The table to train on is `annotations`"),
         ({"tests": None}, "Did you mean `test`"),
         ({"quaternion": None}, "It has: model, annotations, config"),
     ],
@@ -59,7 +57,6 @@ def test_trainer_arguments_by_other_names(arguments: dict, message: str) -> None
     ("arguments", "message"),
     [
         ({"lerning_rate": 1}, "no argument `lerning_rate`. Did you mean `learning_rate`"),
-        ({"epochs": 1}, "It is called `num_train_epochs`"),
         ({"quaternion": 1}, r"See help\(RealmConfig\)"),
     ],
 )

@@ -122,9 +122,6 @@ def simulate(
     return Crowd(made, np.log(np.maximum(probs, 1e-300)), truth, accuracy)
 
 
-def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> Any:
-
-
 def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> Annotations:
     """Items with two to four options in two tasks."""
     rng = np.random.default_rng(seed)
@@ -132,17 +129,15 @@ def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> Annotations:
     item, annotator = (x.ravel() for x in np.meshgrid(np.arange(n_items), np.arange(people), indexing="ij"))
     keep = rng.random(len(item)) < 0.6
     item, annotator = item[keep], annotator[keep]
-    label = rng.integers(0, counts[item])
-    made = table(
+    return table(
         item,
         annotator,
-        label,
+        rng.integers(0, counts[item]),
         n_items=n_items,
         n_annotators=people,
         options=counts.tolist(),
         item_tasks=np.arange(n_items) % 2,
     )
-    return JointLikelihood(made, check_log_probs(made, np.log(rng.random((n_items, 4)) + 0.05)), Coin.of(made))
 
 
 def labelled(seed: int, truth: Ints, matrices: Floats, per_item: int) -> Annotations:
