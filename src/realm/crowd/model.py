@@ -37,12 +37,10 @@ from realm.crowd.engine import (
 )
 from realm.crowd.estimate import Estimate
 from realm.crowd.shared_mistakes import HELD_BELOW, KINDS, SharedMistakes, fit_exponent, forecast_labels
-from realm.crowd.starts import best_start
+from realm.crowd.starts import chosen_start
 from realm.data import Annotations
 from realm.errors import RealmError
 
-CHOOSING = 50_000
-"""Annotations on which the start is chosen at most; EM goes on from it on all."""
 TEMPERATURE_SD, HOTTEST = 0.5, 20.0
 """log T ~ N(0, .5^2) on [1, 20]: a free temperature on 50 items is spurious, and below 1 a model that has learned the
 crowd's common mistakes would be made surer of them."""
@@ -169,16 +167,11 @@ class TaskModel:
 
     def _agreement_start(self, progress: Callable[[int, int], None] | None) -> Floats | Fit:
         """The posterior by agreement alone, from the best of three starts; of a sample of items where there are many."""
-        table, items = self.table, np.arange(self.table.n_items)
-        if len(table.item) > CHOOSING:
-            per_item = len(table.item) / max(table.labelled.sum(), 1)
-            n = max(int(CHOOSING / per_item), 1)
-            items = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(table.labelled))[:n])
-        part = replace(self, table=table.take_items(items), known=self.known[items], state=None)
-        best = best_start(part.table, lambda posterior: part.run(posterior, max_iter=100))
-        if len(items) == table.n_items:
-            return best
-        return replace(best, parameters=_onto(best.parameters, part.table, table, self.priors))
+
+        def run(part: LabelTable, known: Ints, posterior: Floats) -> Fit:
+            return replace(self, table=part, known=known, state=None).run(posterior, max_iter=100)
+
+        return chosen_start(self.table, self.known, self.priors, run)
 
     def update(self, log_prior: Floats, steps: int) -> None:
         """EM steps from where the fit stands, on new log P (task items, options); NaN rows: the class shares."""
@@ -223,15 +216,6 @@ class TaskModel:
         zeros = np.zeros(self.table.n_options)
         scores = item_scores(self.table, self.fitted.parameters, zeros, exponent=self.exponent, priors=self.priors)
         return np.where(np.isinf(scores), 0.0, scores)
-
-
-def _onto(parameters: Parameters, part: LabelTable, table: LabelTable, priors: Priors) -> Parameters:
-    """Parameters fitted on some items, with evidence for the cells of all."""
-    evidence = parameters.any_evidence(table.cell_annotator, table.cell_label, priors)
-    keys = table.cell_annotator * table.n_options + table.cell_label
-    known = np.searchsorted(keys, part.cell_annotator * part.n_options + part.cell_label)
-    evidence[known] = parameters.evidence
-    return replace(parameters, evidence=evidence)
 
 
 class AnnotatorModel:
