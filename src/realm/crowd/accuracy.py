@@ -1,9 +1,10 @@
 """How accurate each annotator is, with intervals: from evidence and log P alone, whatever channel the evidence is of.
 
-Each label is judged by everything but itself (`leave_one_out`). With p the probability that it is right, an annotator of
-accuracy a gives it with probability a p + (1 - a)(1 - p)/(K - 1): the truth is integrated out. The posterior of a is
-taken on a grid, under a Beta prior of the pool whose mean and weight are averaged over: with few annotators a single best
-pool is too narrow. The labels' p are kept as a histogram for each annotator, so the work does not grow with the table.
+Each label is judged by everything but itself (`leave_one_out`). With p the probability that it is right, an annotator
+of accuracy a gives it with probability a p + (1 - a)(1 - p)/(K - 1): the truth is integrated out. The posterior of a is
+taken on a grid, under a Beta prior of the pool whose mean and weight are averaged over: with few annotators a single
+best pool is too narrow. The labels' p are kept as a histogram for each annotator, so that the work does not grow with
+the table.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
+from realm.crowd.shared_mistakes import SharedMistakes
 from realm.data import Annotations
 
 LEVEL = 0.95
@@ -126,6 +128,42 @@ def beta_mass(points: Floats, means: Floats, weight: float) -> Floats:
     logs = (a - 0.5) * np.log(points) + (b - 0.5) * np.log1p(-points)
     mass = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+
+
+def annotator_accuracies(
+    right: Floats,
+    annotator: Ints,
+    weight: Floats,
+    shared: SharedMistakes,
+    *,
+    options: float,
+    group: Ints,
+    known: Bools,
+    experts: Bools,
+    prior: tuple[Floats, Floats],
+) -> tuple[Floats, Floats, Floats]:
+    """Mean and 95% interval of each annotator's accuracy, NaN for those without labels. Shapes (annotators,)
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | right | (annotations,) | P(the label is right), by everything but itself |
+    | options | | how many options items have, on average |
+    | known | (annotations,) bool | where the truth is given: no shared mistake can hide there |
+    | group | (annotators,) | the pool of each |
+    | prior | (annotators,) each | an earlier mean and weight; NaN: none |
+    """
+    n = len(group)
+    counts = histogram(right, annotator, n, weight)
+    posterior = accuracy_posterior(counts, options, 1 / options, group, *prior)
+    total = np.bincount(annotator, weight, minlength=n)
+    mean, low, high = posterior.mean, posterior.quantile((1 - LEVEL) / 2), posterior.quantile((1 + LEVEL) / 2)
+    on_known = np.bincount(annotator, weight * known, minlength=n)
+    by_others = (on_known < 0.5 * total) & ~experts
+    mean = np.where(by_others, shared.accuracy(mean, options), mean)
+    low = np.where(by_others, np.minimum(low, shared.accuracy(low, options, shared.high)), low)
+    high = np.where(by_others, np.maximum(high, shared.accuracy(high, options, shared.high)), high)
+    mean, low, high = (np.where(total > 0, each, np.nan) for each in (mean, low, high))
+    return np.clip(mean, low, high), low, high
 
 
 # -------------------------------------------------------------------- pairs of annotator and task

@@ -1,6 +1,6 @@
 """Annotators who copy from each other: found by agreement beyond what two independent annotators would show.
 
-Copies are one witness: m copies that give an item the same label count 1/m each, in the fit, in training and in reports.
+Copies are one witness: m copies that give an item the same label count 1/m each, in the fit, in training, in reports.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from realm.crowd.engine import LEAST, PRIORS, Floats, Ints, LabelTable, Pool, fit
+from realm.crowd.engine import LEAST, PRIORS, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
 from realm.crowd.starts import PairAgreement
 
 LEAST_SHARED, LEAST_SAME = 10, 0.9
 """Items that a pair must share, and the share of them on which copies agree at least."""
 Z = 3.0
-"""Standard errors beyond which agreement is no chance: of a pair beyond what either shows elsewhere, of all others beyond
-their label shares, and of a pair under the fitted model."""
+"""Standard errors beyond which agreement is no chance: of a pair beyond what either shows elsewhere, of all others
+beyond their label shares, and of a pair under the fitted model."""
 COMPARED = 4000
-"""Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent given
-the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (labels right .917 -> .896)."""
+"""Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
+given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (.917 -> .896)."""
 STEPS = 20
 """EM iterations of the model that judges the suspects."""
 
@@ -59,11 +59,13 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     once = replace(table, weight=weight if table.weight is None else weight * table.weight)
     priors = PRIORS["confusion"]
     fitted = fit(once, priors, Pool.of(once, priors), once.vote_shares, max_iter=STEPS)
+    counts = statistics(table, fitted.posterior)  # of all labels: counted once, suspects would be drawn to the pool
+    matrices = np.exp(maximise(counts, table, priors, Pool.of(table, priors), fitted.parameters).evidence)
     others = np.argwhere(np.triu((shared >= LEAST_SHARED) & ~suspect))
     if len(others) > COMPARED:
         others = others[np.random.default_rng(0).choice(len(others), COMPARED, replace=False)]
     rows = np.concatenate([np.stack([first, second], axis=1), others])
-    expected = _expected_agreement(table, who[rows], np.exp(fitted.parameters.evidence), fitted.posterior)
+    expected = _expected_agreement(table, who[rows], matrices, fitted.posterior)
     common, agreed = shared[rows[:, 0], rows[:, 1]], same[rows[:, 0], rows[:, 1]]
     rate = np.clip(expected / common, LEAST, 1 - LEAST)
     residual = (agreed - expected) / np.sqrt(np.maximum(common * rate * (1 - rate), LEAST))
@@ -82,7 +84,7 @@ def _others_agree(pairs: PairAgreement, suspect: np.ndarray) -> bool:
     clear = ~suspect & (pairs.shared > 0)
     rate = pairs.expected / np.maximum(pairs.shared, 1)
     spread = np.sqrt(max(float((pairs.shared * rate * (1 - rate))[clear].sum()) / 2, LEAST))
-    return float((pairs.same - pairs.expected)[clear].sum()) / 2 > Z * spread
+    return bool(float((pairs.same - pairs.expected)[clear].sum()) / 2 > Z * spread)
 
 
 def _witness(table: LabelTable, pairs: list[tuple[int, int]]) -> Floats:
@@ -105,7 +107,7 @@ def _expected_agreement(table: LabelTable, pairs: Ints, matrices: Floats, poster
         (np.ones(len(table.item)), (table.annotator, table.item)), shape=(table.n_annotators, table.n_items)
     )
     both = (items[pairs[:, 0]].multiply(items[pairs[:, 1]])).tocsr()
-    truths = both @ posterior  # (n, options): how many of the common items are of each class
+    truths: Floats = np.asarray(both @ posterior)  # (n, options): how many of the common items are of each class
     full = np.zeros((table.n_annotators, options, options)) if table.n_annotators * options**2 <= 5e7 else None
     if full is not None:
         full[table.cell_annotator, table.cell_label] = matrices

@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=Any)
 
@@ -45,10 +45,11 @@ POOL_START, POOL_START_WEIGHT = 0.7, 2.0
 def mixture(skill: Number, same: Number, guess: Number) -> Number:
     """P(label | truth) of an annotator who reads the item with probability `skill` and guesses otherwise.
 
-    `same` is 1 where the label is the truth, `guess` the probability that a guess falls on the label. The formula of the
-    paper (guess = 1/K) and of every habit; numpy arrays and torch tensors alike.
+    `same` is 1 where the label is the truth, `guess` the probability that a guess falls on the label. The formula of
+    the paper (guess = 1/K) and of every habit; numpy arrays and torch tensors alike.
     """
-    return skill * same + (1 - skill) * guess
+    probability: Number = skill * same + (1 - skill) * guess
+    return probability
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Priors:
     | skill | labels that the pool's mean is worth against an annotator's own b |
     | mean | the pool's mean of b where it is held; None: learned |
     | habit | kappa, labels that the pool's label shares are worth against a habit; None: fitted; inf: no habits |
-    | form | `habit`: guesses by habit; `uniform`: evenly; `coin`: evenly among wrong labels; `none`: rows are drawn to 1/K |
+    | form | guesses by `habit`, `uniform`: evenly, `coin`: evenly among wrong labels; `none`: rows are drawn to 1/K |
     | classes | labels that an even class share is worth |
     """
 
@@ -81,13 +82,14 @@ PRIORS: dict[str, Priors] = {
     "habit": Priors(rows=INFINITE, shared=INFINITE),
     "uniform": Priors(rows=INFINITE, shared=INFINITE, habit=INFINITE, form="uniform"),
     "coin": Priors(rows=INFINITE, shared=INFINITE, habit=INFINITE, form="coin"),
+    "raykar": Priors(rows=2.0, shared=INFINITE, habit=INFINITE, form="none"),
 }
 """The annotator model of each channel that has a closed form; `confusion` is the default.
 
 rows = 50: of 10, 50, 200 the best on simulated worlds (one expert .410, .524; permuted labels 98% -> 93% right at 200).
 shared = 50: shared confusion .723 without D, .785 with; elsewhere within 1.4 points. skill = 4: as pooling measured."""
 ONE_LABEL_MEAN = 0.8
-"""The pool's mean of b where items have one label each: its scale is not identified then, and a learned one collapses."""
+"""The pool's mean of b where items have one label each: its scale is not identified, and a learned one collapses."""
 
 
 # -------------------------------------------------------------------- the annotations of one task
@@ -223,10 +225,12 @@ class LabelTable:
             return []
         own, weight = self.option_counts[self.item], np.ones(len(self.item)) if self.weight is None else self.weight
         shape = (self.n_items, self.n_annotators)
-        return [
-            (int(count), sparse.csr_array((weight[own == count], (self.item[own == count], self.annotator[own == count])), shape))
-            for count in np.unique(own) if count < self.n_options
-        ]  # fmt: skip
+        matrices = []
+        for count in np.unique(own[own < self.n_options]):
+            rows = own == count
+            entries = (weight[rows], (self.item[rows], self.annotator[rows]))
+            matrices.append((int(count), sparse.csr_array(entries, shape)))
+        return matrices
 
     def take_items(self, items: Ints) -> LabelTable:
         """The annotations of these items (sorted indices); items are numbered anew, annotators and labels stay."""
@@ -269,7 +273,7 @@ class Parameters:
     pool_mean: Floats
 
     def cell_probabilities(self, annotator: Ints, label: Ints, priors: Priors) -> Floats:
-        """rho_jk(y), what C_j[k, y] is drawn to, of any annotators j and labels y. Shapes (n,), (n,) -> (n, options)."""
+        """rho_jk(y), what C_j[k, y] is drawn to, of any annotators j and labels y. (n,), (n,) -> (n, options)"""
         options = self.habit.shape[1]
         same = np.asarray(label)[:, None] == np.arange(options)
         if priors.form == "none":
@@ -291,9 +295,10 @@ class Parameters:
     def any_evidence(self, annotator: Ints, label: Ints, priors: Priors) -> Floats:
         """The evidence of labels that an annotator has never given before. Shapes (n,), (n,) -> (n, options)."""
         rho = self.cell_probabilities(annotator, label, priors)
-        weight = (
-            1.0 if np.isinf(priors.rows) else priors.rows / np.maximum(self.row_mass[annotator] + priors.rows, LEAST)
-        )
+        if np.isinf(priors.rows):
+            return np.log(np.maximum(rho, LEAST))
+        weight = priors.rows / np.maximum(self.row_mass[annotator] + priors.rows, LEAST)
+        weight[self.skill[annotator] == EXPERT] = 1.0  # experts have no rows of their own
         return np.log(np.maximum(weight * rho, LEAST))
 
 
@@ -472,28 +477,26 @@ class Fit:
 def item_scores(
     table: LabelTable, parameters: Parameters, log_prior: Floats, *, exponent: float = 1.0, priors: Priors | None = None
 ) -> Floats:
-    """log P_i(k) + exponent * sum over the item's annotations of w E[a, k], -inf beyond its options. (items, options)"""
+    """log P_i(k) + exponent * sum of w E[a, k] over the item's annotations; -inf beyond its options. (items, K)"""
     scores = np.asarray(table.matrix @ parameters.evidence)
     for count, matrix in table.narrow:  # a label of an item with fewer options is conditional on being one of these
-        inside = np.exp(parameters.evidence) * (table.cell_label < count)[:, None]
-        mass = np.asarray(table.of_annotators @ inside)
-        unseen = np.zeros_like(mass) if priors is None else unseen_mass(table, parameters, priors, count)
-        scores -= matrix @ np.log(np.clip(mass + unseen, LEAST, 1.0))
+        scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
     scores = exponent * scores + log_prior if exponent != 1 else np.add(scores, log_prior, out=scores)
     if table.outside is not None:
         scores[table.outside] = -np.inf
     return scores
 
 
-def unseen_mass(table: LabelTable, parameters: Parameters, priors: Priors, count: int) -> Floats:
-    """P(one of the first `count` labels that the annotator never gave | k). Shape (annotators, options)"""
-    missing = np.ones((table.n_annotators, count), dtype=bool)
+def inside_mass(table: LabelTable, parameters: Parameters, priors: Priors | None, count: int) -> Floats:
+    """P(one of the first `count` labels | k); labels never given count where `priors` are. (annotators, options)"""
     inside = table.cell_label < count
-    missing[table.cell_annotator[inside], table.cell_label[inside]] = False
-    annotator, label = np.nonzero(missing)
-    mass = np.zeros((table.n_annotators, table.n_options))
-    np.add.at(mass, annotator, np.exp(parameters.any_evidence(annotator, label, priors)))
-    return mass
+    mass = np.asarray(table.of_annotators @ (np.exp(parameters.evidence) * inside[:, None]))
+    if priors is not None:
+        missing = np.ones((table.n_annotators, count), dtype=bool)
+        missing[table.cell_annotator[inside], table.cell_label[inside]] = False
+        annotator, label = np.nonzero(missing)
+        np.add.at(mass, annotator, np.exp(parameters.any_evidence(annotator, label, priors)))
+    return np.asarray(np.clip(mass, LEAST, 1.0))
 
 
 def shares_of(posterior: Floats, labelled: Bools, pseudocount: float) -> Floats:

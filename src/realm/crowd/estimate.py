@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.accuracy import (
+    annotator_accuracies,
+    chance_of,
+    expertise_of,
+    leave_one_out,
+    lowest_expertise,
+    pairs_of,
+    relative_tasks,
+)
+from realm.crowd.earlier import EarlierEstimates
+from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
+from realm.crowd.shared_mistakes import SharedMistakes
 from realm.data import Annotations
 from realm.data.arguments import require_annotations
 from realm.display import counted, notebook_html
@@ -34,6 +45,8 @@ class Estimate:
     | habits | (annotators, tasks, Kmax) | xi: what each answers when not answering from the item |
     | cells | (cells, 3) | every (annotator, task, label) that was given, sorted |
     | cell_evidence | (cells, Kmax) | log P(label | k is true) of each |
+    | log_prior | (items, Kmax) | what is known of each item but for its labels: log P, or the log class shares |
+    | weight | (annotations,) | how much each annotation counts, copies of a label sharing one |
     | exponent | (tasks,) | tau: how much of an item's evidence counts, 1 where annotators err independently |
     | shared_error | (tasks,) | e: the share of items on which everybody is taken to err alike |
     """
@@ -49,6 +62,8 @@ class Estimate:
     habits: Floats
     cells: Ints
     cell_evidence: Floats
+    log_prior: Floats
+    weight: Floats
     exponent: Floats
     shared_error: Floats
 
@@ -107,6 +122,20 @@ class Estimate:
             matrix[:, never] = np.maximum(1 - matrix.sum(axis=1, keepdims=True), 0.0) / len(never)
         return np.asarray(matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1e-12))
 
+    def apparent(self, annotations: Annotations) -> Floats:
+        """The posterior before shared mistakes are allowed for: what the labels say. Shape (items, Kmax)"""
+        return np.exp(log_softmax(self.log_prior + self.label_scores(annotations)))
+
+    def label_scores(self, annotations: Annotations) -> Floats:
+        """tau times the weighted evidence of each item's labels. Shape (items, Kmax)"""
+        tau = self.exponent[annotations.item_tasks[annotations.item]]
+        return item_sums(self.evidence(annotations) * (tau * self.weight)[:, None], annotations)
+
+    def without_own(self, annotations: Annotations) -> Floats:
+        """log P(truth | everything but the annotation itself and its copies). Shape (annotations, Kmax)"""
+        own = np.ones(annotations.n_annotations) if annotations.weight is None else annotations.weight
+        return leave_one_out(self.log_prior, self.evidence(annotations), annotations.item, self.weight, own=own)
+
     def _keys(self, annotator: Any, task: Any, label: Any) -> Any:
         """One number for each (annotator, task, label), in the order of `cells`."""
         width = self.cell_evidence.shape[1]
@@ -122,6 +151,131 @@ class Estimate:
         if missing := [name for name in cls.__dataclass_fields__ if name not in arrays]:
             raise RealmError(f"the stored estimate lacks {', '.join(missing)}.")
         return cls(**{name: np.asarray(arrays[name]) for name in cls.__dataclass_fields__})
+
+
+def item_sums(values: Floats, annotations: Annotations) -> Floats:
+    """The sum of `values` (annotations, Kmax) over the annotations of each item. Shape (items, Kmax)"""
+    sums = [np.bincount(annotations.item, column, minlength=annotations.n_items) for column in values.T]
+    return np.stack(sums, axis=1).astype(np.float64)
+
+
+def estimate_from_evidence(
+    annotations: Annotations,
+    evidence: Floats,
+    log_prior: Floats,
+    *,
+    weight: Floats | None = None,
+    exponent: Floats | None = None,
+    known: Ints | None = None,
+    experts: Bools | None = None,
+    earlier: EarlierEstimates | None = None,
+    kind: str | None = None,
+    habits: Floats | None = None,
+) -> Estimate:
+    """Labels, accuracies and intervals from evidence and log P alone, whatever channel the evidence is of.
+
+    | argument | shape | meaning |
+    |---|---|---|
+    | evidence | (annotations, Kmax) | log P(label | k) of every annotation, given the item's own options |
+    | log_prior | (items, Kmax) | log P out of sample, or log class shares; -inf beyond an item's options |
+    | weight | (annotations,) | how much each counts; None: the table's own weights |
+    | exponent | (tasks,) | tau; None: 1 |
+    | known | (items,) | the truth where it is given, -1 elsewhere |
+    | experts | (annotators,) bool | who is held to be right |
+    | earlier | | an earlier table of annotators |
+    | kind | | `people` or `models`; None: by tau |
+    | habits | (annotators, tasks, Kmax) | what each answers when not reading; None: as their labels are where wrong |
+    """
+    n_tasks, n, width = len(annotations.tasks), annotations.n_annotators, log_prior.shape[1]
+    own = np.ones(len(evidence)) if annotations.weight is None else annotations.weight.astype(np.float64)
+    weight = own if weight is None else weight
+    exponent = np.ones(n_tasks) if exponent is None else exponent
+    known = np.full(annotations.n_items, -1) if known is None else known
+    experts = np.zeros(n, dtype=bool) if experts is None else experts
+    earlier = EarlierEstimates.none(annotations) if earlier is None else earlier
+    item_task, counts = annotations.item_tasks, annotations.option_counts
+    task = item_task[annotations.item]
+    apparent = np.exp(log_softmax(log_prior + item_sums(evidence * (exponent[task] * weight)[:, None], annotations)))
+    truth = np.flatnonzero(known >= 0)
+    certain = log_prior.copy()
+    certain[truth] = -np.inf
+    certain[truth, known[truth]] = 0.0
+    others = leave_one_out(certain, evidence, annotations.item, weight, own=own)
+    cells, cell_evidence = cells_of(annotations, evidence)
+    posterior, shape = np.zeros_like(apparent), (n, n_tasks)
+    mean, low, high, by_habit = (np.full(shape, np.nan) for _ in range(4))
+    errors = np.zeros(n_tasks)
+    habits = habits_of(annotations, evidence, others, weight) if habits is None else habits.copy()
+    for index in range(n_tasks):
+        items, rows = np.flatnonzero(item_task == index), np.flatnonzero(task == index)
+        given = items[(known[items] >= 0) & (annotations.annotations_per_item[items] > 0)]
+        shared = SharedMistakes.of(kind, float(exponent[index])).given_gold(
+            apparent[given], known[given], counts[given]
+        )
+        errors[index] = shared.mean
+        posterior[items] = shared.posterior(apparent[items], counts[items])
+        if not len(rows):
+            continue
+        right = np.exp(others[rows, annotations.label[rows]])
+        mean[:, index], low[:, index], high[:, index] = annotator_accuracies(
+            right,
+            annotations.annotator[rows],
+            weight[rows],
+            shared,
+            options=float(counts[annotations.item[rows]].mean()),
+            group=annotations.annotator_groups,
+            known=known[annotations.item[rows]] >= 0,
+            experts=experts,
+            prior=(earlier.mean[:, index], earlier.weight[:, index]),
+        )
+        truths = np.zeros((n, width))
+        np.add.at(truths, annotations.annotator[rows], apparent[annotations.item[rows]])
+        total = np.maximum(truths.sum(axis=1), LEAST)
+        by_habit[:, index] = (truths * np.nan_to_num(habits[:, index])).sum(axis=1) / total
+    posterior[truth] = 0.0
+    posterior[truth, known[truth]] = 1.0
+    lowest = lowest_expertise(annotations).reshape(shape)
+    pair = pairs_of(annotations)
+    labelled = np.bincount(pair, minlength=n * n_tasks).reshape(shape)
+    return Estimate(
+        expertise=np.clip(expertise_of(mean, np.minimum(by_habit, 1 - 1e-6)), lowest, 1.0),
+        accuracy=mean,
+        low=low,
+        high=high,
+        chance=chance_of(annotations, posterior).reshape(shape),
+        annotations=labelled,
+        posterior=posterior,
+        relative_tasks=relative_tasks(annotations, known >= 0),
+        habits=np.where((labelled > 0)[:, :, None], habits, np.nan),
+        cells=cells,
+        cell_evidence=cell_evidence,
+        log_prior=log_prior,
+        weight=weight,
+        exponent=exponent,
+        shared_error=errors,
+    )
+
+
+def cells_of(annotations: Annotations, evidence: Floats) -> tuple[Ints, Floats]:
+    """Every (annotator, task, label) that was given, sorted (cells, 3), and the mean of its evidence (cells, Kmax)."""
+    width = evidence.shape[1]
+    keys, place = np.unique(pairs_of(annotations) * width + annotations.label, return_inverse=True)
+    counts = np.bincount(place, minlength=len(keys))
+    means = np.stack([np.bincount(place, column, minlength=len(keys)) for column in evidence.T], 1) / counts[:, None]
+    pair, label = np.divmod(keys, width)
+    return np.stack([*np.divmod(pair, len(annotations.tasks)), label], axis=1), means
+
+
+def habits_of(annotations: Annotations, evidence: Floats, others: Floats, weight: Floats) -> Floats:
+    """What each annotator answers where the item's other labels speak against it. Shape (annotators, tasks, Kmax)"""
+    width, pair = evidence.shape[1], pairs_of(annotations)
+    wrong = weight * (1 - np.exp(others[np.arange(len(pair)), annotations.label]))
+    n_pairs = annotations.n_annotators * len(annotations.tasks)
+    counts = np.bincount(pair * width + annotations.label, wrong, minlength=n_pairs * width).reshape(-1, width)
+    given = np.bincount(pair * width + annotations.label, minlength=n_pairs * width).reshape(-1, width)
+    counts = counts + given / np.maximum(given.sum(axis=1, keepdims=True), 1)  # as labels are, where nothing is wrong
+    shape = (annotations.n_annotators, len(annotations.tasks), width)
+    return np.asarray((counts / np.maximum(counts.sum(axis=1, keepdims=True), LEAST)).reshape(shape))
 
 
 def estimate(
@@ -154,7 +308,6 @@ def estimate(
         >>> estimates.accuracy.shape, estimates.posterior.argmax(axis=1).tolist()
         ((2, 1), [0, 1])
     """
-    from realm.crowd.earlier import EarlierEstimates
     from realm.crowd.model import AnnotatorModel
 
     require_annotations(annotations, "annotations")

@@ -80,6 +80,11 @@ class SharedMistakes:
     a: float
     b: float
 
+    @classmethod
+    def of(cls, kind: str | None, exponent: float) -> SharedMistakes:
+        """The prior of a kind of annotator; None: people, but models where annotators clearly err together."""
+        return cls(*KINDS[kind or ("models" if exponent < HELD_BELOW else "people")])
+
     @property
     def mean(self) -> float:
         return self.a / (self.a + self.b)

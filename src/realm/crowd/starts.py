@@ -1,7 +1,7 @@
 """Where EM starts without a model: three deterministic starts, behind a guard.
 
-EM from agreement alone gets stuck where few know and many guess, and likelihood alone must not choose among starts: with
-four of ten annotators inverted at K = 2 the mirrored solution has the higher likelihood.
+EM from agreement alone gets stuck where few know and many guess, and likelihood alone must not choose among starts:
+with four of ten annotators inverted at K = 2 the mirrored solution has the higher likelihood.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ MOST_ANNOTATORS = 1000
 """Annotators (those with most labels) whose pairs are compared: a million pairs."""
 LEAST_COMMON = 5
 """Items that a pair must share to be compared."""
+BEYOND_CHANCE = 3.0
+"""Standard errors from which labels tell something of each other. Of twenty simulated worlds the one without structure
+(an expert among guessers) has at most 1, the next 3 to 7, real crowds 190 and more."""
 PAIR_Z, PAIR_GAIN, RANK_GAIN = 5.0, 3.0, 10.0
-"""The pair that agrees most is tried from a z of 5, and taken if the log-likelihood rises by 3; the start from all pairs
-if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found (FINDINGS 8)."""
+"""The pair that agrees most is tried from a z of 5, and taken if the log-likelihood rises by 3; the start from all
+pairs if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found."""
 BELIEF = 0.8
 """How much of the start the believed pair has; the vote has the rest."""
 TRUST_KEPT = 0.5
 """A start is refused where labels become right beyond chance half as often as under agreement, or less."""
 RENAMED = 0.7
-"""A start whose labels are those of agreement under other names, on this share of the items, is refused where it is less
-diagonal: a mirrored solution."""
+"""A start whose labels are those of agreement under other names, on this share of the items, is refused where it is
+less diagonal: a mirrored solution."""
 GOLD_POOL, GOLD_OWN = 10.0, 5.0
 """Gold labels that "halfway between chance and certainty" is worth against everybody's, and the pool against one's own:
 two unlucky items with gold turn nothing."""
@@ -73,10 +76,25 @@ class PairAgreement:
 
     @property
     def total_z(self) -> float:
-        """The same of all pairs together."""
+        """How many standard errors all pairs together agree beyond their label shares."""
         rate = self.expected / np.maximum(self.shared, 1)
         spread = np.sqrt(max(float((self.shared * rate * (1 - rate)).sum()) / 2, LEAST))
-        return float((self.same - self.expected).sum()) / 2 / spread
+        return float((self.same - self.expected).sum() / 2 / spread)
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether annotators' labels tell anything of each other: agreement, or disagreement, beyond chance."""
+        return max(self.total_z, self.structure_z) > BEYOND_CHANCE
+
+    @property
+    def structure_z(self) -> float:
+        """How many standard errors the pairs' squared z lie above 1: 0 where labels tell nothing of each other.
+
+        Squares, because annotators who are inverted disagree beyond chance.
+        """
+        z = self.z[np.triu_indices(len(self.annotators), 1)]
+        z = z[np.isfinite(z)]
+        return float((z**2 - 1).sum() / np.sqrt(2 * len(z))) if len(z) else 0.0
 
     def rank_one(self) -> Floats:
         """Skills from the rank-one part of the excess agreement, the largest 1. Shape (n,)"""

@@ -1,0 +1,243 @@
+"""`TaskModel`: the annotators of one task, from the first fit to what training and labels take from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from realm.crowd.copies import CopyPair
+from realm.crowd.engine import (
+    LEAST,
+    Fit,
+    Floats,
+    Ints,
+    LabelTable,
+    Pool,
+    Priors,
+    fit,
+    inside_mass,
+    item_log_prior,
+    item_scores,
+    log_softmax,
+    prior_parameters,
+)
+from realm.crowd.shared_mistakes import HELD_BELOW, forecast_labels
+from realm.crowd.starts import chosen_start
+from realm.errors import RealmError
+
+HOLDING_STEPS = 20
+"""Fixed-point steps of the offset that holds class shares: they are within 1e-3 after these."""
+LEAST_LABELS = 5
+"""Labels from which an annotator's label shares count in the mean that class shares are held at."""
+
+
+@dataclass(eq=False)
+class TaskModel:
+    """The annotators of one task.
+
+    | field | meaning |
+    |---|---|
+    | table | the task's annotations, weights of copies included |
+    | items | (task items,) their rows in the whole table |
+    | own_weight | (annotations,) the weights without those of copies |
+    | known | (task items,) the truth where it is given, -1 elsewhere |
+    | sparse | agreement tells nothing, most items having one label or labels agreeing by chance: the pool is held |
+    | held_shares | (options,) class shares that the posterior is held at; None: free |
+    | label_offset | (options,) what holds them there at the exponent tau; None: nothing |
+    | bracket | (annotators, options) log pi_j / pi, where who was asked depends on the item; None elsewhere |
+    """
+
+    table: LabelTable
+    items: Ints
+    rows: Ints
+    own_weight: Floats
+    known: Ints
+    priors: Priors
+    pool: Pool
+    copies: list[CopyPair]
+    sparse: bool
+    assigned: bool = False
+    state: Fit | None = None
+    exponent: float = 1.0
+    held_shares: Floats | None = None
+    label_offset: Floats | None = None
+    bracket: Floats | None = None
+
+    def run(self, start: Floats | Fit, log_prior: Floats | None = None, **settings: Any) -> Fit:
+        """EM from a posterior or from an earlier fit."""
+        return fit(
+            self.table,
+            self.priors,
+            self.pool,
+            start,
+            log_prior=self.with_bracket(log_prior),
+            known=self.known if (self.known >= 0).any() else None,
+            held_shares=self.held_shares,
+            **settings,
+        )
+
+    def with_bracket(self, log_prior: Floats | None) -> Floats | None:
+        """log P with what who was asked says of the item."""
+        if self.bracket is None or log_prior is None:
+            return log_prior
+        shares = self.table.label_shares if self.state is None else self.state.class_shares
+        return np.where(np.isnan(log_prior), np.log(np.maximum(shares, LEAST)), log_prior) + self.item_bracket()
+
+    def item_bracket(self) -> Floats:
+        """log pi_j / pi of whoever labelled each item; 0 for items without labels. (task items, options)"""
+        out = np.zeros((self.table.n_items, self.table.n_options))
+        if self.bracket is not None:
+            counts = np.maximum(np.bincount(self.table.item, minlength=self.table.n_items), 1)
+            np.add.at(out, self.table.item, self.bracket[self.table.annotator])
+            out /= counts[:, None]
+        return out
+
+    @property
+    def fitted(self) -> Fit:
+        if self.state is None:
+            raise RealmError("the annotator model is not fitted: call `fit` first.")
+        return self.state
+
+    # ---------------------------------------------------------------- fitting
+
+    def start(self, log_prior: Floats | None, progress: Callable[[int, int], None] | None = None) -> None:
+        """Fit from the beginning: from log P (task items, options), or from agreement where it is None."""
+        if self.sparse and log_prior is None:
+            parameters = prior_parameters(self.table, self.priors, self.pool)
+            shares = self.table.label_shares
+            if self.assigned:
+                self._fit_bracket(self.table.vote_shares, shares)
+            empty = np.zeros((0, self.table.n_options))
+            self.state = Fit(parameters, shares, empty, -np.inf, np.zeros(self.table.n_options))
+            return
+        if log_prior is not None:
+            informed = np.where(np.isnan(log_prior), np.log(self.table.label_shares), log_prior)
+            best = self.run(np.exp(log_softmax(informed)), log_prior, progress=progress)
+            if not self.sparse:
+                other = self.run(self._agreement_start(None), log_prior, progress=progress)
+                best = max(best, other, key=lambda each: each.log_likelihood)
+            self.state = best
+        else:
+            self.state = self.run(self._agreement_start(progress), progress=progress)
+
+    def forecasts(self, log_prior: Floats | None) -> Floats:
+        """How well each exponent foretells the labels by agreement alone. (items, exponents)"""
+        agreement = self.fitted if log_prior is None else self.run(self.fitted, max_iter=20)
+        log_shares = np.log(np.maximum(agreement.class_shares, LEAST))
+        return forecast_labels(self.table, agreement.parameters.evidence, log_shares)
+
+    def temper(self, exponent: float, log_prior: Floats | None) -> None:
+        """Take the exponent tau, and hold the class shares where annotators clearly err together."""
+        self.exponent = exponent
+        if exponent < HELD_BELOW and self.held_shares is None and not (self.known >= 0).any():
+            self.held_shares = self.mean_label_shares()
+            self.state = self.run(self.fitted, log_prior)
+        self._hold_shares(log_prior)
+
+    def _hold_shares(self, log_prior: Floats | None) -> None:
+        """The offset of log P that holds the class shares of labels, which count to the power of tau."""
+        self.label_offset = None
+        if self.held_shares is None:
+            return
+        offset, scores = np.zeros(self.table.n_options), self.label_scores()
+        prior = self.log_prior(log_prior)
+        for _ in range(HOLDING_STEPS):
+            shares = np.exp(log_softmax(prior + offset + scores))[self.table.labelled].mean(axis=0)
+            move = np.log((self.held_shares + 1e-4) / (shares + 1e-4))
+            offset += move - move.mean()
+        self.label_offset = offset
+
+    def _agreement_start(self, progress: Callable[[int, int], None] | None) -> Floats | Fit:
+        """The posterior by agreement alone, from the best of three starts, on a sample where there are many items."""
+
+        def run(part: LabelTable, known: Ints, posterior: Floats) -> Fit:
+            return replace(self, table=part, known=known, state=None).run(posterior, max_iter=100)
+
+        return chosen_start(self.table, self.known, self.priors, run)
+
+    def update(self, log_prior: Floats, steps: int) -> None:
+        """EM steps from where the fit stands, on new log P (task items, options); NaN rows: the class shares."""
+        self.state = self.run(self.fitted, log_prior, max_iter=steps, tol=0.0)
+        self._hold_shares(log_prior)
+        if self.assigned:
+            self._fit_bracket(self.state.posterior, self.state.class_shares)
+
+    def _fit_bracket(self, posterior: Floats, shares: Floats) -> None:
+        """pi_j ~ Dirichlet(kappa * pi): the class mix of the items that each annotator was asked."""
+        mix = np.zeros((self.table.n_annotators, self.table.n_options))
+        np.add.at(mix, self.table.annotator, posterior[self.table.item])
+        kappa = self.pool.kappa if np.isfinite(self.pool.kappa) else 1000.0
+        mix = (mix + kappa * shares) / (mix.sum(axis=1, keepdims=True) + kappa)
+        self.bracket = np.log(np.maximum(mix, LEAST) / np.maximum(shares, LEAST))
+
+    def mean_label_shares(self) -> Floats:
+        """The plain mean of the annotators' label shares. Shape (options,)"""
+        shares = np.zeros((self.table.n_annotators, self.table.n_options))
+        np.add.at(shares, (self.table.annotator, self.table.label), 1.0)
+        counts = shares.sum(axis=1)
+        rows = counts >= min(LEAST_LABELS, counts.max(initial=0))
+        return np.asarray((shares[rows] / counts[rows, None]).mean(axis=0))
+
+    # ---------------------------------------------------------------- what follows from it
+
+    def log_prior(self, log_probs: Floats | None) -> Floats:
+        """log P (task items, options) of items with the class-share offset; the class shares where there is none."""
+        state = self.fitted
+        free = None if log_probs is None else np.isnan(log_probs[:, 0])
+        offset = np.zeros(self.table.n_options) if self.label_offset is None else self.label_offset
+        prior = item_log_prior(log_probs, free, state.class_shares, offset)
+        prior = np.broadcast_to(prior, (self.table.n_items, self.table.n_options)).copy()
+        if log_probs is not None:
+            prior += self.item_bracket()
+        if self.table.outside is not None:
+            prior[self.table.outside] = -np.inf
+        return prior
+
+    def label_scores(self) -> Floats:
+        """tau times the summed evidence of each item's labels. (task items, options)"""
+        zeros = np.zeros(self.table.n_options)
+        scores = item_scores(self.table, self.fitted.parameters, zeros, exponent=self.exponent, priors=self.priors)
+        return np.where(np.isinf(scores), 0.0, scores)
+
+    def evidence_of(self, annotator: Ints, label: Ints, option_counts: Ints) -> Floats:
+        """log P(label | k) of any labels by any annotators, of items with so many options. (n,) each -> (n, options)"""
+        table, parameters = self.table, self.fitted.parameters
+        out = parameters.any_evidence(annotator, label, self.priors)
+        keys = table.cell_annotator * table.n_options + table.cell_label
+        wanted = np.asarray(annotator, np.int64) * table.n_options + label
+        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        given = np.flatnonzero(keys[place] == wanted) if len(keys) else np.zeros(0, np.int64)
+        out[given] = parameters.evidence[place[given]]
+        for count in np.unique(option_counts[option_counts < table.n_options]):
+            rows = np.flatnonzero(option_counts == count)
+            out[rows] -= np.log(inside_mass(table, parameters, self.priors, int(count)))[annotator[rows]]
+        return out
+
+
+def assignment_gain(features: npt.NDArray[Any], table: LabelTable, dims: int = 16, folds: int = 5) -> float:
+    """Can one tell from an item who labelled it? Held-out gain of log P(who | item) over annotators' shares, per label.
+
+    Shrunk centroids of the annotators in the leading principal components. Above 0, annotators saw different items,
+    and their label shares may be those of the items; at or below, the shares are habits.
+    """
+    shrink = 20.0  # items that "the same as everybody" is worth
+    centred = np.asarray(features, dtype=np.float64) - np.mean(features, axis=0)
+    left = np.linalg.svd(centred, full_matrices=False)[0][:, :dims]
+    whitened = left * np.sqrt(len(left))
+    fold = np.random.default_rng(0).permutation(table.n_items) % folds
+    gain = 0.0
+    for each in range(folds):
+        trained, held = fold[table.item] != each, fold[table.item] == each
+        counts = np.bincount(table.annotator[trained], minlength=table.n_annotators)
+        centre = np.zeros((table.n_annotators, whitened.shape[1]))
+        np.add.at(centre, table.annotator[trained], whitened[table.item[trained]])
+        centre /= (counts + shrink)[:, None]
+        log_share = np.log((counts + 0.5) / (counts + 0.5).sum())
+        logs = log_softmax(whitened[table.item[held]] @ centre.T - 0.5 * (centre**2).sum(axis=1) + log_share)
+        who = table.annotator[held]
+        gain += float((logs[np.arange(len(who)), who] - log_share[who]).sum())
+    return gain / max(len(table.item), 1)
