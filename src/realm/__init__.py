@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     )
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
-    from realm.crowd.aggregation import DawidSkene, Glad, Mace, MajorityVote, OneCoin, WeightedMajority, aggregate
+    from realm.crowd.aggregation import aggregate
     from realm.crowd.drift import over_time
     from realm.crowd.estimate import estimate
+    from realm.crowd.estimators import DawidSkene, Mace, MajorityVote, OneCoin
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
     from realm.methods import METHODS
@@ -49,15 +50,8 @@ _MODULES = {
     "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
     "realm.training.settings": ("PAPER",),
     "realm.runs": ("Run",),
-    "realm.crowd.aggregation": (
-        "aggregate",
-        "MajorityVote",
-        "WeightedMajority",
-        "OneCoin",
-        "DawidSkene",
-        "Glad",
-        "Mace",
-    ),
+    "realm.crowd.aggregation": ("aggregate",),
+    "realm.crowd.estimators": ("MajorityVote", "OneCoin", "DawidSkene", "Mace"),
     "realm.crowd.drift": ("over_time",),
     "realm.crowd.estimate": ("estimate",),
     "realm.comparison.compare": ("compare",),
@@ -73,7 +67,6 @@ __all__ = [
     "CoinChannel",
     "ConfusionChannel",
     "DawidSkene",
-    "Glad",
     "HabitChannel",
     "IdentityChannel",
     "ItemScores",
@@ -89,7 +82,6 @@ __all__ = [
     "Run",
     "Task",
     "UniformChannel",
-    "WeightedMajority",
     "__version__",
     "aggregate",
     "compare",

@@ -206,7 +206,7 @@ def _tasks_labelled_once(annotations: Annotations, method: str, gold: npt.NDArra
             "Dawid-Skene and similar methods would call everybody perfect. Collect a second label for some items, "
             "or train with the methods `realm` or `noisy`, which need only one."
         )
-    return np.bincount(annotations.item_tasks, overlapping, minlength=len(annotations.tasks)) == 0
+    return np.asarray(np.bincount(annotations.item_tasks, overlapping, minlength=len(annotations.tasks)) == 0)
 
 
 def _overlap_warnings(annotations: Annotations, known: Ints, once: Bools) -> list[str]:
@@ -231,7 +231,7 @@ def _overlap_warnings(annotations: Annotations, known: Ints, once: Bools) -> lis
 
 def _task_warnings(name: str, table: LabelTable, method: str) -> list[str]:
     warnings, pairs = [], PairAgreement(table)
-    if pairs.shared.sum() / 2 >= LEAST_PAIRS and pairs.total_z < AT_CHANCE:
+    if pairs.shared.sum() / 2 >= LEAST_PAIRS and max(pairs.total_z, pairs.structure_z) < AT_CHANCE:
         warnings.append(
             f"task {name}: annotators agree no more than their label shares give by chance, so nothing tells who is "
             "right, whatever the confidence says. `realm check` shows who agrees with whom."

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.engine import INFINITE, LEAST, PRIORS, Fit, Floats, Ints, LabelTable, Pool, Priors, fit
+from realm.crowd.engine import INFINITE, LEAST, PRIORS, Fit, Floats, Ints, LabelTable, Pool, Priors, fit, statistics
 from realm.crowd.shared_mistakes import forecast_labels
 from realm.crowd.starts import chosen_start, gold_posterior
 from realm.data.annotations import UNKNOWN, Annotations
@@ -72,9 +72,8 @@ class Aggregator:
     def fit_table(self, table: LabelTable, known: Ints, abstain: int | None = None) -> Self:
         """`fit` to a table that is checked already; `known` (items,) is gold."""
         settled, options = known != UNKNOWN, np.arange(table.n_options)
-        possible = (
-            np.bincount(table.label, minlength=len(options)) + np.bincount(known[settled], minlength=len(options)) > 0
-        )
+        possible = np.bincount(table.label, minlength=table.n_options) > 0
+        possible[known[settled]] = True
         if abstain is not None:
             if not self.takes_abstain or not 0 <= abstain < len(options) or not possible[options != abstain].any():
                 able = ", ".join(each.__name__ for each in ESTIMATORS.values() if each.takes_abstain)
@@ -112,9 +111,8 @@ class Aggregator:
         return table.labelled
 
     def _accuracy(self, table: LabelTable) -> Floats:
-        return _share_right(
-            table, (table.matrix.T @ self.posterior_)[np.arange(len(table.cell_label)), table.cell_label]
-        )
+        cells = np.arange(len(table.cell_label))
+        return _share_right(table, statistics(table, self.posterior_)[cells, table.cell_label])
 
 
 def _share_right(table: LabelTable, right: Floats) -> Floats:
@@ -151,7 +149,8 @@ class MajorityVote(Aggregator):
 
     def _accuracy(self, table: LabelTable) -> Floats:
         agrees = (table.label == self.labels_[table.item]) * (1.0 if table.weight is None else table.weight)
-        return _share_right(table, np.bincount(table.cell, agrees, minlength=len(table.cell_label)))
+        right = np.bincount(table.cell, agrees, minlength=len(table.cell_label)).astype(np.float64)
+        return _share_right(table, right)
 
 
 @dataclass(eq=False)
@@ -201,8 +200,8 @@ class EMAggregator(Aggregator):
             def progress(done: int, total: int) -> None:
                 self.progress("aggregating", done, self.max_iter)
 
-            limits = {"max_iter": self.max_iter - 1, "tol": self.tol}
-            return fit(table, self.priors, pool, start, known=truth, progress=progress, **limits)
+            steps = self.max_iter - 1
+            return fit(table, self.priors, pool, start, known=truth, max_iter=steps, tol=self.tol, progress=progress)
 
         result = run(self._start(table, known, pool))
         if truth is not None:
@@ -214,7 +213,7 @@ class EMAggregator(Aggregator):
         return result.posterior
 
     def forecasts(self) -> Floats:
-        """How well an item's other labels foretell a label, by how much they count (`fit_exponent`). (items, exponents)"""
+        """How well an item's other labels foretell a label at each exponent, for `fit_exponent`. (items, exponents)"""
         table, result = self._state
         log_shares = np.log(np.maximum(result.class_shares, LEAST))
         return forecast_labels(table, result.parameters.evidence, log_shares)
@@ -278,9 +277,9 @@ class Mace(EMAggregator):
     D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013). Learning whom to trust with MACE. Proceedings of
     NAACL-HLT 2013, 1120-1130.
 
-    beta and xi are drawn to the pool of annotators (`pooled=False`: maximum likelihood, as in the publication's EM), and
-    three deterministic starts take the place of random ones (`realm.crowd.starts`). `expertise_` (annotators,) is beta,
-    `habits_` (annotators, options) xi; NaN with no annotation.
+    beta and xi are drawn to the pool of annotators (`pooled=False`: maximum likelihood, as in the publication's EM),
+    and three deterministic starts take the place of random ones (`realm.crowd.starts`). `expertise_` (annotators,) is
+    beta, `habits_` (annotators, options) xi; NaN with no annotation.
 
     Examples:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
