@@ -190,7 +190,7 @@ class LabelTable:
         counts = np.bincount(self.label, self.weight, minlength=self.n_options)
         return np.asarray((counts + 1) / (counts.sum() + self.n_options))
 
-    @cached_property
+    @property
     def vote_shares(self) -> Floats:
         """The share of each label among an item's annotations; even where it has none. Shape (items, options).
 

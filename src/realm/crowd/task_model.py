@@ -43,7 +43,7 @@ class TaskModel:
     |---|---|
     | table | the task's annotations, weights of copies included |
     | items | (task items,) their rows in the whole table |
-    | own_weight | (annotations,) the weights without those of copies |
+    | rows | (task annotations,) theirs |
     | known | (task items,) the truth where it is given, -1 elsewhere |
     | sparse | agreement tells nothing, most items having one label or labels agreeing by chance: the pool is held |
     | held_shares | (options,) class shares that the posterior is held at; None: free |
@@ -53,8 +53,7 @@ class TaskModel:
 
     table: LabelTable
     items: Ints
-    rows: Ints
-    own_weight: Floats
+    rows: npt.NDArray[np.int32]
     known: Ints
     priors: Priors
     pool: Pool
