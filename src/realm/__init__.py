@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from realm.methods import METHODS
     from realm.runs import Run
     from realm.training import RealmConfig, RealmModel, RealmTrainer
+    from realm.training.classifier import RealmClassifier
+    from realm.training.loss import AnnotatorLoss
     from realm.training.settings import PAPER
 
 _MODULES = {
@@ -48,6 +50,8 @@ _MODULES = {
         "CoinChannel",
     ),
     "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
+    "realm.training.classifier": ("RealmClassifier",),
+    "realm.training.loss": ("AnnotatorLoss",),
     "realm.training.settings": ("PAPER",),
     "realm.runs": ("Run",),
     "realm.crowd.aggregation": ("aggregate",),
@@ -63,6 +67,7 @@ __all__ = [
     "METHODS",
     "PAPER",
     "Annotations",
+    "AnnotatorLoss",
     "Channel",
     "CoinChannel",
     "ConfusionChannel",
@@ -75,6 +80,7 @@ __all__ = [
     "MajorityVote",
     "Observed",
     "OneCoin",
+    "RealmClassifier",
     "RealmConfig",
     "RealmError",
     "RealmModel",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.crowd.coin import Coin
-from realm.crowd.evidence import JointLikelihood, check_log_probs
 from realm.data import Annotations, Items, Task
 
 Ints = npt.NDArray[np.int64]
@@ -25,6 +24,7 @@ def table(
     n_annotators: int,
     options: int | list[int],
     item_tasks: npt.ArrayLike | None = None,
+    weight: npt.ArrayLike | None = None,
 ) -> Annotations:
     """Annotations from indices. `options` is K for all tasks, or the K of every item (which then lists its own)."""
     items, people, labels = (np.asarray(x, np.int32) for x in (item, annotator, label))
@@ -47,6 +47,7 @@ def table(
         item=items[order],
         annotator=people[order],
         label=labels[order],
+        weight=None if weight is None else np.asarray(weight, np.float64)[order],
     )
 
 
@@ -89,8 +90,11 @@ def simulate(
     return Crowd(made, np.log(np.maximum(probs, 1e-300)), truth, accuracy)
 
 
-def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> JointLikelihood:
+def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> Any:
     """Items with two to four options in two tasks."""
+    from realm.crowd.coin import Coin
+    from realm.crowd.evidence import JointLikelihood, check_log_probs
+
     rng = np.random.default_rng(seed)
     counts = rng.integers(2, 5, n_items)
     item, annotator = (x.ravel() for x in np.meshgrid(np.arange(n_items), np.arange(people), indexing="ij"))

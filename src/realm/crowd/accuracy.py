@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
+from realm.crowd.engine import EXPERT, LEAST, Bools, Floats, Ints, log_softmax
 from realm.crowd.shared_mistakes import SharedMistakes
 from realm.data import Annotations
 
@@ -195,6 +195,7 @@ def annotator_accuracies(
     mean = np.where(by_others, shared.accuracy(mean, options), mean)
     low = np.where(by_others, np.minimum(low, shared.accuracy(low, options, shared.high)), low)
     high = np.where(by_others, np.maximum(high, shared.accuracy(high, options, shared.high)), high)
+    mean, low, high = (np.where(experts, EXPERT, each) for each in (mean, low, high))  # held to be right, not judged
     mean, low, high = (np.where(total > 0, each, np.nan) for each in (mean, low, high))
     return np.clip(mean, low, high), low, high
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METHODS = ("realm", *ESTIMATORS)
-AT_CHANCE, LEAST_PAIRS = 2.0, 100
-"""Agreement within two standard errors of chance is said to be none, from a hundred pairs of labels on."""
+LEAST_PAIRS = 100
+"""Pairs of labels on one item from which agreement at chance is said to be that: fewer could not show any."""
 LABELS_PER_ROW = 2.0
 """Labels for each row of a confusion matrix below which Dawid-Skene may lose to the vote."""
 
@@ -231,7 +231,7 @@ def _overlap_warnings(annotations: Annotations, known: Ints, once: Bools) -> lis
 
 def _task_warnings(name: str, table: LabelTable, method: str) -> list[str]:
     warnings, pairs = [], PairAgreement(table)
-    if pairs.shared.sum() / 2 >= LEAST_PAIRS and max(pairs.total_z, pairs.structure_z) < AT_CHANCE:
+    if pairs.shared.sum() / 2 >= LEAST_PAIRS and not pairs.beyond_chance:
         warnings.append(
             f"task {name}: annotators agree no more than their label shares give by chance, so nothing tells who is "
             "right, whatever the confidence says. `realm check` shows who agrees with whom."

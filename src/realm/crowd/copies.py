@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
+from scipy.special import ndtri
 
 from realm.crowd.engine import LEAST, PRIORS, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
 from realm.crowd.starts import PairAgreement
@@ -17,7 +18,9 @@ LEAST_SHARED, LEAST_SAME = 10, 0.9
 """Items that a pair must share, and the share of them on which copies agree at least."""
 Z = 3.0
 """Standard errors beyond which agreement is no chance: of a pair beyond what either shows elsewhere, of all others
-beyond their label shares, and of a pair under the fitted model."""
+beyond their label shares."""
+CHANCE = 1e-3
+"""How often a table of honest annotators may have a convicted pair, over all its pairs."""
 COMPARED = 4000
 """Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
 given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (.917 -> .896)."""
@@ -69,7 +72,8 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     common, agreed = shared[rows[:, 0], rows[:, 1]], same[rows[:, 0], rows[:, 1]]
     rate = np.clip(expected / common, LEAST, 1 - LEAST)
     residual = (agreed - expected) / np.sqrt(np.maximum(common * rate * (1 - rate), LEAST))
-    limit = max(Z, float(residual[len(first) :].max(initial=0.0)))
+    by_chance = -float(ndtri(CHANCE / len(residual)))
+    limit = max(by_chance, float(residual[len(first) :].max(initial=0.0)))
     guilty = [row for row in range(len(first)) if residual[row] > limit]
     guilty.sort(key=lambda row: -residual[row])
     return [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from realm.crowd.engine import LEAST, Floats, Ints, LabelTable
 
@@ -92,7 +92,7 @@ class SharedMistakes:
     @property
     def high(self) -> float:
         """What the lower end of an interval allows for."""
-        return float(beta.ppf(INTERVAL_LEVEL, self.a, self.b))
+        return float(betaincinv(self.a, self.b, INTERVAL_LEVEL))
 
     def given_gold(self, posterior: Floats, gold: Ints, option_counts: Ints) -> SharedMistakes:
         """Moved by items with gold, from their posterior without it. Shapes (n, options), (n,), (n,)

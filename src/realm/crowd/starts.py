@@ -20,9 +20,9 @@ MOST_ANNOTATORS = 1000
 """Annotators (those with most labels) whose pairs are compared: a million pairs."""
 LEAST_COMMON = 5
 """Items that a pair must share to be compared."""
-BEYOND_CHANCE = 3.0
-"""Standard errors from which labels tell something of each other. Of twenty simulated worlds the one without structure
-(an expert among guessers) has at most 1, the next 3 to 7, real crowds 190 and more."""
+BEYOND_CHANCE, STRUCTURE = 3.0, 1.15
+"""From when labels tell something of each other: standard errors of all pairs' agreement, or its largest eigenvalue
+over that of chance (simulated: all guess .6 to 1.1, one expert among guessers .5 to 1.1, four of twenty 1.2 to 1.6)."""
 PAIR_Z, PAIR_GAIN, RANK_GAIN = 5.0, 3.0, 10.0
 """The pair that agrees most is tried from a z of 5, and taken if the log-likelihood rises by 3; the start from all
 pairs if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found."""
@@ -63,7 +63,7 @@ class PairAgreement:
         self.shared, self.same = (np.asarray((m @ m.T).toarray(), np.float64) for m in (at_item, at_label))
         np.fill_diagonal(self.shared, 0.0)
         np.fill_diagonal(self.same, 0.0)
-        given = np.bincount(who * table.n_options + label, minlength=n * table.n_options).reshape(n, -1)
+        given = np.bincount(who * table.n_options + label, minlength=n * table.n_options).reshape(n, table.n_options)
         shares = given / np.maximum(given.sum(axis=1, keepdims=True), 1)
         self.expected = self.shared * (shares @ shares.T)
 
@@ -82,19 +82,20 @@ class PairAgreement:
         return float((self.same - self.expected).sum() / 2 / spread)
 
     @property
-    def beyond_chance(self) -> bool:
-        """Whether annotators' labels tell anything of each other: agreement, or disagreement, beyond chance."""
-        return max(self.total_z, self.structure_z) > BEYOND_CHANCE
+    def structure(self) -> float:
+        """The largest eigenvalue of the pairs' z over what chance gives: about 1 where labels tell nothing.
+
+        Of the z themselves, because annotators who are inverted disagree beyond chance.
+        """
+        z = self.z
+        z = np.where(np.isfinite(z), z, 0.0)
+        n = len(z)
+        return float(np.linalg.eigvalsh(z)[-1] / (2 * np.sqrt(n))) if n > 1 else 0.0
 
     @property
-    def structure_z(self) -> float:
-        """How many standard errors the pairs' squared z lie above 1: 0 where labels tell nothing of each other.
-
-        Squares, because annotators who are inverted disagree beyond chance.
-        """
-        z = self.z[np.triu_indices(len(self.annotators), 1)]
-        z = z[np.isfinite(z)]
-        return float((z**2 - 1).sum() / np.sqrt(2 * len(z))) if len(z) else 0.0
+    def beyond_chance(self) -> bool:
+        """Whether annotators' labels tell anything of each other: agreement, or disagreement, beyond chance."""
+        return self.total_z > BEYOND_CHANCE or self.structure > STRUCTURE
 
     def rank_one(self) -> Floats:
         """Skills from the rank-one part of the excess agreement, the largest 1. Shape (n,)"""

@@ -132,6 +132,57 @@ class Annotations:
         return read_table([dict(record) for record in rows], "the records", **columns)
 
     @classmethod
+    def from_arrays(
+        cls,
+        items: npt.ArrayLike,
+        annotators: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        options: Sequence[str] | int,
+        *,
+        n_items: int | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Annotations:
+        """Build from whole numbers from 0, one entry per annotation: (annotations,) each. Texts are "item 0" and so on.
+
+        `options` are the labels, or how many there are; `n_items` counts items without annotations too; `names` are
+        the annotators' names.
+
+        Example:
+            >>> Annotations.from_arrays([0, 0, 1], [0, 1, 1], [1, 1, 0], options=2)
+            Annotations(2 items, 2 annotators, 3 annotations, 1 task)
+        """
+        item, annotator, label = (np.asarray(column) for column in (items, annotators, labels))
+        if len({column.shape for column in (item, annotator, label)}) > 1 or item.ndim != 1:
+            raise RealmError("`items`, `annotators` and `labels` must be equally long, with one entry per annotation.")
+        labels_of_task = tuple(map(str, range(options) if isinstance(options, int) else options))
+        size = int(item.max(initial=-1)) + 1 if n_items is None else n_items
+        people = map(str, range(int(annotator.max(initial=-1)) + 1)) if names is None else names
+        texts = [f"item {row}" for row in range(size)]
+        table = cls(Items.from_texts(texts, [Task("labels", labels_of_task)]), tuple(people), item, annotator, label)
+        limits = {"items": size, "annotators": table.n_annotators, "labels": len(labels_of_task)}
+        for (name, limit), column in zip(limits.items(), (item, annotator, label), strict=True):
+            whole = np.issubdtype(column.dtype, np.integer) or not len(column)
+            if not whole or column.min(initial=0) < 0 or column.max(initial=-1) >= limit:
+                raise RealmError(f"`{name}` must hold whole numbers from 0 to {limit - 1}.")
+        order = np.argsort(item, kind="stable")
+        item, annotator, label = (column[order].astype(np.int32) for column in (item, annotator, label))
+        return replace(table, item=item, annotator=annotator, label=label)
+
+    @classmethod
+    def from_matrix(cls, labels: Any) -> Annotations:
+        """Build from a label matrix (items, annotators); NaN, None or a negative number where there is no label.
+
+        The columns of a DataFrame name the annotators.
+
+        Example:
+            >>> Annotations.from_matrix([[0, 1, -1], [1, 1, 0]])
+            Annotations(2 items, 3 annotators, 5 annotations, 1 task)
+        """
+        from realm.data.matrix import read_matrix
+
+        return read_matrix(labels)[0]
+
+    @classmethod
     def test_from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
         """Build from a DataFrame of items with gold, to evaluate a model on. Annotations are not read."""
         from realm.data.build import build_test

@@ -1,0 +1,467 @@
+"""A head trained on labels of known crowds: the one model of annotators beside the labels themselves, vote and peers.
+
+    python -m benchmarks.worlds --data DATA --results FOLDER [--only WORD] [--real] [--sizes 500] [--seeds 3]
+    python -m benchmarks.worlds --data DATA --results FOLDER --table          # what is there so far
+    python -m benchmarks.worlds --quick                                        # one small world of random features
+
+Frozen MiniLM features under its pooler and a linear head, both trained: 16 items a step, AdamW, 1e-3, cosine. Classes
+are clusters of sentences (`cl3`: three) or real sentiment (`sp`). Features and finished runs stay in FOLDER; a run is
+known by its settings and, for ours, by the code of the model of annotators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+
+import realm.crowd
+from benchmarks import _worlds, crowds_from_labels
+from benchmarks._worlds import Answer, Crowd, Floats
+
+METHODS = ("noisy", "vote", "DS", "MACE", "realm")
+BATCH, RATE, EPOCHS, UPDATES, TEST_ITEMS = 16, 1e-3, 3, 4, 1500
+"""UPDATES: how often an epoch the model of annotators is fitted to the P recorded before each step."""
+
+
+class AnnotatorsInTraining(Protocol):
+    """What the training loop asks of a model of annotators."""
+
+    def sums(self) -> Floats:
+        """What is added to log P of each item: offset and tempered evidence. Shape (items, options)."""
+
+    def update(self, log_probs: Floats) -> None:
+        """Fit to P recorded so far (items, options); NaN rows where nothing is."""
+
+    def answer(self, log_probs: Floats) -> Answer:
+        """Labels and annotators."""
+
+
+# -------------------------------------------------------------------- features and tables
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features of the items and of test items with their truth; a head's pooler starts from `pooler`."""
+
+    crowd: Crowd
+    features: Floats
+    test_features: Floats
+    test_gold: Any
+    pooler: tuple[Floats, Floats]
+
+
+def encoder_folder() -> Path:
+    from realm.models.store import fetch
+
+    return Path(fetch("minilm-l6"))
+
+
+def embed(texts: list[str], folder: Path) -> tuple[Floats, Floats]:
+    """The last hidden state of the first token, and the mean over tokens. Shapes (texts, width); kept in a file."""
+    file = folder / "features" / f"{zlib.crc32(chr(0).join(texts).encode()):08x}-{len(texts)}.npy"
+    if not file.exists():
+        from transformers import AutoModel, AutoTokenizer
+
+        tokenizer, model = (auto.from_pretrained(encoder_folder()) for auto in (AutoTokenizer, AutoModel))
+        states = np.zeros((2, len(texts), model.config.hidden_size), np.float32)
+        order = np.argsort([len(text) for text in texts])
+        model.eval()
+        for start in range(0, len(texts), 64):
+            rows = order[start : start + 64]
+            batch = tokenizer(
+                [texts[i] for i in rows], padding=True, truncation=True, max_length=128, return_tensors="pt"
+            )
+            with torch.no_grad():
+                hidden = model(**batch).last_hidden_state
+            mask = batch["attention_mask"][..., None]
+            states[0, rows] = hidden[:, 0].numpy()
+            states[1, rows] = ((hidden * mask).sum(1) / mask.sum(1)).numpy()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, states)
+    first, mean = np.load(file)
+    return first, mean
+
+
+def pooler() -> tuple[Floats, Floats]:
+    """Weight and bias of the encoder's own pooler."""
+    from safetensors.numpy import load_file
+
+    weights = load_file(encoder_folder() / "model.safetensors")
+    return weights["pooler.dense.weight"], weights["pooler.dense.bias"]
+
+
+class Sentences:
+    """Sentences of SentPolarity with their sentiment, and clusters of them."""
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        train, test = pd.read_csv(data / "sentpolarity/annotations.csv"), pd.read_csv(data / "sentpolarity/test.csv")
+        rows = pd.concat([train.drop_duplicates("item"), test])
+        self.first, self.mean = embed(list(rows["text"].astype(str)), folder)
+        self.sentiment = (rows["gold"] == "positive").to_numpy(np.int64)
+        self.clusters: dict[int, Any] = {}
+        self.pooler = pooler()
+
+    def classes(self, kind: str) -> Any:
+        """The truth of every sentence: `sp` sentiment, `clK` one of K clusters."""
+        if kind == "sp":
+            return self.sentiment
+        options = int(kind.removeprefix("cl"))
+        if options not in self.clusters:
+            from sklearn.cluster import KMeans
+
+            directions = self.mean / np.linalg.norm(self.mean, axis=1, keepdims=True)
+            self.clusters[options] = KMeans(options, n_init=4, random_state=0).fit_predict(directions).astype(np.int64)
+        return self.clusters[options]
+
+    def table(self, kind: str, make: Callable[..., Crowd], per_item: int, items: int, seed: int) -> Table:
+        truth, rng = self.classes(kind), np.random.default_rng([seed, per_item])
+        rows = rng.permutation(len(truth))
+        train, test = rows[:items], rows[items : items + TEST_ITEMS]
+        crowd = make(rng, truth[train], int(truth.max()) + 1, per_item)
+        return Table(crowd, self.first[train], self.first[test], truth[test], self.pooler)
+
+
+MIXED, LONG = np.linspace(0.55, 0.95, 10), np.linspace(0.55, 0.95, 60)
+WORLDS: dict[str, tuple[str, Callable[..., Crowd]]] = {
+    "clique": ("cl3", _worlds.clique),
+    "shared confusion": ("cl3", _worlds.shared_confusion),
+    "inverted": ("sp", _worlds.inverted),
+    "one expert": ("cl5", lambda *a: _worlds.experts_among_guessers(*a, experts=1, people=10)),
+    "one good": ("cl5", _worlds.of_accuracies(np.r_[0.95, np.full(9, 0.3)])),
+    "mixed": ("cl3", _worlds.of_accuracies(MIXED)),
+    "mixed sp": ("sp", _worlds.of_accuracies(MIXED)),
+    "equal": ("cl3", _worlds.of_accuracies(np.full(10, 0.8))),
+    "permuted": ("cl5", _worlds.permuted),
+    "favourites": ("cl3", _worlds.favourites),
+    "constant": ("cl3", _worlds.constant),
+    "dominant": ("cl3", _worlds.dominant),
+    "class-dependent": ("cl5", _worlds.class_dependent),
+    "class mix": ("cl5", _worlds.class_mix),
+    "one region": ("cl5", _worlds.one_region),
+    "class mix sp": ("sp", _worlds.class_mix),
+    "rare missed": ("cl3", _worlds.rare_class_missed),
+    "copying pairs": ("cl3", _worlds.copying_pairs),
+    "K=10": ("cl10", _worlds.of_accuracies(MIXED)),
+    "K=30": ("cl30", _worlds.of_accuracies(LONG)),
+}
+
+
+def real_tables(data: Path, folder: Path, seed: int, only: str) -> Iterator[tuple[str, Callable[[], Table]]]:
+    """Real tables at full size, each with its own test items."""
+    sources: dict[str, tuple[Crowd, pd.DataFrame, list[str]]] = {}
+
+    def source(name: str, crowd: Callable[[], Crowd], tests: Callable[[], pd.DataFrame], options: list[str]) -> Any:
+        if name not in sources:
+            sources[name] = crowd(), tests(), options
+        return sources[name]
+
+    def table(loaded: tuple[Crowd, pd.DataFrame, list[str]], choose: Callable[[Crowd], Crowd]) -> Table:
+        crowd, test, options = loaded
+        features, _ = embed(crowd.texts or [], folder)
+        test_features, _ = embed(list(test["text"].astype(str)), folder)
+        gold = test["gold"].map({option: k for k, option in enumerate(options)}).to_numpy(np.int64)
+        return Table(choose(crowd), features, test_features, gold, pooler())
+
+    def drawn(crowd: Crowd, name: str, count: int | None) -> Crowd:
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        return crowd if count is None else _worlds.some_per_item(crowd, rng, count)
+
+    sentpolarity = lambda: source("sp", lambda: _worlds.from_long(pd.read_csv(data / "sentpolarity/annotations.csv")),
+                                  lambda: pd.read_csv(data / "sentpolarity/test.csv"), ["negative", "positive"])  # fmt: skip  # noqa: E731
+    civil = lambda: source("civil", lambda: _worlds.from_panel(data / "civilcomments_judges/panel.csv", "models"),
+                           lambda: pd.read_csv(data / "civilcomments_judges/test.csv"), ["fine", "toxic"])  # fmt: skip  # noqa: E731
+    for least in (0, 10, 100):
+        for regime, count in (("shared", None), ("sparse", 1)):
+            name = f"SentPolarity {'all' if least == 0 else f'contrast-20 of {least}+'} {regime}"
+
+            def choose(crowd: Crowd, name: str = name, least: int = least, count: int | None = count) -> Crowd:
+                return drawn(contrast(crowd, least) if least else crowd, name, count)
+
+            if only in name:
+                yield name, lambda choose=choose: table(sentpolarity(), choose)  # type: ignore[misc]
+    for judges in (24, 3, 1):
+        name = f"CivilComments {judges} per item"
+        if only in name:
+            yield name, lambda name=name, n=judges: table(civil(), lambda c: drawn(c, name, None if n == 24 else n))  # type: ignore[misc]
+    for aspect in ("food", "service", "ambiance", "noise"):
+        for regime, count in (("shared", None), ("sparse", 1)):
+            name = f"CEBaB {aspect} {regime}"
+            if only in name:
+                loaded = lambda aspect=aspect: source(aspect, lambda: _worlds.from_long(_aspect(data, "annotations", aspect)),  # type: ignore[misc]  # noqa: E731
+                                                      lambda: _aspect(data, "test", aspect), ["negative", "positive", "unknown"])  # fmt: skip
+                yield (
+                    name,
+                    lambda loaded=loaded, name=name, count=count: table(  # type: ignore[misc]
+                        loaded(), lambda c: drawn(c, name, count)
+                    ),
+                )
+
+
+def _aspect(data: Path, part: str, aspect: str) -> pd.DataFrame:
+    rows = pd.read_csv(data / f"cebab_aspects/{part}.csv")
+    return rows[rows["task"] == aspect]
+
+
+def contrast(crowd: Crowd, least: int, count: int = 20) -> Crowd:
+    """The `count` least and the `count` most accurate of those who gave at least `least` labels."""
+    hits = np.bincount(crowd.annotator, crowd.label == crowd.gold[crowd.item], minlength=len(crowd.sizes))
+    people = np.flatnonzero(crowd.sizes >= least)
+    people = people[np.argsort((hits / np.maximum(crowd.sizes, 1))[people], kind="stable")]
+    return crowd.subset(np.isin(crowd.annotator, np.r_[people[:count], people[-count:]]))
+
+
+# -------------------------------------------------------------------- training
+
+
+class Head(torch.nn.Module):
+    """The encoder's pooler and a linear head, as `--train-layers head` trains them."""
+
+    def __init__(self, pooler: tuple[Floats, Floats], options: int, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        weight, bias = (torch.tensor(part, dtype=torch.float32) for part in pooler)
+        self.pool, self.head = torch.nn.Linear(*weight.shape), torch.nn.Linear(len(weight), options)
+        self.pool.weight.data, self.pool.bias.data = weight, bias
+        torch.nn.init.normal_(self.head.weight, std=0.02)
+        torch.nn.init.zeros_(self.head.bias)
+        self.dropout = torch.nn.Dropout(0.1)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.dropout(torch.tanh(self.pool(features))))
+        return logits.log_softmax(1)
+
+    def predict(self, features: Floats) -> Floats:
+        self.eval()
+        with torch.no_grad():
+            return np.asarray(self(torch.tensor(features)).double().numpy())
+
+
+def train(
+    table: Table, seed: int, epochs: int, targets: Floats | None, annotators: AnnotatorsInTraining | None
+) -> tuple[Head, Floats]:
+    """A trained head, and the log P of every item recorded before the last step on it. Shape (items, options).
+
+    Trains on fixed `targets` (items, options), or on the posterior under a model of annotators that learns on the way:
+    the loss is -log sum_k P(k) exp(sums_k), whose gradient in the logits is P minus the posterior.
+    """
+    crowd, features = table.crowd, torch.tensor(table.features)
+    head = Head(table.pooler, crowd.n_options, seed)
+    torch.manual_seed(seed + 1)
+    units = np.unique(crowd.item)
+    per_epoch = math.ceil(len(units) / BATCH)
+    total, every = per_epoch * epochs, max(per_epoch // UPDATES, 1)
+    optimiser = torch.optim.AdamW(head.parameters(), lr=RATE, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 0.5 * (1 + math.cos(math.pi * step / total)))
+    fixed = None if targets is None else torch.tensor(targets, dtype=torch.float32)
+    sums = None if annotators is None else torch.tensor(annotators.sums(), dtype=torch.float32)
+    log_probs, step = np.full((crowd.n_items, crowd.n_options), np.nan), 0
+    for epoch in range(epochs):
+        order = np.random.default_rng([seed, epoch]).permutation(units)
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            log_p = head(features[rows])
+            if sums is not None:
+                loss = -(log_p + sums[rows]).logsumexp(1).mean()
+            else:
+                assert fixed is not None
+                loss = -(fixed[rows] * log_p).sum() / len(rows)
+            log_probs[rows] = log_p.detach().double().numpy()
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0)
+            optimiser.step()
+            schedule.step()
+            step += 1
+            if annotators is not None and step % every == 0:
+                annotators.update(log_probs)
+                sums = torch.tensor(annotators.sums(), dtype=torch.float32)
+    return head, log_probs
+
+
+class OneModel:
+    """`realm.crowd.model.AnnotatorModel` as the training loop asks for it."""
+
+    def __init__(self, table: Table) -> None:
+        from realm.crowd.model import AnnotatorModel
+
+        self.crowd, self.annotations = table.crowd, table.crowd.annotations()
+        self.model = AnnotatorModel(self.annotations, kind=table.crowd.kind, features=table.features)
+        self.model.fit()
+
+    def sums(self) -> Floats:
+        model, table, options = self.model, self.annotations, self.crowd.n_options
+        weighted = float(model.exponent[0]) * model.weight[:, None] * model.evidence()[:, :options]
+        sums = np.asarray(model.item_offset()[:, :options], float).copy()
+        np.add.at(sums, table.item, weighted)
+        return sums
+
+    def update(self, log_probs: Floats) -> None:
+        self.model.update(log_probs)
+
+    def answer(self, log_probs: Floats) -> Answer:
+        estimate = self.model.estimate(log_probs)
+        return Answer(estimate.posterior[:, : self.crowd.n_options], *(
+            getattr(estimate, name)[:, 0] for name in ("accuracy", "low", "high")))  # fmt: skip
+
+
+one_model: Callable[[Table], AnnotatorsInTraining] = OneModel
+
+
+def run(table: Table, method: str, seed: int, epochs: int) -> dict[str, Any]:
+    """Train by a method; its figures on the test items, of its cleaned labels and of annotators."""
+    start = time.perf_counter()
+    crowd, annotators, targets = table.crowd, None, None
+    votes = crowd.votes()
+    if method == "realm":
+        annotators = one_model(table)
+    elif method == "noisy":
+        targets = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
+    else:
+        answer = crowds_from_labels.peer(method, crowd, 3)
+        if answer is None:
+            return {}
+        targets = answer.posterior
+        if method == "vote":
+            targets = np.eye(crowd.n_options)[targets.argmax(axis=1)]
+    head, log_probs = train(table, seed, epochs, targets, annotators)
+    seconds = time.perf_counter() - start
+    if annotators is not None:
+        answer = annotators.answer(log_probs)
+    else:
+        answer = Answer(targets, _worlds.mean_correctness(crowd, targets))
+    predicted = head.predict(table.test_features)
+    gold, label = table.test_gold, predicted.argmax(axis=1)
+    labels = {f"labels_{name}": value for name, value in _worlds.figures(crowd, answer).items()}
+    return {
+        "accuracy": float((label == gold).mean()),
+        "f1": _worlds.macro_f1(gold, label, crowd.n_options),
+        "log_loss": float(-predicted[np.arange(len(gold)), gold].mean()),
+        "shares": [round(float(share), 3) for share in np.exp(predicted).mean(axis=0)[:5]],
+        **labels,
+        "seconds": seconds,
+    }
+
+
+# -------------------------------------------------------------------- runs and the table
+
+
+def engine_code() -> str:
+    """A number that changes when the code of the model of annotators does."""
+    files = sorted(Path(realm.crowd.__path__[0]).glob("*.py"))
+    return f"{zlib.crc32(b''.join(file.read_bytes() for file in files)):08x}"
+
+
+def runs(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Table], int]]:
+    """(setting, its table, seed) of everything that was asked for."""
+    sentences = None if arguments.real else Sentences(arguments.data, arguments.results)
+    for seed in range(arguments.seeds):
+        if sentences is None:
+            yield from ((name, make, seed) for name, make in
+                        real_tables(arguments.data, arguments.results, seed, arguments.only))  # fmt: skip
+            continue
+        for name, (kind, world) in WORLDS.items():
+            for per_item in arguments.per_item:
+                for items in arguments.sizes:
+                    setting = f"{name}, {kind}, {per_item} each, {items}"
+                    if arguments.only in setting:
+                        yield setting, lambda k=kind, w=world, p=per_item, n=items, s=seed: sentences.table(k, w, p, n, s), seed  # type: ignore[misc]  # fmt: skip
+
+
+def show(rows: pd.DataFrame) -> None:
+    """One line for each setting: mean over seeds, the methods side by side."""
+    columns = ["setting", "seeds", *METHODS, "realm - noisy", "realm - best", "F1 noisy / realm", "log loss noisy / realm",
+               "labels vote / realm", "rank", "coverage", "wrong at .99", "s"]  # fmt: skip
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    for setting, group in rows.groupby("setting", sort=False):
+        means = group.groupby("method").mean(numeric_only=True)
+        accuracy = means["accuracy"].reindex(METHODS)
+        own = group[group["method"] == "realm"]
+        if own.empty:
+            continue
+        gaps = [100 * (accuracy["realm"] - other) for other in (accuracy["noisy"], accuracy.drop("realm").max())]
+        get = lambda method, name: means[name].get(method, float("nan"))  # noqa: B023, E731
+        mark = " (!)" if gaps[0] < -0.5 else ""
+        judged = own["labels_judged"].sum()
+        cells = [setting, own["seed"].nunique(), *(f"{a:.3f}" for a in accuracy), f"{gaps[0]:+.1f}{mark}", f"{gaps[1]:+.1f}",
+                 f"{get('noisy', 'f1'):.3f} / {get('realm', 'f1'):.3f}",
+                 f"{get('noisy', 'log_loss'):.3f} / {get('realm', 'log_loss'):.3f}"
+                 + (" (!)" if get("realm", "log_loss") > get("noisy", "log_loss") + 0.02 else ""),
+                 f"{get('vote', 'labels_right'):.3f} / {get('realm', 'labels_right'):.3f}",
+                 f"{get('realm', 'labels_rank'):.2f}",
+                 f"{own['labels_covered'].sum() / judged:.2f}" if judged and "labels_covered" in own else "",
+                 f"{own['labels_wrong99'].sum():.0f}/{own['labels_sure99'].sum():.0f}", f"{get('realm', 'seconds'):.1f}"]  # fmt: skip
+        print("| " + " | ".join(str(cell) for cell in cells) + " |")
+
+
+def quick() -> int:
+    """One world of random features in seconds: ours must not be behind the labels themselves."""
+    rng = np.random.default_rng(0)
+    centres, truth = rng.normal(size=(3, 16)), rng.integers(3, size=900)
+    features = (centres[truth] + rng.normal(size=(900, 16))).astype(np.float32)
+    crowd = _worlds.of_accuracies(MIXED)(rng, truth[:300], 3, 4)
+    table = Table(crowd, features[:300], features[300:], truth[300:], (np.eye(16, dtype=np.float32), np.zeros(16)))
+    results = {method: run(table, method, 0, EPOCHS) for method in METHODS}
+    print({method: round(result["accuracy"], 3) for method, result in results.items()})
+    return 0 if results["realm"]["accuracy"] >= results["noisy"]["accuracy"] - 0.02 else 1
+
+
+def main() -> int:
+    """Train what is not there yet; print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--only", default="", help="settings whose name has this in it")
+    parser.add_argument("--real", action="store_true", help="the real tables instead of simulated crowds")
+    parser.add_argument("--table", action="store_true", help="train nothing")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500])
+    parser.add_argument("--per-item", type=int, nargs="+", default=[4, 1])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--name", default="", help="what this version of ours is called; its code otherwise")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.quick:
+        return quick()
+    file, version = arguments.results / "worlds.jsonl", arguments.name or engine_code()
+    done: dict[str, dict[str, Any]] = {}
+    if file.exists():
+        done = {row["key"]: row for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())}
+    shown = []
+    for setting, make, seed in runs(arguments):
+        table = None
+        for method in arguments.methods:
+            peers = per_item_of(setting) > 1 or method in ("noisy", "realm")
+            key = f"{setting}|{method}|{seed}|{arguments.epochs}|{version if method == 'realm' else ''}"
+            if key not in done and peers and not arguments.table:
+                table = make() if table is None else table
+                result = run(table, method, seed, arguments.epochs)
+                done[key] = {"key": key, "setting": setting, "method": method, "seed": seed, **result}
+                with file.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(done[key]) + "\n")
+            if key in done:
+                shown.append(done[key])
+    show(pd.DataFrame(shown))
+    return 0
+
+
+def per_item_of(setting: str) -> int:
+    """1 where items have one label each: nothing to vote on."""
+    return 1 if "sparse" in setting or "1 per item" in setting or ", 1 each" in setting else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
