@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from realm import DawidSkene, Mace, MajorityVote, OneCoin
-from tests.crowd.aggregation.pools import Pool, simulate
+from tests.crowd.pools import Pool, simulate
 from tests.peers.peers import Crowd, crowdkit
 
 SAME = {"DawidSkene": DawidSkene, "OneCoinDawidSkene": OneCoin}

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 METHODS = ("realm", *ESTIMATORS)
 LEAST_PAIRS = 100
 """Pairs of labels on one item from which agreement at chance is said to be that: fewer could not show any."""
-LABELS_PER_ROW = 2.0
-"""Labels for each row of a confusion matrix below which Dawid-Skene may lose to the vote."""
+LABELS_PER_ROW = 5.0
+"""Labels for each row of a confusion matrix below which Dawid-Skene loses to the vote: twenty annotators of .55 to .95
+at K = 5 get .85 with one label (the vote .99), .94 with two (.97), and are level from five on."""
 
 
 @dataclass(frozen=True, eq=False)

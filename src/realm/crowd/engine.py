@@ -527,7 +527,7 @@ def fit(
     | held_shares | (options,) | class shares that the posterior is held at by an offset of log P; None: free |
     | tol | | EM stops when the log-likelihood per annotation rises by less; 0: never |
     """
-    options, n = table.n_options, max(len(table.item), 1)
+    options, n = table.n_options, max(float(table.annotator_weight.sum()), LEAST)
     fixed = np.zeros(0, dtype=np.int64) if known is None else np.flatnonzero(known >= 0)
     free_rows = None if log_prior is None else np.isnan(log_prior[:, 0])
     if isinstance(start, Fit):
