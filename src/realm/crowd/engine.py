@@ -479,8 +479,9 @@ def item_scores(
 ) -> Floats:
     """log P_i(k) + exponent * sum of w E[a, k] over the item's annotations; -inf beyond its options. (items, K)"""
     scores = np.asarray(table.matrix @ parameters.evidence)
-    for count, matrix in table.narrow:  # a label of an item with fewer options is conditional on being one of these
-        scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
+    if priors is None or priors.form != "none":  # free rows are estimated over all items, whatever options these have
+        for count, matrix in table.narrow:  # a label of an item with fewer options is given that it is one of these
+            scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
     scores = exponent * scores + log_prior if exponent != 1 else np.add(scores, log_prior, out=scores)
     if table.outside is not None:
         scores[table.outside] = -np.inf
