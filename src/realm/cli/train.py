@@ -197,7 +197,7 @@ def read_prior(path: Path) -> pd.DataFrame:
 
 def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: bool) -> None:
     """What the run found: warnings first, then annotators, changes since an earlier run, test figures, unused gold."""
-    from realm.crowd.against_gold import estimate_against_gold
+    from realm.cli.against_gold import estimate_against_gold, gold_sentences
     from realm.runs.folder import AGREEMENT
     from realm.training.basis import NOT_USED
 
@@ -234,7 +234,7 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
         title = (
             "The cleaned labels and estimates against the gold column, which the run did not read (on the screen only):"
         )
-        for sentence in (title, *(f"  {each}" for each in against.sentences())):
+        for sentence in (title, *(f"  {each}" for each in gold_sentences(against))):
             note(sentence, is_logged=False)
     page = run.folder / "report.html"
     note(f"The run is in {run.folder}: model/, expertise.csv, labels.csv. Open {page} in a browser.")

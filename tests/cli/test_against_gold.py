@@ -9,10 +9,11 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score
 
-from realm.crowd.against_gold import (
+from realm.cli.against_gold import (
     against_gold,
     aggregate_against_gold,
     estimate_against_gold,
+    gold_sentences,
 )
 from realm.crowd.aggregation import aggregate
 from realm.crowd.estimate import estimate
@@ -39,7 +40,7 @@ def counted(table, labels, confidence, accuracy, low, high):
 
 
 def test_an_estimate_against_gold_is_counted_as_by_hand(table) -> None:
-    estimates = estimate(table.without_gold(), np.log(np.full((60, 4), 0.25)))
+    estimates = estimate(table.without_gold())
     found = estimate_against_gold(table, estimates)
     assert found is not None
     labels, confidence = estimates.posterior.argmax(1), estimates.posterior.max(1)
@@ -54,7 +55,7 @@ def test_an_estimate_against_gold_is_counted_as_by_hand(table) -> None:
     assert found.majority_right == pytest.approx((majority == table.gold).mean())
     assert found.majority_macro_f1 == pytest.approx(f1_score(table.gold, majority, average="macro"))
     assert found.base_rate == np.bincount(table.gold).max() / 60 and found.all_labels
-    text = " ".join(found.sentences())
+    text = " ".join(gold_sentences(found))
     assert f"{right:.1%} of the 60 labels with gold" in text and f"{held} of 5 95% intervals" in text
     assert f"{wrong[0.9]} of the {found.sure[0].labels}" in text and "a part of their labels" not in text
 
@@ -63,19 +64,19 @@ def test_items_without_gold_and_annotators_with_little_of_it_are_left_out(table)
     gold = table.gold.copy()
     gold[15:] = -1
     few = replace(table, gold=gold)
-    estimates = estimate(table.without_gold(), np.log(np.full((60, 4), 0.25)))
+    estimates = estimate(table.without_gold())
     found = estimate_against_gold(few, estimates)
     assert found is not None and found.items == 15 and found.annotators == 0 and found.spearman is None
-    assert "intervals" not in " ".join(found.sentences())
+    assert "intervals" not in " ".join(gold_sentences(found))
     gold = table.gold.copy()
     gold[25:] = -1
     found = estimate_against_gold(replace(table, gold=gold), estimates)
     assert found is not None and found.annotators == 5 and not found.all_labels
-    assert "a part of their labels" in found.sentences()[-1]
+    assert "a part of their labels" in gold_sentences(found)[-1]
 
 
 def test_without_gold_there_is_nothing_to_say(table) -> None:
-    estimates = estimate(table.without_gold(), np.log(np.full((60, 4), 0.25)))
+    estimates = estimate(table.without_gold())
     assert estimate_against_gold(table.without_gold(), estimates) is None
     assert estimate_against_gold(replace(table, gold=np.full(60, -1, np.int32)), estimates) is None
 
@@ -93,6 +94,6 @@ def test_an_aggregation_is_judged_in_the_same_way(table) -> None:
 
 def test_one_annotation_per_item_has_no_majority(table) -> None:
     sparse = table.sparse(0)
-    estimates = estimate(sparse.without_gold(), np.log(np.full((60, 4), 0.25)))
+    estimates = estimate(sparse.without_gold())
     found = estimate_against_gold(sparse, estimates)
-    assert found is not None and found.majority_right is None and "majority" not in " ".join(found.sentences())
+    assert found is not None and found.majority_right is None and "majority" not in " ".join(gold_sentences(found))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realm.crowd.confused_labels import _Candidates, _judged_by_others, confused_labels
+from realm.crowd.confusions import ConfusedLabel, count_confusions
 from realm.crowd.estimate import estimate
-from realm.crowd.evidence import posterior
-from realm.crowd.suspects import CHANCE, FEW
+from realm.crowd.notes import confusion_in_words
+from realm.crowd.screens import Screens
 from realm.crowd.tables import expertise_table
+from realm.data import Annotations
 
 from .crowds import coins, labelled, mixtures, table
 
@@ -30,8 +31,8 @@ def confuser(options: int, share: float = 0.62) -> np.ndarray:
     return matrix
 
 
-def guess(made):
-    return estimate(made, np.zeros((made.n_items, int(made.option_counts.max()))))
+def confused_labels(made: Annotations) -> list[ConfusedLabel]:
+    return Screens(made, estimate(made)).confused
 
 
 @pytest.mark.parametrize("options", [3, 5])
@@ -42,16 +43,16 @@ def test_who_takes_one_label_for_another_is_named(options):
         matrices[4] = confuser(options)
         truth = rng.integers(0, options, 600)
         made = labelled(seed, truth, matrices, 5)
-        (found,) = confused_labels(made, guess(made))
+        (found,) = confused_labels(made)
         others = (made.annotator != 4) & (truth[made.item] == 0)
         assert found.others == pytest.approx((made.label[others] == 1).mean(), abs=0.02)
         assert (found.annotator, found.truth, found.given) == (4, 0, 1)
         assert 0.45 < found.share < 0.75 and found.others < 0.15
-        words = found.in_words(made)
+        words = confusion_in_words(made, found)
         assert words == (
             f"answers `c1` for {found.share:.0%} of the items that are `c0`, as others do for {found.others:.0%}"
         )
-        notes = expertise_table(made, guess(made)).set_index("annotator")["notes"]
+        notes = expertise_table(made, estimate(made)).set_index("annotator")["notes"]
         assert notes["a4"] == words and (notes.drop("a4") == "").all()
 
 
@@ -68,45 +69,42 @@ def test_nobody_is_named_who_only_errs(kind):
             "rare": coins(rng.uniform(0.7, 0.98, 12), 4),
         }[kind]
         made = labelled(seed, truth, matrices, 6)
-        assert confused_labels(made, guess(made)) == []
-
-
-def test_chance_is_counted_over_all_annotators_and_labels(monkeypatch):
-    """As many tests as annotators have labels with ten clear items or more, times the other labels."""
-    levels = []
-    monkeypatch.setattr(_Candidates, "beyond", lambda self, chance: levels.append(chance) or [])
-    matrices = coins(np.full(9, 0.9), 4)
-    matrices[0] = confuser(4)
-    made = labelled(2, np.random.default_rng(2).choice(4, 400, p=[0.33, 0.33, 0.32, 0.02]), matrices, 4)
-    found = guess(made)
-    assert confused_labels(made, found) == [] and levels
-    truth, is_clear = _judged_by_others(made, found)
-    cells = np.bincount((made.annotator * 4 + truth)[is_clear], minlength=36)
-    assert 0 < (cells >= FEW).sum() < 36, "the last label is too rare to be tested"
-    assert set(levels) == {CHANCE / ((cells >= FEW).sum() * 3)}
+        assert confused_labels(made) == []
 
 
 def test_two_labels_and_own_options_have_none():
     matrices = coins(np.full(6, 0.9), 2)
     matrices[0, 0] = [0.2, 0.8]
     made = labelled(0, np.random.default_rng(0).integers(0, 2, 400), matrices, 5)
-    assert confused_labels(made, guess(made)) == []
+    assert confused_labels(made) == []
     three = coins(np.full(6, 0.9), 3)
     three[0] = confuser(3)
     made = labelled(0, np.random.default_rng(0).integers(0, 3, 400), three, 5)
     own = table(made.item, made.annotator, made.label, n_items=400, n_annotators=6, options=[3] * 400)
-    assert len(confused_labels(made, guess(made))) == 1 and confused_labels(own, guess(own)) == []
+    assert len(confused_labels(made)) == 1 and confused_labels(own) == []
 
 
 def test_items_are_judged_by_the_others():
-    """As if the annotation had not been there, with the same annotators."""
+    """As if the annotation had not been there, with the same annotators: ten equal labels less one are nine."""
     made = labelled(1, np.random.default_rng(1).integers(0, 3, 60), coins([0.9, 0.8, 0.7, 0.6], 3), 3)
-    found = guess(made)
-    log_probs = np.log(np.full((60, 3), 1 / 3))
-    found.posterior[:] = posterior(made, log_probs, found.evidence(made))
-    truth, is_clear = _judged_by_others(made, found)
+    found = estimate(made)
+    others = Screens(made, found).others
+    evidence = found.evidence(made)
     for row in range(made.n_annotations):
-        rest = made.keep_annotations(np.arange(made.n_annotations) != row)
-        without = posterior(rest, log_probs, found.evidence(rest))[made.item[row]]
-        assert is_clear[row] == (without.max() > 0.5)
-        assert not is_clear[row] or truth[row] == without.argmax()
+        rest = (made.item == made.item[row]) & (np.arange(made.n_annotations) != row)
+        scores = found.log_prior[made.item[row]] + evidence[rest].sum(axis=0)
+        without = np.exp(scores - scores.max())
+        without /= without.sum()
+        assert others.truth[row] == without.argmax() and others.confidence[row] == pytest.approx(without.max())
+        assert others.right[row] == pytest.approx(without[made.label[row]])
+
+
+def test_confusions_are_counted_as_a_loop_counts_them():
+    made = labelled(2, np.random.default_rng(2).integers(0, 3, 90), coins([0.9, 0.6, 0.5], 3), 2)
+    truth = np.random.default_rng(3).integers(-1, 3, made.n_annotations)
+    counts = count_confusions(made, truth)
+    for who in range(3):
+        expected = np.zeros((3, 3), int)
+        for row in np.flatnonzero((made.annotator == who) & (truth >= 0)):
+            expected[truth[row], made.label[row]] += 1
+        np.testing.assert_array_equal(counts.matrix(who), expected)

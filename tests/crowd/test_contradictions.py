@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.crowd.broken_items import LEVEL, broken_items, errors_or_more
+from realm.crowd.contradictions import LEVEL, broken_items, errors_or_more
 from realm.crowd.estimate import estimate
 from realm.data import Annotations
 
@@ -40,7 +40,7 @@ def test_the_tail_is_that_of_all_outcomes() -> None:
 
 def test_items_on_which_reliable_annotators_contradict_each_other_are_found() -> None:
     table = crowd(broken=4)
-    found = broken_items(table, estimate(table, np.zeros((table.n_items, 3))))
+    found = broken_items(table, estimate(table))
     assert set(found.items[:4].tolist()) == {0, 1, 2, 3}, "the least probable first"
     assert len(found.items) <= 4 + 200 * LEVEL and (found.probability < LEVEL).all()
     assert (found.against[:4] == 4).all() and (found.reliable == 6).all()
@@ -48,9 +48,9 @@ def test_items_on_which_reliable_annotators_contradict_each_other_are_found() ->
 
 def test_an_item_on_which_the_model_alone_is_wrong_is_not_broken() -> None:
     table = crowd()
-    truth = estimate(table, np.zeros((200, 3))).posterior.argmax(axis=1)
-    wrong = np.full((200, 3), np.log(0.01))
-    wrong[np.arange(200), (truth + 1) % 3] = np.log(0.98)
+    truth = estimate(table).posterior.argmax(axis=1)
+    wrong = np.full((200, 3), 0.01)
+    wrong[np.arange(200), (truth + 1) % 3] = 0.98
     assert len(broken_items(table, estimate(table, wrong)).items) <= 200 * LEVEL
-    fair = broken_items(table, estimate(table, np.zeros((200, 3))))
+    fair = broken_items(table, estimate(table))
     assert len(fair.items) <= 200 * LEVEL

@@ -1,4 +1,4 @@
-"""How cleaned labels and annotators' estimates did against gold that none of them has seen.
+"""How cleaned labels and annotators' estimates did against gold that none of them has seen: shown, and never stored.
 
 Gold that a table holds and nothing used is a test for free: how many cleaned labels are right, how many of those that
 were called sure are wrong, whether annotators are ranked as gold ranks them, and how many of their intervals hold.
@@ -7,18 +7,20 @@ were called sure are wrong, whether annotators are ranked as gold ranks them, an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.aggregation import Aggregate, aggregate
+from realm.crowd.accuracy import pairs_of
+from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.evidence import Floats, Indices
-from realm.crowd.label_figures import base_rate, macro_f1
+from realm.crowd.label_figures import accuracy_by_gold, base_rate, macro_f1
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
-from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    from realm.crowd.aggregation import Aggregate
 
 SURE = (0.9, 0.99)
 """Confidences from which on labels are counted: at most one in ten, and one in a hundred, ought to be wrong."""
@@ -45,7 +47,7 @@ class AgainstGold:
     | right, macro_f1 | of their cleaned labels; macro-F1 is the mean over tasks with a label set, None without any |
     | majority_right, majority_macro_f1 | of the majority vote; None where no item has two annotations |
     | base_rate | what always giving a task's most frequent true label would get right |
-    | sure | labels of a confidence of 0.9 and of 0.99 or more; none where confidence is not known |
+    | sure | labels of a confidence of 0.9 and of 0.99 or more |
     | annotators | how many pairs of annotator and task have 20 labels or more on items with gold |
     | spearman | rank correlation of their estimated accuracy with that by gold; None where it is not defined |
     | held | how many of their 95% intervals hold the accuracy by gold |
@@ -64,38 +66,10 @@ class AgainstGold:
     held: int
     all_labels: bool
 
-    def sentences(self) -> list[str]:
-        """The same in words."""
-        others = f"base rate {self.base_rate:.1%}"
-        if self.majority_right is not None:
-            others = f"majority vote {self.majority_right:.1%}, {others}"
-        text = f"{self.right:.1%} of the {self.items:,} labels with gold are right (gold was not used); {others}."
-        if self.macro_f1 is not None:
-            majority = f", of the majority vote {self.majority_macro_f1:.3f}" if self.majority_macro_f1 else ""
-            text += f" Macro-F1 {self.macro_f1:.3f}{majority}."
-        sentences = [text]
-        if parts := [
-            f"{sure.wrong:,} of the {sure.labels:,} with confidence {sure.confidence:g} or more "
-            f"({sure.expected:.1f} expected)"
-            for sure in self.sure
-            if sure.labels
-        ]:
-            sentences.append(f"Wrong labels: {'; '.join(parts)}.")
-        if self.annotators:
-            ranking = "" if self.spearman is None else f"rank correlation {self.spearman:.2f}, "
-            sample = "" if self.all_labels else ", which is itself measured on a part of their labels"
-            sentences.append(
-                f"Estimated accuracies of the {self.annotators:,} annotators with {ENOUGH} labels or more on these "
-                f"items, against gold: {ranking}{self.held:,} of {self.annotators:,} 95% intervals "
-                f"({self.held / self.annotators:.0%}) hold the true one{sample}."
-            )
-        return sentences
-
 
 def estimate_against_gold(annotations: Annotations, estimate: Estimate) -> AgainstGold | None:
     """Hold an estimate of the same table without gold against the gold in `annotations`; None where it has none."""
-    labels = estimate.posterior.argmax(axis=1)
-    confidence = estimate.posterior.max(axis=1)
+    labels, confidence = estimate.posterior.argmax(axis=1), estimate.posterior.max(axis=1)
     return against_gold(annotations, labels, confidence, estimate.accuracy, estimate.low, estimate.high)
 
 
@@ -138,8 +112,7 @@ def against_gold(
     by_gold, counts = accuracy_by_gold(annotations)
     judged = (counts >= ENOUGH) & ~np.isnan(accuracy)
     held = (low <= by_gold) & (by_gold <= high)
-    all_counts = np.zeros(counts.shape, np.int64)
-    np.add.at(all_counts, (annotations.annotator, task[annotations.item]), 1)
+    all_counts = np.bincount(pairs_of(annotations), minlength=counts.size).reshape(counts.shape)
     return AgainstGold(
         items=len(items),
         right=float(right.mean()),
@@ -155,32 +128,16 @@ def against_gold(
     )
 
 
-def accuracy_by_gold(annotations: Annotations) -> tuple[Floats, Indices]:
-    """The share of each annotator's labels that equal gold (NaN for none), and how many have gold.
-
-    Shapes (annotators, tasks).
-    """
-    if annotations.gold is None:
-        raise RealmError("realised accuracies need gold.")
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    correct, total = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-    has_gold = annotations.gold[annotations.item] != UNKNOWN
-    item = annotations.item[has_gold]
-    pair = (annotations.annotator[has_gold], annotations.item_tasks[item])
-    np.add.at(total, pair, 1)
-    np.add.at(correct, pair, annotations.label[has_gold] == annotations.gold[item])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(correct / total, dtype=np.float64), total
-
-
-def _majority(annotations: Annotations) -> npt.NDArray[np.int32] | None:
+def _majority(annotations: Annotations) -> npt.NDArray[np.integer] | None:
     """The majority vote of every item; None where no item has two annotations."""
+    from realm.crowd.aggregation import aggregate
+
     if int(annotations.annotations_per_item.max(initial=0)) < 2:
         return None
     return aggregate(annotations, "majority").labels
 
 
-def _macro_f1(annotations: Annotations, items: Indices, labels: npt.NDArray[np.integer]) -> float | None:
+def _macro_f1(annotations: Annotations, items: Ints, labels: npt.NDArray[np.integer]) -> float | None:
     """The mean of macro-F1 over the tasks with a label set."""
     assert annotations.gold is not None
     values = []
@@ -203,3 +160,31 @@ def _spearman(estimates: Floats, truth: Floats) -> float | None:
     if len(truth) < 3 or np.ptp(truth) == 0 or np.ptp(estimates) == 0:
         return None
     return float(spearmanr(truth, estimates).statistic)
+
+
+def gold_sentences(against: AgainstGold) -> list[str]:
+    """How many labels are right, how many sure ones are wrong, and how the accuracies did."""
+    others = f"base rate {against.base_rate:.1%}"
+    if against.majority_right is not None:
+        others = f"majority vote {against.majority_right:.1%}, {others}"
+    text = f"{against.right:.1%} of the {against.items:,} labels with gold are right (gold was not used); {others}."
+    if against.macro_f1 is not None:
+        majority = f", of the majority vote {against.majority_macro_f1:.3f}" if against.majority_macro_f1 else ""
+        text += f" Macro-F1 {against.macro_f1:.3f}{majority}."
+    sentences = [text]
+    if parts := [
+        f"{sure.wrong:,} of the {sure.labels:,} with confidence {sure.confidence:g} or more "
+        f"({sure.expected:.1f} expected)"
+        for sure in against.sure
+        if sure.labels
+    ]:
+        sentences.append(f"Wrong labels: {'; '.join(parts)}.")
+    if against.annotators:
+        ranking = "" if against.spearman is None else f"rank correlation {against.spearman:.2f}, "
+        sample = "" if against.all_labels else ", which is itself measured on a part of their labels"
+        sentences.append(
+            f"Estimated accuracies of the {against.annotators:,} annotators with {ENOUGH} labels or more on these "
+            f"items, against gold: {ranking}{against.held:,} of {against.annotators:,} 95% intervals "
+            f"({against.held / against.annotators:.0%}) hold the true one{sample}."
+        )
+    return sentences
