@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score
 
-from realm.cli.gold_sentences import gold_sentences
-from realm.crowd.against_gold import (
+from realm.cli.against_gold import (
     against_gold,
     aggregate_against_gold,
     estimate_against_gold,
+    gold_sentences,
 )
 from realm.crowd.aggregation import aggregate
 from realm.crowd.estimate import estimate

@@ -1,4 +1,4 @@
-"""How cleaned labels and annotators' estimates did against gold that none of them has seen.
+"""How cleaned labels and annotators' estimates did against gold that none of them has seen: shown, and never stored.
 
 Gold that a table holds and nothing used is a test for free: how many cleaned labels are right, how many of those that
 were called sure are wrong, whether annotators are ranked as gold ranks them, and how many of their intervals hold.
@@ -15,10 +15,9 @@ import numpy.typing as npt
 from realm.crowd.accuracy import pairs_of
 from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.label_figures import base_rate, macro_f1
+from realm.crowd.label_figures import accuracy_by_gold, base_rate, macro_f1
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
-from realm.errors import RealmError
 
 if TYPE_CHECKING:
     from realm.crowd.aggregation import Aggregate
@@ -129,23 +128,6 @@ def against_gold(
     )
 
 
-def accuracy_by_gold(annotations: Annotations) -> tuple[Floats, Ints]:
-    """The share of each annotator's labels that equal gold (NaN for none), and how many have gold.
-
-    Shapes (annotators, tasks).
-    """
-    if annotations.gold is None:
-        raise RealmError("realised accuracies need gold.")
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    gold, pair = annotations.gold[annotations.item], pairs_of(annotations)
-    total, correct = (
-        np.bincount(pair, mask, minlength=shape[0] * shape[1]).reshape(shape)
-        for mask in (gold != UNKNOWN, (gold != UNKNOWN) & (gold == annotations.label))
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(correct / total, dtype=np.float64), total.astype(np.int64)
-
-
 def _majority(annotations: Annotations) -> npt.NDArray[np.integer] | None:
     """The majority vote of every item; None where no item has two annotations."""
     from realm.crowd.aggregation import aggregate
@@ -178,3 +160,31 @@ def _spearman(estimates: Floats, truth: Floats) -> float | None:
     if len(truth) < 3 or np.ptp(truth) == 0 or np.ptp(estimates) == 0:
         return None
     return float(spearmanr(truth, estimates).statistic)
+
+
+def gold_sentences(against: AgainstGold) -> list[str]:
+    """How many labels are right, how many sure ones are wrong, and how the accuracies did."""
+    others = f"base rate {against.base_rate:.1%}"
+    if against.majority_right is not None:
+        others = f"majority vote {against.majority_right:.1%}, {others}"
+    text = f"{against.right:.1%} of the {against.items:,} labels with gold are right (gold was not used); {others}."
+    if against.macro_f1 is not None:
+        majority = f", of the majority vote {against.majority_macro_f1:.3f}" if against.majority_macro_f1 else ""
+        text += f" Macro-F1 {against.macro_f1:.3f}{majority}."
+    sentences = [text]
+    if parts := [
+        f"{sure.wrong:,} of the {sure.labels:,} with confidence {sure.confidence:g} or more "
+        f"({sure.expected:.1f} expected)"
+        for sure in against.sure
+        if sure.labels
+    ]:
+        sentences.append(f"Wrong labels: {'; '.join(parts)}.")
+    if against.annotators:
+        ranking = "" if against.spearman is None else f"rank correlation {against.spearman:.2f}, "
+        sample = "" if against.all_labels else ", which is itself measured on a part of their labels"
+        sentences.append(
+            f"Estimated accuracies of the {against.annotators:,} annotators with {ENOUGH} labels or more on these "
+            f"items, against gold: {ranking}{against.held:,} of {against.annotators:,} 95% intervals "
+            f"({against.held / against.annotators:.0%}) hold the true one{sample}."
+        )
+    return sentences
