@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -62,6 +64,15 @@ def test_the_gradient_is_p_minus_the_posterior(crowd: Crowd) -> None:
     np.testing.assert_allclose(logits.grad.numpy(), gradient, atol=1e-12)
     items = torch.arange(5)
     assert torch.autograd.gradcheck(lambda part: loss(part, items=items), logits[:5].detach().requires_grad_())
+
+
+def test_held_class_shares_are_in_the_loss_with_items_and_without(crowd: Crowd) -> None:
+    loss, n = AnnotatorLoss(crowd.annotations), crowd.annotations.n_items
+    logits, free = logits_of(n, 3), AnnotatorLoss(crowd.annotations)
+    task = loss.model.tasks[0]
+    task.state = replace(task.fitted, offset=np.array([0.5, 0.0, -0.5]))
+    with_items, without = (loss(logits, *padded(crowd), items).item() for items in (torch.arange(n), None))
+    assert with_items == pytest.approx(without, rel=1e-12) != pytest.approx(free(logits, *padded(crowd)).item())
 
 
 def test_rows_of_one_item_count_jointly_and_once(crowd: Crowd) -> None:
