@@ -61,6 +61,11 @@ def make_channel(
         settings = {"form": name, **method.channel_settings}
         experts = tuple(config.experts or ())
         return ConfusionChannel(annotations, **settings, gold=annotations.gold, experts=experts, earlier=earlier)
+    if name == "confusion":
+        raise RealmError(
+            "`channel=confusion` has no gradient: its matrices are fitted in closed form. Use `expertise_update=em`, "
+            "or `channel=habit`, `uniform` or `coin`."
+        )
     start = {} if method.channel else {"start": config.expertise_start}
     return channel_class(name).from_annotations(annotations, **start, **method.channel_settings)
 
