@@ -42,9 +42,9 @@ from realm.files import (
 )
 from realm.schema import Array, Number, Whole, check, check_arrays
 from realm.scorers.finite import first_not_finite
-from realm.training.channel import ItemRecord
+from realm.training.channel import RECORD, ItemRecord
 from realm.training.processes import full, like
-from realm.training.running_loss import RunningLoss
+from realm.training.running_loss import LOSSES, RunningLoss
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,8 @@ PARTIAL = ".partial"
 TRAINED, CHANNEL, TRAJECTORY = "trained.safetensors", "channel.safetensors", "trajectory.safetensors"
 NOTES, STATE = "notes.json", "trainer_state.json"
 OPTIMIZER, SHARDED_OPTIMIZER, SCHEDULER, SCALER = "optimizer.pt", "sharded_optimizer.pt", "scheduler.pt", "scaler.pt"
+FILES = {TRAINED, CHANNEL, TRAJECTORY, RECORD, LOSSES, NOTES, STATE, OPTIMIZER, SHARDED_OPTIMIZER, SCHEDULER, SCALER}
+"""What a checkpoint of ours consists of, beside the random numbers and the manifest."""
 STATE_SCHEMA = {
     "global_step": Whole(1),
     "max_steps": Whole(1),
@@ -99,12 +101,17 @@ def write_checkpoint(folder: Path, step: int, keep: int | None, write_files: Cal
             write_manifest(partial)
             shutil.rmtree(final, ignore_errors=True)
             partial.rename(final)
-            paths = checkpoints(folder)
-            place = paths.index(final)  # those of later steps are of a past that was not resumed
-            for path in [*paths[:place], *(paths[place + keep :] if keep else [])]:
-                shutil.rmtree(path, ignore_errors=True)
+            rotate(final, keep)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def rotate(newest: Path, keep: int | None) -> None:
+    """Remove the checkpoints beyond the newest `keep`. Ones of later steps are of a past that was not resumed."""
+    paths = checkpoints(newest.parent)
+    place = paths.index(newest)
+    for path in [*paths[:place], *(paths[place + keep :] if keep else [])]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def write_trainer_files(folder: Path, states: dict[str, Any], random: list[bytes], state: TrainerState) -> None:
@@ -146,10 +153,12 @@ def newest_whole(folder: Path, sharded: bool = False) -> Path | None:
 
 
 def verify(checkpoint: Path) -> None:
-    """Refuse a checkpoint that is damaged, or that holds a file that its manifest does not list."""
+    """Refuse a checkpoint that is damaged, or that holds anything besides what a checkpoint consists of."""
     listed = manifest_hashes(checkpoint)
     for path in sorted(checkpoint.rglob("*")):
-        if path.is_file() and path.relative_to(checkpoint).as_posix() not in {*listed, MANIFEST}:
+        name = path.relative_to(checkpoint).as_posix()
+        known = (name in FILES and name in listed) or name == MANIFEST or re.fullmatch(r"rng_state(_\d+)?\.pth", name)
+        if path.is_file() and not known:
             raise RealmError(f"{path} does not belong in a checkpoint and is not read.")
     verify_manifest(checkpoint)
 

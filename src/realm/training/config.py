@@ -65,12 +65,6 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
         if self.load_best_model_at_end:
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
-        learned = METHODS[self.method].learns_expertise and METHODS[self.method].channel is None
-        if learned and self.channel == "confusion" and self.expertise_update == "gradient":
-            raise RealmError(
-                "`channel=confusion` has no gradient: its matrices are fitted in closed form. Use "
-                "`expertise_update=em`, or `channel=habit`, `uniform` or `coin`."
-            )
         self._check_publishing()
         if self.lora_rank and self.train_layers:
             raise RealmError("`lora_rank` and `train_layers` cannot be combined: choose one.")
