@@ -26,7 +26,6 @@ GROUPS = {
         "coverage",
         "drift",
         "honesty",
-        "shared_error",
         "cleaned_labels",
         "judges",
         "demo_seeds",

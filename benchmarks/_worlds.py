@@ -231,7 +231,9 @@ def class_mix(rng: np.random.Generator, truth: Ints, options: int, per_item: int
 def one_region(rng: np.random.Generator, truth: Ints, options: int, per_item: int | None) -> Crowd:
     """Every annotator saw one class in .9 of the cases; all are right in .8."""
     own = np.arange(10) % options
-    return _asked(rng, truth, options, per_item, np.log(np.where(own[None] == truth[:, None], 0.9, 0.1 / (options - 1))))
+    return _asked(
+        rng, truth, options, per_item, np.log(np.where(own[None] == truth[:, None], 0.9, 0.1 / (options - 1)))
+    )
 
 
 def _asked(rng: np.random.Generator, truth: Ints, options: int, per_item: int | None, scores: Floats) -> Crowd:
@@ -251,7 +253,9 @@ def dominant(rng: np.random.Generator, truth: Ints, options: int, per_item: int 
     scores[:, 0] = np.log(0.4 * 9 / 0.6) if per_item == 1 else 3.0
     who = np.sort((-(scores + rng.gumbel(size=scores.shape))).argsort(axis=1)[:, :per_item], axis=1).ravel()
     item = np.repeat(np.arange(len(truth)), per_item)
-    accuracy = matrices[:, np.arange(options), np.arange(options)] @ (np.bincount(truth, minlength=options) / len(truth))
+    accuracy = matrices[:, np.arange(options), np.arange(options)] @ (
+        np.bincount(truth, minlength=options) / len(truth)
+    )
     return Crowd(item, who, draw(rng, matrices[who, truth[item]]), truth, options, accuracy)
 
 
@@ -285,7 +289,13 @@ def from_long(rows: pd.DataFrame, kind: str = "people") -> Crowd:
     label = rows["label"].astype(str).map(index).to_numpy(np.int64)
     texts = list(firsts["text"].astype(str))
     return crowd_of(
-        item.astype(np.int64), annotator.astype(np.int64), label, gold.to_numpy(np.int64), len(options), texts=texts, kind=kind
+        item.astype(np.int64),
+        annotator.astype(np.int64),
+        label,
+        gold.to_numpy(np.int64),
+        len(options),
+        texts=texts,
+        kind=kind,
     )
 
 

@@ -224,7 +224,9 @@ def show_row(name: str, asked: bool, peers: dict[str, list[dict[str, Any]]], own
     right = {peer: mean(rows, "right") for peer, rows in peers.items()}
     best = np.nanmax(list(right.values()))
     gap = mean(own, "right") - best
-    behind_asked = mean(own, "right") - np.nanmax([right[p] for p in ASKED_OF if p in right]) < -MARGIN if asked else False
+    behind_asked = (
+        mean(own, "right") - np.nanmax([right[p] for p in ASKED_OF if p in right]) < -MARGIN if asked else False
+    )
     mark = " **FAIL**" if behind_asked else " (!)" if gap < -MARGIN else ""
     covered = sum(r.get("covered", 0) for r in own)
     judged = sum(r["judged"] for r in own)

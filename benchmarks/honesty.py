@@ -3,13 +3,14 @@
     python -m benchmarks.honesty [--data DATA] [--quick] [--pictures FOLDER]
 
 Simulated crowds of 20 to 1,000 labels each, with no model, one that knows the items (P is the distribution that the
-truth is drawn from) and one that knows nothing and is sure of it, which the guards of training must find out; and the
-real annotators at hand, without a model, on their items with gold. For each:
+truth is drawn from) and one that knows nothing and is sure of it, which its temperature must find out; and the real
+annotators at hand, without a model, on their items with gold. For each:
 
 | column | what is asked |
 |---|---|
 | coverage | 90 to 98% of the 95% intervals hold the accuracy (but for two standard errors over pools) |
-| calibration | mean distance of confidence and accuracy over ten equally large groups of items: 0.03 at most |
+| calibration | mean distance of confidence and accuracy over ten equally large groups of items: 0.03 at most, or \
+below it by no more than what shared mistakes are allowed for |
 | sure, wrong | labels of confidence 0.99 or more, and the share of them that is wrong: 2% at most |
 | reliable | of those so called at least 95% are: above half-way from chance to always right |
 | chance | of those called no better than chance none is reliable |
@@ -17,7 +18,7 @@ real annotators at hand, without a model, on their items with gold. For each:
 The accuracy of a simulated annotator is what their confusion matrix says of their items; that of annotators who do not
 err independently, and of real ones, is the share of their labels that is right (20 labels or more).
 
-How often a panel is wrong together does not show in its labels (`realm.crowd.shared_error`). Of panels that err
+How often a panel is wrong together does not show in its labels (`realm.crowd.shared_mistakes`). Of panels that err
 together, marked *, confidence is asked to be within 0.06 (0.10 with under 1,000 items, where groups are small); of
 those that are right all the same nothing is asked, and what they lose is shown.
 """
@@ -35,12 +36,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from realm.crowd.coin import accuracy_of, chance_of
+from realm.crowd.accuracy import chance_of
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.tables import RELIABLE, VERDICTS, verdicts
 from realm.data import Annotations
 from realm.lab.plot_panels import HEIGHT, WIDTH, Panel, Picture
-from realm.training.guards import model_findings
 
 from ._crowds import CLASS_SHARES, CROWDS, PANELS, Floats, Ints, annotate_by_matrices, draw, read_panel
 
@@ -86,11 +86,11 @@ class Row:
         self.confidence.append(found.posterior.max(axis=1))
         self.right.append((found.posterior.argmax(axis=1) == truth).astype(np.float64))
         chance = chance_of(table, np.eye(found.posterior.shape[1])[truth]).reshape(accuracy.shape)
-        reliable = accuracy > accuracy_of(RELIABLE, chance)
+        reliable = accuracy > chance + (1 - chance) * RELIABLE
         verdict = verdicts(table, found)
         self.reliable += reliable[judged & (verdict == VERDICTS.index("reliable"))].tolist()
         self.chance += reliable[judged & (verdict == VERDICTS.index("no better than chance"))].tolist()
-        self.shared.append(float(found.shared_error))
+        self.shared.append(float(found.shared_error.mean()))
 
     @property
     def asked(self) -> bool:
@@ -103,6 +103,13 @@ class Row:
         return float(sum(distances) / len(right))
 
     @property
+    def overconfidence(self) -> float:
+        """How far confidence is above accuracy, groups in which it is below counting 0."""
+        confidence, right = np.concatenate(self.confidence), np.concatenate(self.right)
+        above = [max(confidence[g].mean() - right[g].mean(), 0.0) * len(g) for g in groups_of(confidence)]
+        return float(sum(above) / len(right))
+
+    @property
     def misses(self) -> list[str]:
         """What is asked and was not met."""
         confidence, right = np.concatenate(self.confidence), np.concatenate(self.right)
@@ -113,7 +120,7 @@ class Row:
         wrong = 1 - right[sure].mean() if sure.any() else 0.0
         asked = {
             "coverage": low - 2 * error <= np.mean(self.coverage) <= high + 2 * error,
-            "calibration": self.calibration <= most,
+            "calibration": self.overconfidence <= most and self.calibration <= most + float(np.mean(self.shared)),
             "sure": binom.sf(round(wrong * sure.sum()) - 1, sure.sum(), SURE) > CHANCE,
             "reliable": binom.cdf(sum(self.reliable), len(self.reliable), TRULY) > CHANCE,
             "chance": not any(self.chance),
@@ -152,15 +159,6 @@ def shares_right(table: Annotations, truth: Ints) -> tuple[Floats, Ints]:
 # -------------------------------------------------------------------- simulated crowds
 
 
-def heard(table: Annotations, log_probs: Floats) -> Estimate:
-    """The estimate with a model, or without where the guards of training speak against it."""
-    alone = estimate(table, np.zeros_like(log_probs))
-    several = bool((table.annotations_per_item > 1).any())
-    if model_findings(table, log_probs, alone if several else None):
-        return alone
-    return estimate(table, log_probs)
-
-
 def simulated(quick: bool) -> Iterator[Row]:
     """Every crowd, number of options, model and size in turn."""
     for crowd in (*CROWDS, *PANELS):
@@ -193,10 +191,8 @@ def crowd_row(crowd: str, options: int, model: str, size: tuple[int, int, int, i
         else:
             table = PANELS[crowd](rng, truth, people, options, per_item)
             accuracy, _ = shares_right(table, truth)
-        if model == "knows nothing":
-            found = heard(table, np.log(rng.dirichlet(np.full(options, 0.3), n) + 1e-9))
-        else:
-            found = estimate(table, np.log(np.maximum(probs, 1e-300)) if model == "knows" else np.zeros((n, options)))
+        said = {"none": None, "knows": probs, "knows nothing": rng.dirichlet(np.full(options, 0.3), n) + 1e-9}
+        found = estimate(table, said[model])
         row.add(found, table, truth, accuracy, found.annotations > 0)
     return row
 
@@ -222,7 +218,7 @@ def real(data: Path) -> Iterator[tuple[Row, Annotations]]:
         table = table.take_items(np.flatnonzero(table.gold >= 0))
         truth = np.asarray(table.gold, np.int64)
         row = Row(f"{name} | {int(table.option_counts.max())} | none | {table.n_items:,} items", starred=True)
-        found = estimate(table.without_gold(), np.zeros((table.n_items, int(table.option_counts.max()))))
+        found = estimate(table.without_gold())
         accuracy, counts = shares_right(table, truth)
         row.add(found, table, truth, accuracy, counts >= LEAST)
         yield row, table

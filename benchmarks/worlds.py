@@ -80,7 +80,9 @@ def embed(texts: list[str], folder: Path) -> tuple[Floats, Floats]:
         model.eval()
         for start in range(0, len(texts), 64):
             rows = order[start : start + 64]
-            batch = tokenizer([texts[i] for i in rows], padding=True, truncation=True, max_length=128, return_tensors="pt")
+            batch = tokenizer(
+                [texts[i] for i in rows], padding=True, truncation=True, max_length=128, return_tensors="pt"
+            )
             with torch.no_grad():
                 hidden = model(**batch).last_hidden_state
             mask = batch["attention_mask"][..., None]
@@ -199,8 +201,11 @@ def real_tables(data: Path, folder: Path, seed: int, only: str) -> Iterator[tupl
             if only in name:
                 loaded = lambda aspect=aspect: source(aspect, lambda: _worlds.from_long(_aspect(data, "annotations", aspect)),  # type: ignore[misc]  # noqa: E731
                                                       lambda: _aspect(data, "test", aspect), ["negative", "positive", "unknown"])  # fmt: skip
-                yield name, lambda loaded=loaded, name=name, count=count: table(  # type: ignore[misc]
-                    loaded(), lambda c: drawn(c, name, count)
+                yield (
+                    name,
+                    lambda loaded=loaded, name=name, count=count: table(  # type: ignore[misc]
+                        loaded(), lambda c: drawn(c, name, count)
+                    ),
                 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sized
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 from realm.check.agreement import Group, alpha_by_task, connected_groups
@@ -161,18 +162,20 @@ def examine(annotations: Annotations, test: Annotations | Items | None = None) -
 
 def _annotator_findings(screens: Screens) -> list[Finding]:
     findings, annotations, estimate = [], screens.annotations, screens.estimate
-    for suspect in screens.suspects:
+    for _, same in groupby(screens.suspects, key=lambda each: (each.annotator, each.kind)):
+        suspect, *others = same  # in other tasks
         at = suspect.annotator, suspect.task
         what, remedy = SUSPECTS[suspect.kind]
         name, n = annotations.annotators[suspect.annotator], int(estimate.annotations[at])
         where = f" in task '{annotations.tasks[suspect.task].name}'" if len(annotations.tasks) > 1 else ""
+        more = f", and in {counted(len(others), 'other task')}" if others else ""
         if suspect.period:
             what = pattern_in_words(annotations, suspect)
         else:
             # without the sign of a negative number that is rounded to zero
             expertise, highest = (round(float(figure), 2) + 0.0 for figure in (estimate.expertise[at], suspect.highest))
             what += f": expertise {expertise:.2f}, at most {highest:.2f}; typical here {suspect.typical:.2f}"
-        message = f"'{name}' {what}{where} ({counted(n, 'label')})."
+        message = f"'{name}' {what}{where} ({counted(n, 'label')}){more}."
         findings.append(Finding(suspect.kind, "warning", message, remedy, (name,)))
     counts = annotations.annotations_per_annotator
     if few := [annotations.annotators[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:

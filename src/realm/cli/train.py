@@ -197,8 +197,7 @@ def read_prior(path: Path) -> pd.DataFrame:
 
 def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: bool) -> None:
     """What the run found: warnings first, then annotators, changes since an earlier run, test figures, unused gold."""
-    from realm.cli.gold_sentences import gold_sentences
-    from realm.crowd.against_gold import estimate_against_gold
+    from realm.cli.against_gold import estimate_against_gold, gold_sentences
 
     for text in run.findings:
         note(f"warning: {text}")

@@ -18,10 +18,8 @@ from realm.crowd.estimate import estimate
 from realm.crowd.others import judged_by_others
 from realm.data import Annotations
 
-LEAST_LABELS = 20
-"""Labels that others can judge from which drift is looked for: ten before and ten after."""
-LEAST_SEGMENT = 5
-"""Labels on either side of a cut: one slip at the end is no change."""
+LEAST_SEGMENT, LEAST_LABELS = 10, 20
+"""Labels that others can judge on either side of a cut, and in all: a few slips at the end are no change."""
 LEAST_DISPERSION = 0.1
 """Labels that nobody can judge say nothing, however alike their probabilities are."""
 LEVEL = 0.05

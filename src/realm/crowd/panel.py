@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.model import AnnotatorModel
+from realm.crowd.relabel import read_prices
 from realm.crowd.screens import Independence, Screens
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
@@ -86,7 +87,10 @@ class Panel:
         kind: str | None = "models",
     ) -> None:
         self.annotations = annotations
-        self.costs = _costs(annotations, costs)
+        self.costs = read_prices(annotations, costs)
+        if missing := [annotations.annotators[index] for index in np.flatnonzero(np.isnan(self.costs))]:
+            names = ", ".join(missing[:NAMES_SHOWN]) + ", ..." * (len(missing) > NAMES_SHOWN)
+            raise RealmError(f"`costs` has no price for {names}.")
         model = AnnotatorModel(annotations.without_gold(), gold=gold, experts=experts or (), kind=kind).fit()
         self.estimate = model.estimate()
         self._screens = Screens(annotations, self.estimate, model)
@@ -239,20 +243,6 @@ class _Labels:
 
 def _best(scores: Floats) -> Ints:
     return np.asarray(np.round(scores, DECIMALS).argmax(axis=1), dtype=np.int64)
-
-
-def _costs(annotations: Annotations, costs: Mapping[str, float] | None) -> Floats:
-    """The price of each annotator's label. Shape (annotators,)."""
-    if costs is None:
-        return np.ones(annotations.n_annotators)
-    if missing := [name for name in annotations.annotators if name not in costs]:
-        names = ", ".join(missing[:NAMES_SHOWN]) + ", ..." * (len(missing) > NAMES_SHOWN)
-        raise RealmError(f"`costs` has no price for {names}.")
-    prices = np.array([costs[name] for name in annotations.annotators], dtype=np.float64)
-    if (bad := ~(np.isfinite(prices) & (prices > 0))).any():
-        name = annotations.annotators[int(bad.argmax())]
-        raise RealmError(f"`costs`: the price of a label must be more than 0; see annotator {name}.")
-    return prices
 
 
 def _dearer_copies(screens: Screens, costs: Floats) -> Bools:

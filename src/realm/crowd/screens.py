@@ -13,7 +13,7 @@ from realm.crowd.estimate import Estimate
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.others import Others, judged_by_others
 from realm.crowd.suspects import Suspect, find_patterns, find_suspects
-from realm.crowd.tables import before_shared_mistakes, share_read, verdicts
+from realm.crowd.tables import expected_interval, share_read, verdicts
 from realm.data.annotations import Annotations
 
 
@@ -72,7 +72,7 @@ class Screens:
     @cached_property
     def suspects(self) -> list[Suspect]:
         """Whose labels carry little information: patterns, and those close to chance or below it."""
-        _, high, _ = before_shared_mistakes(self.annotations, self.estimate)
+        _, high = expected_interval(self.annotations, self.estimate)
         return find_suspects(self.annotations, self.estimate, self.others, share_read(self.estimate, high))
 
     @cached_property

@@ -46,11 +46,12 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     Chance is the accuracy of always giving the most frequent label. The share of labels that are read is accuracy above
     what the annotator's own habit scores: of two who are right 93% of the time where 90% of the items are negative, one
     may find most of the positives. Who always gives the same answer may have read nothing: they are no better than
-    chance, or there is not enough evidence. Mistakes that all annotators share say nothing of one of them: the interval
-    is that before they are allowed for.
+    chance, or there is not enough evidence. The interval allows for as many shared mistakes as are expected: the most
+    that there may be would leave nobody reliable where one label is frequent.
     """
-    varies, always_wrong = ~one_answer(annotations), lowest_expertise(annotations).reshape(estimate.chance.shape)
-    low, high, chance = before_shared_mistakes(annotations, estimate)
+    varies, chance = ~one_answer(annotations), estimate.chance
+    always_wrong = lowest_expertise(annotations).reshape(chance.shape)
+    low, high = expected_interval(annotations, estimate)
     with np.errstate(invalid="ignore", divide="ignore"):
         read_low, read_high = (share_read(estimate, end) for end in (low, high))
         low, high = expertise_of(low, chance), expertise_of(high, chance)
@@ -65,23 +66,25 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     return np.select(claimed, kinds, VERDICTS.index("not enough evidence")).astype(np.int64)
 
 
-def before_shared_mistakes(annotations: Annotations, estimate: Estimate) -> tuple[Floats, Floats, Floats]:
-    """low, high and chance before mistakes that all share are allowed for. Shapes (annotators, tasks)
+def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Floats, Floats]:
+    """low and high with as many shared mistakes as are expected, not as many as may be. Shapes (annotators, tasks)
 
-    These move a to (1 - e) a + e (1 - a) / (K - 1): chance, a low end above 1/K and a high one below it.
+    These move a to (1 - e) a + e (1 - a) / (K - 1), in an estimate with the highest e: a low end above 1/K, a high one
+    below it.
     """
     task, n_tasks = annotations.item_tasks[annotations.item], len(annotations.tasks)
     options = np.bincount(task, annotations.option_counts[annotations.item], minlength=n_tasks)
     options = np.maximum(options / np.maximum(np.bincount(task, minlength=n_tasks), 1), 2.0)
+    # of a distance from 1/K, mistakes leave 1 - e K / (K - 1)
+    expected, highest = (
+        1 - error * options / (options - 1) for error in (estimate.shared_error, estimate.shared_error_high)
+    )
 
-    def before(accuracy: Floats, error: Floats) -> Floats:
-        spread = error / (options - 1)
-        return np.clip((accuracy - spread) / np.maximum(1 - options * spread, LEAST), 0.0, 1.0)
+    def moved(end: Floats) -> Floats:
+        return np.clip(1 / options + (end - 1 / options) * expected / np.maximum(highest, LEAST), 0.0, 1.0)
 
-    low, high, most = estimate.low, estimate.high, estimate.shared_error_high
-    low = np.where(low > 1 / options, before(low, most), low)
-    high = np.where(high < 1 / options, before(high, most), high)
-    return low, high, before(estimate.chance, estimate.shared_error)
+    low, high = estimate.low, estimate.high
+    return np.where(low > 1 / options, moved(low), low), np.where(high < 1 / options, moved(high), high)
 
 
 def share_read(estimate: Estimate, accuracy: Floats) -> Floats:
