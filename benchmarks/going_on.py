@@ -3,7 +3,6 @@
     python -m benchmarks.going_on                         # minilm-l6, its head alone: a few minutes of one core
     python -m benchmarks.going_on --model mpnet-base      # a larger encoder
     python -m benchmarks.going_on --layers 0 --seeds 1    # all layers: an hour
-    python -m benchmarks.going_on --aggregate             # 10 million labels and 1,000 more, without a model
     python -m benchmarks.going_on --quick                 # a small part of everything, no targets
 
 SentPolarity's own annotators. The earlier run has nine tenths of the items (`new items`) or nine tenths of the labels

@@ -34,7 +34,7 @@ def mixed(seed: int = 0, right: tuple[float, float] = (0.62, 0.95), each: int = 
 
 
 def known(truth: np.ndarray, share: float = 0.9) -> np.ndarray:
-    return np.log(np.where(np.arange(2) == truth[:, None], share, 1 - share))
+    return np.where(np.arange(2) == truth[:, None], share, 1 - share)
 
 
 def test_people_with_few_labels_are_not_drawn_to_the_models() -> None:
@@ -94,15 +94,15 @@ def alone(table: Annotations, group: str) -> tuple[np.ndarray, Annotations]:
 
 def test_the_estimate_of_groups_that_share_no_item_is_that_of_each_alone() -> None:
     table, truth = apart()
-    log_probs = np.log(np.where(np.arange(3) == truth[:, None], 0.6, 0.2))
-    together = estimate(table, log_probs)
-    without = estimate(replace(table, groups=None), log_probs)
+    probs = np.where(np.arange(3) == truth[:, None], 0.6, 0.2)
+    together = estimate(table, probs)
+    without = estimate(replace(table, groups=None), probs)
     assert together.exponent == 1 and together.shared_error == 0
     distances = []
     for group in ("models", "people"):
         items, part = alone(table, group)
         rows = np.array([table.annotators.index(name) for name in part.annotators])
-        single = estimate(part, log_probs[items])
+        single = estimate(part, probs[items])
         assert single.exponent == 1
         for name in ("accuracy", "low", "high"):
             np.testing.assert_allclose(getattr(together, name)[rows], getattr(single, name), atol=3e-3, err_msg=name)
@@ -126,7 +126,7 @@ def test_gold_that_contradicts_agreement_judges_every_group() -> None:
     frame = pd.DataFrame(rows, columns=["text", "annotator", "label", "kind", "gold"])
     table = Annotations.from_pandas(frame, group="kind")
     people = np.array([group == "people" for group in table.groups or ()])
-    even = np.log(np.full((200, 2), 0.5))
+    even = np.full((200, 2), 0.5)
     result = estimate(table.without_gold(), even, gold=table.gold)
     assert result.accuracy[~people].max() < 0.5
     assert np.abs(result.accuracy[people] - 0.85).max() < 0.08
