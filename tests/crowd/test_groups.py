@@ -97,7 +97,7 @@ def test_the_estimate_of_groups_that_share_no_item_is_that_of_each_alone() -> No
     probs = np.where(np.arange(3) == truth[:, None], 0.6, 0.2)
     together = estimate(table, probs)
     without = estimate(replace(table, groups=None), probs)
-    assert together.exponent == 1 and together.shared_error == 0
+    assert together.exponent == 1
     distances = []
     for group in ("models", "people"):
         items, part = alone(table, group)
@@ -128,8 +128,9 @@ def test_gold_that_contradicts_agreement_judges_every_group() -> None:
     people = np.array([group == "people" for group in table.groups or ()])
     even = np.full((200, 2), 0.5)
     result = estimate(table.without_gold(), even, gold=table.gold)
-    assert result.accuracy[~people].max() < 0.5
-    assert np.abs(result.accuracy[people] - 0.85).max() < 0.08
+    assert result.accuracy[~people].max() < 0.5 < result.accuracy[people].min()
+    without = estimate(table.without_gold(), even)
+    assert without.accuracy[people].max() < 0.5, "labels alone side with those who agree"
 
 
 def test_tables_name_the_group_where_there_are_groups() -> None:
