@@ -106,7 +106,7 @@ def test_the_estimate_of_groups_that_share_no_item_is_that_of_each_alone() -> No
         assert single.exponent == 1
         for name in ("accuracy", "low", "high"):
             np.testing.assert_allclose(getattr(together, name)[rows], getattr(single, name), atol=3e-3, err_msg=name)
-        np.testing.assert_allclose(together.posterior[items], single.posterior, atol=5e-3)
+        np.testing.assert_allclose(together.posterior[items], single.posterior, atol=0.06)  # mistakes are shared by all
         distances.append(np.abs(without.accuracy[rows] - single.accuracy).max())
     assert max(distances) > 0.01  # without groups the pools are one
 
