@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from realm.crowd.accuracy import expertise_of, pairs_of
+from realm.crowd.engine import log_softmax
+from realm.crowd.estimate import Estimate
 from realm.data import Annotations, Items, Task
 
 Ints = npt.NDArray[np.int64]
@@ -57,6 +59,36 @@ def even_habits(annotations: Annotations) -> Floats:
     return np.full((annotations.n_annotators, len(annotations.tasks), width), 1 / width)
 
 
+def known_estimate(
+    annotations: Annotations, matrices: Floats, log_probs: npt.ArrayLike | None = None, *, tau: float = 1.0
+) -> Estimate:
+    """An estimate with these confusion matrices (annotators, K, K), certain, and no mistakes that all share."""
+    width, tasks = matrices.shape[1], len(annotations.tasks)
+    shape = (annotations.n_annotators, tasks)
+    cells = np.unique(
+        np.stack([annotations.annotator, annotations.item_tasks[annotations.item], annotations.label], axis=1), axis=0
+    ).astype(np.int64)
+    evidence = np.log(np.maximum(matrices[cells[:, 0], :, cells[:, 2]], 1e-12))
+    log_prior = log_softmax(
+        np.zeros((annotations.n_items, width)) if log_probs is None else np.asarray(log_probs, float)
+    )
+    scores = log_prior.copy()
+    np.add.at(
+        scores, annotations.item, tau * np.log(np.maximum(matrices[annotations.annotator, :, annotations.label], 1e-12))
+    )
+    posterior = np.exp(log_softmax(scores))
+    accuracy = np.repeat(np.einsum("jkk->j", matrices)[:, None] / width, tasks, axis=1)
+    chance = np.full(shape, 1 / width)
+    n = np.bincount(pairs_of(annotations), minlength=shape[0] * shape[1]).reshape(shape)
+    return Estimate(
+        expertise=expertise_of(accuracy, chance), accuracy=accuracy, low=accuracy, high=accuracy, chance=chance,
+        annotations=n, posterior=posterior, relative_tasks=np.zeros(tasks, bool),
+        habits=np.full((*shape, width), 1 / width), cells=cells, cell_evidence=evidence, log_prior=log_prior,
+        weight=np.ones(annotations.n_annotations), exponent=np.full(tasks, tau), shared_error=np.zeros(tasks),
+        shared_error_high=np.zeros(tasks),
+    )  # fmt: skip
+
+
 @dataclass
 class Crowd:
     annotations: Annotations
@@ -90,27 +122,22 @@ def simulate(
     return Crowd(made, np.log(np.maximum(probs, 1e-300)), truth, accuracy)
 
 
-def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> Any:
+def mixed(seed: int = 0, n_items: int = 60, people: int = 6) -> Annotations:
     """Items with two to four options in two tasks."""
-    from realm.crowd.coin import Coin
-    from realm.crowd.evidence import JointLikelihood, check_log_probs
-
     rng = np.random.default_rng(seed)
     counts = rng.integers(2, 5, n_items)
     item, annotator = (x.ravel() for x in np.meshgrid(np.arange(n_items), np.arange(people), indexing="ij"))
     keep = rng.random(len(item)) < 0.6
     item, annotator = item[keep], annotator[keep]
-    label = rng.integers(0, counts[item])
-    made = table(
+    return table(
         item,
         annotator,
-        label,
+        rng.integers(0, counts[item]),
         n_items=n_items,
         n_annotators=people,
         options=counts.tolist(),
         item_tasks=np.arange(n_items) % 2,
     )
-    return JointLikelihood(made, check_log_probs(made, np.log(rng.random((n_items, 4)) + 0.05)), Coin.of(made))
 
 
 def labelled(seed: int, truth: Ints, matrices: Floats, per_item: int) -> Annotations:

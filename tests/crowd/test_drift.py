@@ -1,4 +1,4 @@
-"""Annotators over time: changes found with known power and few false alarms; pace and streaks by closed forms."""
+"""Annotators over time: changes found with known power and few false alarms; pace by closed forms."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from realm.crowd.drift import (
-    LEAST_SEGMENT,
-    accuracy_interval,
-    change_point,
-    drift_in_words,
-    false_discoveries,
-    labels_per_hour,
-    longest_streak,
-    over_time,
-    segment_ratios,
-)
-from realm.crowd.notes import annotator_notes
+from realm.crowd.drift import LEAST_SEGMENT, accuracies, change_point, false_discoveries, labels_per_hour, over_time
+from realm.crowd.estimate import estimate
+from realm.crowd.notes import annotator_notes, drift_in_words
+from realm.crowd.screens import Screens
 from realm.data import Annotations, Items, Task
 
 DAY = 86_400.0
@@ -68,7 +60,7 @@ def test_who_slackened_halfway_is_found_and_nobody_else() -> None:
     assert drift.before[1] > drift.after[2], "the intervals lie apart"
     assert abs(drift.time - (START + 60 * 60)) < 60 * 20, "halfway, within twenty labels"
     assert "accuracy fell from" in drift_in_words(drift) and "2026-" in drift_in_words(drift)
-    assert "accuracy fell from" in annotator_notes(table)[0, 0]
+    assert "accuracy fell from" in annotator_notes(Screens(table, estimate(table)))[0, 0]
 
 
 def test_two_hundred_steady_annotators_are_hardly_ever_flagged() -> None:
@@ -77,28 +69,37 @@ def test_two_hundred_steady_annotators_are_hardly_ever_flagged() -> None:
     assert sum(alarms) <= 0.05 * 200 * len(alarms) / 10, alarms
 
 
-def test_p_values_of_steady_annotators_are_uniform() -> None:
+@pytest.mark.parametrize(("accuracy", "n"), [(0.6, 20), (0.8, 40), (0.9, 120), (0.97, 300)])
+def test_p_values_of_steady_annotators_are_no_smaller_than_chance_makes_them(accuracy: float, n: int) -> None:
     rng = np.random.default_rng(3)
-    p_values = np.array([change_point((rng.random(40) < 0.8).astype(float), rng)[1] for _ in range(200)])
-    for level in (0.05, 0.2, 0.5):
-        n = int((p_values <= level).sum())
-        assert n <= binom.ppf(0.999, 200, level), (level, n)
-    assert (p_values <= 0.5).sum() >= binom.ppf(0.001, 200, 0.4)  # and not only large ones
+    p_values = np.array([change_point((rng.random(n) < accuracy).astype(float))[1] for _ in range(3000)])
+    for level in (0.2, 0.05, 0.01, 0.002):
+        assert (p_values <= level).sum() <= binom.ppf(0.999, 3000, level), level
+    assert (p_values <= 0.2).any(), "and not only large ones"
 
 
-def test_the_ratio_is_the_bernoulli_one() -> None:
+def test_a_clear_change_is_found_among_thousands_of_annotators() -> None:
+    """A p-value by permutations is never below one in as many as were made: among 5,000 nobody could be named."""
     rng = np.random.default_rng(0)
-    right = (rng.random((2, 30)) < 0.7).astype(float)
+    right = (rng.random((5000, 60)) < 0.9).astype(float)
+    right[17, 30:] = rng.random(30) < 0.2
+    cuts, p_values = zip(*(change_point(each) for each in right), strict=True)
+    assert np.flatnonzero(false_discoveries(np.array(p_values), 0.05)).tolist() == [17] and abs(cuts[17] - 30) <= 4
 
+
+def test_the_cut_is_that_of_the_largest_bernoulli_ratio() -> None:
     def best(values: np.ndarray) -> float:
         p = values.mean()
         return float(sum(np.log(p if value else 1 - p) for value in values)) if 0 < p < 1 else 0.0
 
-    ratios = segment_ratios(right)
-    for row in range(2):
-        for column, cut in enumerate(range(LEAST_SEGMENT, 30 - LEAST_SEGMENT + 1)):
-            whole = best(right[row, :cut]) + best(right[row, cut:]) - best(right[row])
-            assert ratios[row, column] == pytest.approx(whole, abs=1e-6)
+    for seed in range(5):
+        right = (np.random.default_rng(seed).random(30) < 0.7).astype(float)
+        cut, _ = change_point(right)
+        cuts = range(LEAST_SEGMENT, 30 - LEAST_SEGMENT + 1)
+        assert best(right[:cut]) + best(right[cut:]) == pytest.approx(
+            max(best(right[:c]) + best(right[c:]) for c in cuts)
+        )
+    assert np.isnan(change_point(right[:4])[1])
 
 
 def test_benjamini_and_hochberg_by_hand() -> None:
@@ -107,41 +108,22 @@ def test_benjamini_and_hochberg_by_hand() -> None:
     assert not false_discoveries(np.array([0.2, 0.3]), 0.05).any() and not false_discoveries(np.zeros(0), 0.05).any()
 
 
-def test_the_interval_of_certain_labels_is_the_beta_distribution() -> None:
-    right = np.array([1.0] * 16 + [0.0] * 4)
-    share, low, high = accuracy_interval(right, np.full(20, 2))
-    assert share == pytest.approx(17 / 22, abs=0.005)
-    assert [low, high] == pytest.approx(beta.ppf([0.025, 0.975], 17, 5), abs=0.01)
-    unsure = accuracy_interval(np.full(20, 0.5), np.full(20, 2))
-    assert unsure[2] - unsure[1] > 0.9, "labels that nobody can judge say nothing"
+def test_the_interval_of_a_stretch_is_about_that_of_its_labels_and_wide_where_nobody_can_judge_them() -> None:
+    """As a Beta of the counts where every label is surely right or wrong: the pool of 40 alike changes little."""
+    right = np.tile([1.0] * 80 + [0.0] * 20, 40)
+    parts = [np.arange(100 * i, 100 * (i + 1)) for i in range(40)]
+    share, low, high = accuracies(parts, right, np.full(4000, 2))[0]
+    assert share == pytest.approx(0.8, abs=0.02) and beta.ppf(0.025, 81, 21) < low < share < high < beta.ppf(
+        0.975, 81, 21
+    )
+    unsure = accuracies([np.arange(20)], np.full(20, 0.5), np.full(20, 2))[0]
+    assert unsure[2] - unsure[1] > 0.4, "labels that nobody can judge say nothing"
 
 
 def test_pace_leaves_pauses_out() -> None:
     times = np.array([0.0, 60.0, 120.0, 10_000.0, 10_060.0])
     assert labels_per_hour(times) == pytest.approx(60.0)
     assert np.isnan(labels_per_hour(np.array([0.0, 9_000.0]))) and np.isnan(labels_per_hour(np.array([5.0])))
-
-
-def test_the_longest_streak_and_its_bound() -> None:
-    labels = np.array([0, 1, 1, 1, 0, 1, 0, 0])
-    length, label, bound = longest_streak(labels)
-    assert (length, label) == (3, 1) and bound == min(2 * (1 + 5 * 0.5) * 0.5**3, 1.0)
-    rng = np.random.default_rng(0)
-    mixed = np.array([0] * 70 + [1] * 30)
-    exceeding = np.mean([longest_streak(rng.permutation(mixed))[0] >= 22 for _ in range(2000)])
-    _, _, bound = longest_streak(np.concatenate([np.zeros(22, int), np.tile([1, 0], 30), np.zeros(18, int)]))
-    assert exceeding <= max(bound, 0.05)
-    assert longest_streak(np.zeros(50, int)) == (50, 0, 1.0), "one answer always: no order says anything"
-
-
-def test_a_streak_is_told_of_and_a_mixed_order_is_not() -> None:
-    table = crowd(6, 100, seed=2)
-    times = table.created_at.copy()
-    mine = np.flatnonzero(table.annotator == 0)
-    ordered = mine[np.argsort(table.label[mine], kind="stable")]
-    times[ordered] = START + 60.0 * np.arange(len(ordered))
-    told = annotator_notes(replace(table, created_at=times))
-    assert "times in a row" in told[0, 0] and "times in a row" not in told[1, 0]
 
 
 def test_without_times_nothing_is_said_and_few_labels_are_not_judged() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realm.crowd import suspects
 from realm.crowd.estimate import estimate
 from realm.crowd.notes import annotator_notes
-from realm.crowd.suspects import find_suspects, fixed_patterns
+from realm.crowd.screens import Screens
 from realm.crowd.tables import expertise_table
 from realm.data import Annotations
 
 from .crowds import coins, labelled, mixtures, table
+
+
+def noted(made: Annotations) -> np.ndarray:
+    return annotator_notes(Screens(made, estimate(made)))
 
 
 def crowd(seed: int, share: float = 0.5, *, constant: int = 0, items: int = 300, label: int = 0) -> Annotations:
@@ -27,7 +30,7 @@ def crowd(seed: int, share: float = 0.5, *, constant: int = 0, items: int = 300,
 
 
 def test_one_answer_always_is_noted():
-    notes = annotator_notes(crowd(0, constant=60, label=1))
+    notes = noted(crowd(0, constant=60, label=1))
     assert notes[0, 0] == "always answers `c1`"
     assert (notes[1:] == "").all()
 
@@ -35,25 +38,25 @@ def test_one_answer_always_is_noted():
 @pytest.mark.parametrize(("share", "constant"), [(0.9, 5), (0.9, 12), (0.5, 8), (0.97, 60)])
 def test_one_answer_always_is_no_finding_where_the_items_call_for_it(share, constant):
     for seed in range(5):
-        assert (annotator_notes(crowd(seed, share, constant=constant)) == "").all()
+        assert (noted(crowd(seed, share, constant=constant)) == "").all()
 
 
 def test_one_answer_always_is_a_finding_where_the_items_call_for_others():
     """90% `c0`: of 200 items some 20 are not."""
-    assert annotator_notes(crowd(1, 0.9, constant=200))[0, 0] == "always answers `c0`"
+    assert noted(crowd(1, 0.9, constant=200))[0, 0] == "always answers `c0`"
 
 
 def test_who_got_items_of_one_kind_only_is_not_noted():
     truth = np.repeat([0, 1], 150)
     made = labelled(3, truth, coins([0.9] * 6, 2), 5)
     keep = (made.annotator != 0) | ((made.item < 150) & (made.label == 0))
-    assert (annotator_notes(made.keep_annotations(keep)) == "").all()
+    assert (noted(made.keep_annotations(keep)) == "").all()
 
 
 def test_where_items_have_options_of_their_own_the_place_is_named():
     made = crowd(0, constant=60, label=1)
     own = table(made.item, made.annotator, made.label, n_items=300, n_annotators=6, options=[2] * 300)
-    assert annotator_notes(own)[0, 0] == "always answers the 2nd option"
+    assert noted(own)[0, 0] == "always answers the 2nd option"
 
 
 def test_each_task_is_looked_at_by_itself():
@@ -64,8 +67,8 @@ def test_each_task_is_looked_at_by_itself():
         item, np.concatenate([one.annotator, two.annotator]), np.concatenate([one.label, two.label]),
         n_items=600, n_annotators=6, options=2, item_tasks=np.repeat([0, 1], 300),
     )  # fmt: skip
-    assert annotator_notes(made)[0].tolist() == ["always answers `c0`", ""]
-    (suspect,) = find_suspects(made)
+    assert noted(made)[0].tolist() == ["always answers `c0`", ""]
+    (suspect,) = Screens(made, estimate(made)).suspects
     assert (suspect.annotator, suspect.task, suspect.kind) == (0, 0, "constant")
 
 
@@ -75,8 +78,8 @@ def test_answers_in_turn_are_noted():
     label = made.label.copy()
     label[rows] = np.arange(len(rows)) % 2
     made = table(made.item, made.annotator, label, n_items=300, n_annotators=6, options=2)
-    assert annotator_notes(made)[0, 0] == "repeats the same 2 answers in turn"
-    assert (annotator_notes(made)[1:] == "").all()
+    assert noted(made)[0, 0] == "repeats the same 2 answers in turn"
+    assert (noted(made)[1:] == "").all()
 
 
 def test_copies_are_noted_on_both_sides_and_in_the_table():
@@ -86,11 +89,11 @@ def test_copies_are_noted_on_both_sides_and_in_the_table():
     first, second = np.flatnonzero(made.annotator == 0), np.flatnonzero(made.annotator == 1)
     label[second] = made.label[first]
     made = table(made.item, made.annotator, label, n_items=300, n_annotators=6, options=2)
-    notes = annotator_notes(made)[:, 0]
+    notes = noted(made)[:, 0]
     assert notes[0] == "gives the same labels as `a1` on 100% of 300 shared items"
     assert notes[1] == "gives the same labels as `a0` on 100% of 300 shared items"
     assert (notes[2:] == "").all()
-    frame = expertise_table(made, estimate(made, np.zeros((300, 2)))).set_index("annotator")
+    frame = expertise_table(made, estimate(made)).set_index("annotator")
     assert frame["notes"].to_dict() == dict(zip(made.annotators, notes, strict=True))
 
 
@@ -98,9 +101,4 @@ def test_nothing_is_noted_of_honest_annotators():
     for seed in range(5):
         truth = (np.random.default_rng(seed).random(300) < 0.2).astype(np.int64)
         made = labelled(seed, truth, mixtures(np.linspace(0.4, 0.95, 8), [[0.8, 0.2]] * 8), 5)
-        assert (annotator_notes(made) == "").all()
-
-
-def test_the_others_are_asked_only_where_somebody_seems_to_follow_a_pattern(monkeypatch):
-    monkeypatch.setattr(suspects, "fit_consensus", lambda _: pytest.fail("nobody follows a pattern"))
-    assert fixed_patterns(crowd(0)) == []
+        assert (noted(made) == "").all()

@@ -1,4 +1,4 @@
-"""Who agrees with whom and who takes what for what, held against plain loops over the rows."""
+"""Who agrees with whom and which labels meet, held against plain loops over the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from realm.crowd.peers import clear_confusions, confusions, disputed_labels, peer_agreement
+from realm.crowd.peers import disputed_labels, peer_agreement
 from realm.data import Annotations
 
 LABELS = ("a", "b", "c")
@@ -71,30 +71,3 @@ def test_disputed_labels_are_counted_as_a_loop_counts_them() -> None:
     assert dict(zip(keys, found.items.tolist(), strict=True)) == dict(items)
     assert dict(zip(keys, found.cleaned_first.tolist(), strict=True)) == {key: by_first[key] for key in items}
     assert found.items.tolist() == sorted(found.items.tolist(), reverse=True)
-
-
-def test_confusions_are_counted_and_the_one_who_stands_out_is_named() -> None:
-    rng = np.random.default_rng(0)
-    truth = rng.integers(3, size=300)
-    rows = []
-    for item, right in enumerate(truth):
-        for who in range(5):
-            label = right if rng.random() < 0.9 else rng.integers(3)
-            if who == 2 and right == 0 and rng.random() < 0.7:
-                label = 1  # takes a for b
-            rows.append((f"t{item}", f"w{who}", LABELS[label]))
-    annotations = Annotations.from_pandas(
-        pd.DataFrame(rows, columns=["text", "annotator", "label"]), labels=list(LABELS)
-    )
-    found = confusions(annotations, truth)
-    third = annotations.annotator == 2
-    expected = np.zeros((3, 3), int)
-    np.add.at(expected, (truth[annotations.item[third]], annotations.label[third]), 1)
-    np.testing.assert_array_equal(found.matrix(2, 3), expected)
-    assert found.count.sum() == annotations.n_annotations
-    clear = clear_confusions(found, 3)
-    assert [(p, a, b) for p, a, b in zip(clear.pair, clear.cleaned, clear.given, strict=True)] == [(2, 0, 1)]
-    assert clear.times[0] == expected[0, 1] and clear.of[0] == expected[0].sum()
-    assert clear.share[0] > 0.6 and clear.others[0] < 0.1
-    fair = annotations.keep_annotations(~third)
-    assert len(clear_confusions(confusions(fair, truth), 3).pair) == 0

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from realm.crowd.coin import expertise_evidence
-from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.evidence import posterior
-from realm.crowd.tables import expertise_table, habits_in_words, labels_table
+from realm.crowd.estimate import estimate
+from realm.crowd.notes import habit_notes
+from realm.crowd.screens import Screens
+from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Task
 
-from .crowds import simulate, table
+from .crowds import coins, known_estimate, mixtures, simulate, table
 
 
 def test_table_columns_order_and_agreement():
     crowd = simulate(1, annotators=np.array([0.6, 0.95, 0.8]), labels_each=200, per_item=3)
-    found = estimate(crowd.annotations, crowd.log_probs)
+    found = estimate(crowd.annotations, np.exp(crowd.log_probs))
     frame = expertise_table(crowd.annotations, found)
     assert frame.columns.tolist() == [
         *["annotator", "task", "expertise", "accuracy", "low", "high", "annotations", "agreement", "verdict"],
@@ -31,7 +31,7 @@ def test_table_columns_order_and_agreement():
 
 def test_tables_say_whose_probabilities_judged_them():
     crowd = simulate(0)
-    found = estimate(crowd.annotations, crowd.log_probs)
+    found = estimate(crowd.annotations, np.exp(crowd.log_probs))
     for frame in (
         expertise_table(crowd.annotations, found, probabilities="in-sample"),
         labels_table(crowd.annotations, found.posterior, "in-sample"),
@@ -63,7 +63,7 @@ def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagr
 def test_labels_table_agrees_with_the_table_one_item_at_a_time():
     crowd = simulate(0, annotators=9, labels_each=40, per_item=4, options=4)
     made = crowd.annotations
-    shares = posterior(made, crowd.log_probs, expertise_evidence(made, np.full((9, 1), 0.6)))
+    shares = known_estimate(made, coins(np.full(9, 0.7), 4), crowd.log_probs).posterior
     frame = labels_table(made, shares)
     for i in range(made.n_items):
         given_labels = made.label[made.offsets[i] : made.offsets[i + 1]]
@@ -84,13 +84,14 @@ def described(labels: list[str] | None, **changes: float) -> str:
     if labels:
         made = replace(made, items=replace(made.items, tasks=(Task("t0", tuple(labels)),)))
     numbers = {"expertise": 0.4, "accuracy": 0.7, "high": 0.8, "share": 0.93, "n": 100, **changes}
-    ones = np.ones((3, 1))
-    habits = np.array([[[1 - numbers["share"], numbers["share"]]]] * 3)
-    found = Estimate(
-        numbers["expertise"] * ones, numbers["accuracy"] * ones, 0.6 * ones, numbers["high"] * ones, 0.5 * ones,
-        (numbers["n"] * ones).astype(np.int64), np.full((100, 2), 0.5), np.zeros(1, bool), habits, np.zeros((1, 2)),
-    )  # fmt: skip
-    return str(habits_in_words(made, found)[0, 0])
+    found = known_estimate(made, mixtures(np.full(3, 0.4), [0.5, 0.5]))
+    found = replace(
+        found,
+        **{name: np.full((3, 1), numbers[name]) for name in ("expertise", "accuracy", "high")},
+        annotations=np.full((3, 1), numbers["n"], np.int64),
+        habits=np.array([[[1 - numbers["share"], numbers["share"]]]] * 3),
+    )
+    return str(habit_notes(Screens(made, found))[0, 0])
 
 
 def test_a_habit_is_told_in_words():
@@ -118,7 +119,7 @@ def test_real_habits_are_in_the_table():
     guess = np.where(annotator < 2, rng.random(len(item)) < 0.95, rng.random(len(item)) < 0.5).astype(int)
     read = rng.random(len(item)) < np.where(annotator < 2, 0.2, 0.8)
     made = table(item, annotator, np.where(read, truth[item], guess), n_items=800, n_annotators=6, options=2)
-    frame = expertise_table(made, estimate(made, np.zeros((800, 2)))).set_index("annotator")
+    frame = expertise_table(made, estimate(made)).set_index("annotator")
     words = r"answers `c1` 9\d% of the time when not answering from the item"
     assert frame["habit"][["a0", "a1"]].str.fullmatch(words).all()
     assert (frame["habit"][["a2", "a3", "a4", "a5"]] == "").all()

@@ -145,7 +145,7 @@ def test_exports_keep_theirs(tmp_path) -> None:
     assert table.created_at.tolist() == [NOON] * 4 and sorted(table.lead_time) == [5, 6, 7, 8]
 
 
-def test_the_doctor_tells_of_drift_and_streaks(tmp_path, realm_cli) -> None:
+def test_the_doctor_tells_of_drift(tmp_path, realm_cli) -> None:
     from tests.crowd.test_drift import crowd
 
     write_table(crowd(12, 120, slack=1, seed=4), tmp_path / "drift.csv")
@@ -169,7 +169,7 @@ def test_the_report_and_the_table_show_them(tmp_path) -> None:
 
     table = crowd(12, 120, slack=1, seed=4)
     log_probs = np.full((table.n_items, 2), np.log(0.5))
-    made = estimate(table, log_probs)
+    made = estimate(table)
     people = expertise_table(table, made)
     assert people.set_index("annotator").loc["a0", "notes"].startswith("accuracy fell")
     assert people["labels_per_hour"].iloc[0] == pytest.approx(60, rel=0.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,14 +11,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from realm.crowd.coin import expertise_evidence
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.evidence import posterior
 from realm.data import Annotations, Items, Task
 from realm.files import write_manifest
 from realm.runs.folder import probabilities_in_words
 from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables
 from realm.scorers.prompts import PromptStyle
+from tests.crowd.crowds import coins, known_estimate
 
 SETTINGS = {
     "method": "realm", "seed": 7, "use_gold": False, "learning_rate": 5e-5, "expertise_learning_rate": 0.1,
@@ -91,7 +91,7 @@ def write_run(
         steps = 10 * np.arange(len(path))
         channel = ChannelResults("uniform", state, {"expertise_trained": trained}, steps, {"expertise_trained": path})
     results = RunResults(
-        scorer, "tiny/model", "realm", annotations, log_probs, found or estimate(annotations, log_probs), channel,
+        scorer, "tiny/model", "realm", annotations, log_probs, found or estimate(annotations, np.exp(log_probs)), channel,
         probabilities=probabilities_in_words(folds), folds=folds, temperature=temperature, **usual,
     )  # fmt: skip
     write_tables(folder, results)
@@ -135,14 +135,7 @@ def large(
 
 def crowded_estimate(table: Annotations, log_probs: np.ndarray, accuracy: np.ndarray) -> Estimate:
     """The estimate of a `large` table without estimating anything: the accuracies, and intervals of a likely width."""
-    chance = 1 / 3
     middle, n = accuracy[:, None], table.annotations_per_annotator[:, None]
-    beta = (middle - chance) / (1 - chance)
     wide = 1.96 * np.sqrt(middle * (1 - middle)) / np.sqrt(np.maximum(n, 1))
-    return Estimate(
-        expertise=beta, accuracy=middle, low=np.clip(middle - wide, 0, 1), high=np.clip(middle + wide, 0, 1),
-        chance=np.full_like(beta, chance), annotations=n,
-        posterior=posterior(table, log_probs, expertise_evidence(table, beta)),
-        relative_tasks=np.array([False]), habits=np.full((*beta.shape, 3), 1 / 3),
-        class_offsets=np.zeros((1, 3)),
-    )  # fmt: skip
+    found = known_estimate(table, coins(accuracy, 3), log_probs)
+    return replace(found, low=np.clip(middle - wide, 0, 1), high=np.clip(middle + wide, 0, 1))

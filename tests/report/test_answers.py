@@ -26,7 +26,7 @@ LABELS = ("no", "yes", "maybe")
 
 
 def data_of(table: Annotations, log_probs: np.ndarray, **fields: object) -> RunData:
-    return RunData("run", {}, {}, {}, table, log_probs, estimate(table, log_probs), **fields)  # type: ignore[arg-type]
+    return RunData("run", {}, {}, {}, table, log_probs, estimate(table, np.exp(log_probs)), **fields)  # type: ignore[arg-type]
 
 
 def guessers(n_items: int = 300, guessing: tuple[int, ...] = (4, 5)) -> tuple[Annotations, np.ndarray]:
@@ -231,7 +231,7 @@ def test_a_table_alone_gets_the_same_page_without_a_model(tmp_path: Path) -> Non
     for words in ("The trained model", "Model:", "out of fold", "expertise.csv", "labels.csv of the run"):
         assert words not in page.text
     data = read_table(annotations, file)
-    expected = estimate(annotations.without_gold(), np.zeros((annotations.n_items, 3)))
+    expected = estimate(annotations.without_gold())
     np.testing.assert_allclose(data.estimate.accuracy, expected.accuracy)
     np.testing.assert_allclose(data.estimate.posterior, expected.posterior)
 

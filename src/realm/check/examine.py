@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sized
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Literal
-
-import numpy as np
 
 from realm.check.agreement import Group, alpha_by_task, connected_groups
 from realm.check.contents import compare_labels, find_leaks, label_counts, label_map, repeated_texts
 from realm.check.over_time import OverTime
-from realm.crowd.coin import pairs_of
-from realm.crowd.copies import comparable, find_copies
-from realm.crowd.dependence import Dependence, dependence
-from realm.crowd.suspects import FEW, Suspect, find_suspects
+from realm.crowd.model import AnnotatorModel
+from realm.crowd.notes import pattern_in_words
+from realm.crowd.screens import Independence, Screens
+from realm.crowd.starts import MOST_ANNOTATORS
+from realm.crowd.suspects import FEW
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.ledger import Ledger
@@ -36,15 +36,15 @@ SUSPECTS = {
     "constant": ("", NO_INFORMATION),
     "alternating": ("", NO_INFORMATION),
     "chance": (
-        "agrees little with the others: ",
+        "agrees little with the others",
         "Look at some of their labels; leave them out with `exclude` if they guess.",
     ),
     "below chance": (
-        "disagrees with the others more than chance would: ",
+        "disagrees with the others more than chance would",
         "Look at some of their labels: did they mistake one label for another?",
     ),
 }
-"""What each kind of suspect does, where the evidence does not say it, and what to do about it."""
+"""What each kind of suspect does, where no pattern says it, and what to do about it."""
 FLIPPED = (
     "two labels, and some annotators may be wrong more often than right: the labels swapped explain the data as well, "
     "and only gold, a prior or the model's own opinion can tell"
@@ -79,7 +79,7 @@ class Examination:
     summary: dict[str, Any]
     label_counts: dict[str, dict[str, int]]
     alpha: dict[str, float | None]
-    dependence: Dependence | None
+    independence: Independence | None
     groups: list[Group]
     ledger: Ledger
     findings: list[Finding]
@@ -94,7 +94,7 @@ class Examination:
             **self.summary,
             "label_balance": self.label_counts,
             "krippendorff_alpha": self.alpha,
-            "independent_annotators": self._independence(),
+            "independent_annotators": self._independent_annotators(),
             "connected_groups": [asdict(group) for group in self.groups],
             **({"over_time": self.over_time.as_list()} if self.over_time.rows else {}),
             **self.ledger.as_dict(),
@@ -110,12 +110,12 @@ class Examination:
             counts.update(by_label)
         return label_map(groups, counts)
 
-    def _independence(self) -> dict[str, Any] | None:
+    def _independent_annotators(self) -> dict[str, Any] | None:
         """How many independent annotators an item's annotations are worth; None where no item has two."""
-        if (found := self.dependence) is None:
+        if (independence := self.independence) is None:
             return None
-        numbers = {"annotations_per_item": found.annotations_per_item, "worth": found.effective}
-        return {**numbers, "exponent": found.exponent, "text": f"{found}."}
+        numbers = {"annotations_per_item": independence.annotations_per_item, "worth": independence.effective}
+        return {**numbers, "exponent": independence.exponent, "text": f"{independence}."}
 
 
 def examine(annotations: Annotations, test: Annotations | Items | None = None) -> Examination:
@@ -124,10 +124,10 @@ def examine(annotations: Annotations, test: Annotations | Items | None = None) -
     `test` has gold in its own words, read without the table's tasks; of `Items` only the texts are compared.
     """
     alpha, groups, counts = alpha_by_task(annotations), connected_groups(annotations), label_counts(annotations)
-    suspects = find_suspects(annotations)
-    names = annotations.annotators
+    model = AnnotatorModel(annotations).fit()
+    screens, names = Screens(annotations, model.estimate(), model), annotations.annotators
     findings = [Finding("reading", "warning", message, "") for message in annotations.ledger.warnings]
-    findings += _annotator_findings(annotations, suspects)
+    findings += _annotator_findings(screens)
     findings += [
         Finding(
             "near copies",
@@ -137,40 +137,45 @@ def examine(annotations: Annotations, test: Annotations | Items | None = None) -
             "Are they one person, or did one copy? Together they count as one.",
             (names[pair.first], names[pair.second]),
         )
-        for pair in find_copies(annotations)
+        for pair in screens.copies
     ]
-    if crowded := int((~comparable(annotations)).sum()):
-        message = f"{crowded:,} items with very many annotators were left out of the search for copies."
-        findings.append(Finding("crowded items", "note", message, "Copies are still found on the other items."))
-    times = OverTime.of(annotations)
+    if annotations.n_annotators > MOST_ANNOTATORS:
+        message = f"Copies were looked for among the {MOST_ANNOTATORS:,} annotators with the most labels."
+        findings.append(Finding("search for copies", "note", message, ""))
+    times = OverTime(annotations, screens.times)
     findings += [Finding(code, "warning", message, remedy, (name,)) for code, name, message, remedy in times.messages()]
     findings += _group_findings(annotations, groups) + _label_findings(annotations, alpha, counts)
     findings += _text_findings(annotations, test.items if isinstance(test, Annotations) else test)
     if isinstance(test, Annotations):
         findings += _test_label_findings(annotations, test)
-    together = dependence(annotations)
-    findings += _dependence_findings(together)
-    below_chance = any(suspect.kind == "below chance" for suspect in suspects)
+    findings += _independence_findings(screens.independence)
+    below_chance = any(suspect.kind == "below chance" for suspect in screens.suspects)
     methods = applicable_methods(annotations, groups, below_chance)
     summary = annotations.describe()
-    return Examination(summary, counts, alpha, together, groups, annotations.ledger, findings, methods, times)
+    return Examination(
+        summary, counts, alpha, screens.independence, groups, annotations.ledger, findings, methods, times
+    )
 
 
 # ---------------------------------------------------------------- findings
 
 
-def _annotator_findings(annotations: Annotations, suspects: list[Suspect]) -> list[Finding]:
-    findings = []
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    given = np.bincount(pairs_of(annotations), minlength=shape[0] * shape[1]).reshape(shape)
-    for suspect in suspects:
-        habit, remedy = SUSPECTS[suspect.kind]
-        name, n = annotations.annotators[suspect.annotator], int(given[suspect.annotator].sum())
-        where = ""
-        if suspect.task is not None:
-            n = int(given[suspect.annotator, suspect.task])
-            where = f" in task '{annotations.tasks[suspect.task].name}'" if len(annotations.tasks) > 1 else ""
-        message = f"'{name}' {habit}{suspect.evidence}{where} ({counted(n, 'label')})."
+def _annotator_findings(screens: Screens) -> list[Finding]:
+    findings, annotations, estimate = [], screens.annotations, screens.estimate
+    for _, same in groupby(screens.suspects, key=lambda each: (each.annotator, each.kind)):
+        suspect, *others = same  # in other tasks
+        at = suspect.annotator, suspect.task
+        what, remedy = SUSPECTS[suspect.kind]
+        name, n = annotations.annotators[suspect.annotator], int(estimate.annotations[at])
+        where = f" in task '{annotations.tasks[suspect.task].name}'" if len(annotations.tasks) > 1 else ""
+        more = f", and in {counted(len(others), 'other task')}" if others else ""
+        if suspect.period:
+            what = pattern_in_words(annotations, suspect)
+        else:
+            # without the sign of a negative number that is rounded to zero
+            expertise, highest = (round(float(figure), 2) + 0.0 for figure in (estimate.expertise[at], suspect.highest))
+            what += f": expertise {expertise:.2f}, at most {highest:.2f}; typical here {suspect.typical:.2f}"
+        message = f"'{name}' {what}{where} ({counted(n, 'label')}){more}."
         findings.append(Finding(suspect.kind, "warning", message, remedy, (name,)))
     counts = annotations.annotations_per_annotator
     if few := [annotations.annotators[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:
@@ -220,11 +225,11 @@ def _labelled_and_single(annotations: Annotations) -> tuple[int, int]:
     return int((per_item > 0).sum()), int((per_item == 1).sum())
 
 
-def _dependence_findings(found: Dependence | None) -> list[Finding]:
-    if found is None or not found.beyond_chance:
+def _independence_findings(independence: Independence | None) -> list[Finding]:
+    if independence is None or not independence.err_together:
         return []
     remedy = "They err together: a vote among them is less sure than it looks, and more of the same add little."
-    return [Finding("annotators err together", "note", f"{found}.", remedy)]
+    return [Finding("annotators err together", "note", f"{independence}.", remedy)]
 
 
 def _label_findings(

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from realm.crowd.drift import STREAK_LEVEL, AnnotatorOverTime, day, drift_in_words, over_time, streak_in_words
+from realm.crowd.drift import AnnotatorOverTime
+from realm.crowd.notes import day, drift_in_words
 from realm.data.annotations import Annotations
 
 
@@ -18,24 +19,16 @@ class OverTime:
     annotations: Annotations
     rows: list[AnnotatorOverTime]
 
-    @classmethod
-    def of(cls, annotations: Annotations) -> OverTime:
-        return cls(annotations, over_time(annotations))
-
     def messages(self) -> list[tuple[str, str, str, str]]:
         """(code, annotator, message, remedy) of whatever is beyond chance."""
-        told = []
+        messages = []
         for each in self.rows:
             name, where = self._names(each)
             if each.drift is not None and each.drift.flagged:
-                message = f"'{name}'{where}: {drift_in_words(each.drift)} (p = {each.drift.p_value:.4f})."
+                message = f"'{name}'{where}: {drift_in_words(each.drift)} (p = {each.drift.p_value:.2g})."
                 remedy = "Look at their labels since then, and have some of them labelled again."
-                told.append(("drift", name, message, remedy))
-            if each.streak_p < STREAK_LEVEL:
-                message = f"'{name}'{where} {streak_in_words(self.annotations, each)} (of {each.labels:,} labels)."
-                remedy = "Were the items sorted? If not, look at these labels."
-                told.append(("streak", name, message, remedy))
-        return told
+                messages.append(("drift", name, message, remedy))
+        return messages
 
     def facts(self) -> list[tuple[str, str]]:
         """A few figures over all annotators."""
@@ -65,7 +58,6 @@ class OverTime:
             "last": day(each.last),
             "labels_per_hour": _finite(each.per_hour),
             "lead_time": _finite(each.lead_time),
-            "longest_streak": each.streak,
             "drift": None
             if drift is None
             else {

@@ -168,8 +168,8 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
     for task, alpha in examination.alpha.items():
         name = f"Krippendorff's alpha ({_clean(task)})" if several else "Krippendorff's alpha"
         rows.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
-    if examination.dependence is not None:
-        rows.append(("independence", str(examination.dependence)))
+    if examination.independence is not None:
+        rows.append(("independence", str(examination.independence)))
     return rows + examination.over_time.facts()
 
 

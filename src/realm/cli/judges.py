@@ -82,7 +82,7 @@ def judges(
     if as_json:
         entries = {
             "judges": records(table),
-            "independent_judges": None if panel.dependence is None else panel.dependence.effective,
+            "independent_judges": None if panel.independence is None else panel.independence.effective,
             "whole": _entry(panel.whole),
             "cheapest": _entry(cheapest),
             "panels": [_entry(part) for part in panel.path()],
@@ -148,8 +148,8 @@ def _summary(panel: Panel, cheapest: SubPanel, within: float, humans: int) -> li
     """What the tables come to, in sentences."""
     whole = panel.whole
     sentences = [f"The panel: {len(whole.members)} judges, cost {whole.cost:g} a label, {_accuracy(whole)}."]
-    if panel.dependence is not None:
-        worth = f"{panel.dependence}"
+    if panel.independence is not None:
+        worth = f"{panel.independence}"
         sentences.append(f"{worth[0].upper()}{worth[1:]}.")
     sentences.append(
         f"The cheapest part within {within:g} of it: {len(cheapest.members)} judges, cost {cheapest.cost:g}, "

@@ -143,9 +143,10 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
         )
     if run.estimate.relative:
         remarks.append("most items have one label: accuracies are relative, and depend on how confident the model is.")
-    if run.estimate.exponent < 1 or run.estimate.shared_error > 0:
+    if (run.estimate.exponent < 1).any():
         remarks.append(
-            "annotators make the same mistakes here: another label helps less than the expectation below says."
+            "annotators make the same mistakes here: another label tells less than one by an independent annotator, "
+            "which the expectation below allows for."
         )
     cheapest = min((prices or {"": 1.0}).values())
     if queue.empty and cheapest > budget:

@@ -27,7 +27,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.against_gold import accuracy_by_gold
+from realm.crowd.label_figures import accuracy_by_gold
 from realm.data.annotations import OPTIONAL, UNKNOWN, Annotations
 from realm.data.arguments import require_annotations
 from realm.errors import RealmError

@@ -551,14 +551,15 @@ def fit(
         log_likelihood = normalise(posterior)
         if progress is not None:
             progress(iteration, max_iter)
-        if iteration >= max_iter or (tol and log_likelihood - last < tol * n and iteration > 1):
+        change = log_likelihood - last if held_shares is None else abs(log_likelihood - last)  # an offset may lower it
+        if iteration >= max_iter or (tol and change < tol * n and iteration > 1):
             break
         last, iteration = log_likelihood, iteration + 1
         parameters = maximise(statistics(table, posterior), table, priors, pool, parameters)
         shares = shares_of(posterior, table.labelled, priors.classes)
         if held_shares is not None:
             move = np.log((held_shares + 1e-4) / (shares + 1e-4))
-            offset = offset + move - move.mean()
+            offset, shares = offset + move - move.mean(), held_shares
     return Fit(parameters, shares, posterior, log_likelihood, offset, iteration)
 
 

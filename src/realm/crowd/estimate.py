@@ -51,6 +51,7 @@ class Estimate:
     | weight | (annotations,) | how much each annotation counts, copies of a label sharing one |
     | exponent | (tasks,) | tau: how much of an item's evidence counts, 1 where annotators err independently |
     | shared_error | (tasks,) | e: the share of items on which everybody is taken to err alike |
+    | shared_error_high | (tasks,) | the e that the ends of the intervals allow for |
     """
 
     expertise: Floats
@@ -68,6 +69,7 @@ class Estimate:
     weight: Floats
     exponent: Floats
     shared_error: Floats
+    shared_error_high: Floats
 
     def __repr__(self) -> str:
         annotators, tasks = self.expertise.shape
@@ -211,7 +213,7 @@ def estimate_from_evidence(
     cells, cell_evidence = cells_of(annotations, evidence, row)
     posterior, shape = np.zeros_like(apparent), (n, n_tasks)
     mean, low, high, by_habit = (np.full(shape, np.nan) for _ in range(4))
-    errors = np.zeros(n_tasks)
+    errors, highest_errors = np.zeros(n_tasks), np.zeros(n_tasks)
     habits = habits_of(annotations, right, weight, width) if habits is None else habits.copy()
     for index in range(n_tasks):
         items = np.flatnonzero(item_task == index)
@@ -220,7 +222,7 @@ def estimate_from_evidence(
         shared = SharedMistakes.of(kind, float(exponent[index])).given_gold(
             apparent[given], known[given], counts[given]
         )
-        errors[index] = shared.mean
+        errors[index], highest_errors[index] = shared.mean, shared.high
         posterior[items] = shared.posterior(apparent[items], counts[items])
         if not per_item[items].any():
             continue
@@ -260,6 +262,7 @@ def estimate_from_evidence(
         weight=weight,
         exponent=exponent,
         shared_error=errors,
+        shared_error_high=highest_errors,
     )
 
 

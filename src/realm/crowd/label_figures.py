@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.evidence import Floats
+from realm.crowd.accuracy import pairs_of
+from realm.crowd.engine import Floats, Ints
+from realm.data.annotations import UNKNOWN, Annotations
+from realm.errors import RealmError
 
 Labels = npt.NDArray[np.integer]
 Counts = npt.NDArray[np.int64]
@@ -79,3 +82,20 @@ def main_mistake(matrix: npt.ArrayLike, label: int) -> tuple[int, float] | None:
     wrong = np.where(np.arange(len(row)) == label, 0.0, row)
     most = int(wrong.argmax())
     return (most, float(wrong[most] / row.sum())) if wrong[most] else None
+
+
+def accuracy_by_gold(annotations: Annotations) -> tuple[Floats, Ints]:
+    """The share of each annotator's labels that equal gold (NaN for none), and how many have gold.
+
+    Shapes (annotators, tasks).
+    """
+    if annotations.gold is None:
+        raise RealmError("realised accuracies need gold.")
+    shape = (annotations.n_annotators, len(annotations.tasks))
+    gold, pair = annotations.gold[annotations.item], pairs_of(annotations)
+    total, correct = (
+        np.bincount(pair, mask, minlength=shape[0] * shape[1]).reshape(shape)
+        for mask in (gold != UNKNOWN, (gold != UNKNOWN) & (gold == annotations.label))
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(correct / total, dtype=np.float64), total.astype(np.int64)

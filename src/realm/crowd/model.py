@@ -6,6 +6,7 @@ comes in as log P, which must be out of sample.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -40,6 +41,8 @@ from realm.errors import RealmError
 TEMPERATURE_SD, HOTTEST = 0.5, 20.0
 """log T ~ N(0, .5^2) on [1, 20]: a free temperature on 50 items is spurious, and below 1 a model that has learned the
 crowd's common mistakes would be made surer of them."""
+REPORT_STEPS = 10
+"""EM steps that bring a trained model to the P of a report, and to its temperature: it has moved little since."""
 READS = 0.2
 """The expertise from which an annotator's labels count in the temperature: a fifth of them is read off the item."""
 
@@ -352,6 +355,15 @@ class AnnotatorModel:
             kind=self.kind,
             habits=habits,
         )
+
+    def estimate_at(self, log_probs: npt.ArrayLike) -> Estimate:
+        """`estimate` with new log P (items, Kmax) at its temperature, after EM steps on it; the model itself stays."""
+        model = copy.copy(self)
+        model.tasks = [replace(task) for task in self.tasks]
+        model.update(log_probs, REPORT_STEPS)
+        tempered = np.asarray(log_probs, dtype=np.float64) / model.best_temperature(log_probs)
+        model.update(tempered, REPORT_STEPS)
+        return model.estimate(tempered)
 
     # ---------------------------------------------------------------- state
 

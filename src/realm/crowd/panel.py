@@ -1,14 +1,7 @@
-"""What a panel of judges is worth, what each adds given the others, and the cheapest part of it that does as well.
+"""What a panel of judges is worth, what each adds given the others, and a cheap part of it that does as well.
 
-Judges are annotators like any other; what is asked of a panel is what to pay for. The labels of a part of the panel are
-those of the whole panel's estimate with the evidence of its members alone,
-
-    label of item i = argmax_k  offset[k] + sum over members' annotations of E[a, k]
-
-habits being those that the whole panel showed: first everybody judges a pilot, then the part goes on. The accuracy of
-these labels is *expected* by the posterior of the whole panel, and *measured* on gold where there is gold that was not
-used. A judge adds what the whole panel has over the others. Copies of another judge (`realm.crowd.copies`) add nothing:
-of such a pair the cheaper is in the panel.
+Judges are annotators whose labels cost money. The labels of a part of the panel are those of the whole panel's estimate
+with the evidence of its members alone: first everybody judges a pilot, then the part goes on.
 """
 
 from __future__ import annotations
@@ -16,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.copies import find_copies
-from realm.crowd.dependence import Dependence, dependence
-from realm.crowd.estimate import Estimate, estimate_with_evidence
-from realm.crowd.evidence import Bools, Floats, Indices
+from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.model import AnnotatorModel
+from realm.crowd.relabel import read_prices
+from realm.crowd.screens import Independence, Screens
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
 from realm.data.annotations import NAMES_SHOWN, UNKNOWN
@@ -36,8 +28,6 @@ if TYPE_CHECKING:
 
 WITHIN = 0.01
 """How much less accurate than the whole a part may be: a point."""
-EXHAUSTIVE = 10
-"""Up to so many judges all parts of the panel are looked at (1,023); beyond, judges are left out one by one."""
 SAMPLED = 20_000
 """Items that parts of a panel are compared on at most, evenly chosen: an accuracy is known to a third of a point."""
 DECIMALS = 9
@@ -66,11 +56,15 @@ class SubPanel:
 class Panel:
     """A panel of judges: the estimate of all its labels, and what parts of it are worth.
 
+    The accuracy of a part is *expected* by the posterior of the whole panel, and *measured* on gold where there is gold
+    that was not used. Copies of another judge add nothing: of such a pair the cheaper is in the panel.
+
     Args:
         annotations: who labelled what. A gold column is measured against, and not used otherwise.
         costs: the price of one label by annotator, above 0; None: 1 each.
         experts: annotators taken to be experts, such as people among models.
         gold: (items,) true labels that are used, -1 elsewhere; then nothing is measured.
+        kind: `models` (language models, which err together) or `people`; None: as the labels show.
 
     Examples:
         >>> import pandas as pd
@@ -90,47 +84,36 @@ class Panel:
         costs: Mapping[str, float] | None = None,
         experts: Sequence[str] | None = None,
         gold: npt.NDArray[np.integer] | None = None,
+        kind: str | None = "models",
     ) -> None:
         self.annotations = annotations
-        self.costs = _costs(annotations, costs)
-        width = int(annotations.option_counts.max(initial=2))
-        self.estimate, evidence = estimate_with_evidence(
-            annotations.without_gold(), np.zeros((annotations.n_items, width)), experts=experts, gold=gold
-        )
-        if annotations.weight is not None:
-            evidence = evidence * annotations.weight[:, None]
-        self.used_gold = gold is not None
-        self.copies = _dearer_copies(annotations, self.costs)
+        self.costs = read_prices(annotations, costs)
+        if missing := [annotations.annotators[index] for index in np.flatnonzero(np.isnan(self.costs))]:
+            names = ", ".join(missing[:NAMES_SHOWN]) + ", ..." * (len(missing) > NAMES_SHOWN)
+            raise RealmError(f"`costs` has no price for {names}.")
+        model = AnnotatorModel(annotations.without_gold(), gold=gold, experts=experts or (), kind=kind).fit()
+        self.estimate = model.estimate()
+        self._screens = Screens(annotations, self.estimate, model)
+        self.copies = _dearer_copies(self._screens, self.costs)
         self.members = (annotations.annotations_per_annotator > 0) & ~self.copies
         self._known = np.zeros(annotations.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
-        self._labels = _Labels.of(annotations, self.estimate, evidence, None if self.used_gold else annotations.gold)
+        self._labels = _Labels(self._screens, annotations.gold if gold is None else None)
 
-    @cached_property
-    def dependence(self) -> Dependence | None:
-        """How many independent judges an item's are worth; None where no item has two labels. Copies are left out."""
-        return dependence(self.annotations.keep_annotations(~self.copies[self.annotations.annotator]))
+    @property
+    def independence(self) -> Independence | None:
+        """How many independent judges an item's are worth; None where no item has two labels."""
+        return self._screens.independence
 
     def part(self, members: npt.ArrayLike) -> SubPanel:
         """What some of the judges are worth: a mask (annotators,)."""
         mask = np.asarray(members, dtype=bool)
-        labels = self._labels.of_members(mask)
         names = tuple(self.annotations.annotators[index] for index in np.flatnonzero(mask))
-        expected, measured = self._labels.accuracies(labels)
-        return SubPanel(names, float(self.costs[mask].sum()), expected, measured)
+        return SubPanel(names, float(self.costs[mask].sum()), *self._labels.accuracies(mask))
 
     @cached_property
     def whole(self) -> SubPanel:
         """All judges, but for copies."""
         return self.part(self.members)
-
-    def without_each(self) -> list[SubPanel | None]:
-        """The panel without each of the annotators, (annotators,); None for those who are not in it anyway."""
-        parts: list[SubPanel | None] = []
-        for index in range(self.annotations.n_annotators):
-            rest = self.members.copy()
-            rest[index] = False
-            parts.append(self.part(rest) if self.members[index] else None)
-        return parts
 
     def table(self) -> pd.DataFrame:
         """A row for each judge and task, the most accurate first.
@@ -140,33 +123,41 @@ class Panel:
         same on gold, where there is any), cost, annotations, verdict, habit, notes.
         """
         table = expertise_table(self.annotations, self.estimate)
-        whole, rests = self.whole, self.without_each()
-        figures = {
-            "adds": [0.0 if rest is None else whole.expected - rest.expected for rest in rests],
-            "cost": self.costs.tolist(),
-        }
-        if whole.measured is not None:
-            losses = [0.0 if rest is None else whole.measured - (rest.measured or 0.0) for rest in rests]
-            figures = {"adds": figures["adds"], "adds_measured": losses, "cost": figures["cost"]}
-        by_name = {name: index for index, name in enumerate(self.annotations.annotators)}
-        row = table["annotator"].map(by_name).to_numpy()
+        everybody = np.arange(self.annotations.n_annotators)
+        rests = [self.part(self.members & (everybody != index)) for index in everybody]  # a copy's is the whole panel
+        figures = {"adds": [self.whole.expected - rest.expected for rest in rests]}
+        if self.whole.measured is not None:
+            figures["adds_measured"] = [self.whole.measured - (rest.measured or 0.0) for rest in rests]
+        figures["cost"] = self.costs.tolist()
+        row = table["annotator"].map({name: index for index, name in enumerate(self.annotations.annotators)}).to_numpy()
         added = {name: np.array(values)[row] for name, values in figures.items()}
         ends = table[["annotations", "verdict", "habit", "notes"]]
         first = [name for name in ("annotator", "task", "group", "accuracy", "low", "high") if name in table.columns]
         return table[first].assign(**added).join(ends)
 
     def cheapest(self, within: float = WITHIN) -> SubPanel:
-        """The cheapest part whose labels are expected to be at most `within` less accurate than those of the whole.
+        """A cheap part whose expected accuracy is at most `within` below that of the whole: the end of the path.
 
-        Of equal prices the most accurate. With more than ten judges it is found by leaving out, one after another, who
-        costs least accuracy for their price: no judge of what is left can be spared, but another part may be cheaper.
+        Nobody of it can be spared, or replaced by a cheaper one; another part of the panel may be cheaper still.
         """
         if not 0 <= within < 1:
             raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")
         least = self.whole.expected - within - 10.0**-DECIMALS
-        if self.members.sum() <= EXHAUSTIVE:
-            return self.part(self._cheapest_of_all(least))
-        return self.part(self._leaving_out(least)[-1])
+        members = self._leaving_out(least)[-1]
+        while (cheaper := self._replaced(members, least)) is not None:
+            members = cheaper
+        return self.part(members)
+
+    def _replaced(self, members: Bools, least: float) -> Bools | None:
+        """The same part with one judge replaced by the cheapest other that keeps it at `least`; None: nobody saves."""
+        for leaves in sorted(np.flatnonzero(members), key=lambda judge: -self.costs[judge]):
+            others = np.flatnonzero(self.members & ~members & (self.costs < self.costs[leaves]))
+            for joins in sorted(others, key=lambda judge: self.costs[judge]):
+                changed = members.copy()
+                changed[[leaves, joins]] = [False, True]
+                if self._labels.accuracies(changed)[0] >= least:
+                    return changed
+        return None
 
     def path(self) -> list[SubPanel]:
         """The whole panel, and what is left as judges leave it one by one, down to a single one.
@@ -177,30 +168,13 @@ class Panel:
 
     def for_a_human(self, number: int) -> pd.DataFrame:
         """The items whose label is least sure, as `labels_table` shows them; items whose gold was used are left out."""
-        table = labels_table(self.annotations, self.estimate.posterior)
-        table = table[~self._known]
+        table = labels_table(self.annotations, self.estimate.posterior)[~self._known]
         return table.sort_values("confidence", kind="stable").head(number).reset_index(drop=True)
 
     def expected_with_humans(self, number: int) -> float:
         """The accuracy that is expected if people who are always right label so many of the least sure items."""
         confidence = np.where(self._known, 1.0, self.estimate.posterior.max(axis=1))
         return float((confidence.sum() + (1 - np.sort(confidence)[:number]).sum()) / len(confidence))
-
-    def _cheapest_of_all(self, least: float) -> Bools:
-        """Look at every part of the panel."""
-        members = np.flatnonzero(self.members)
-        best, best_key = self.members, (float(self.costs[self.members].sum()), -self.whole.expected)
-        for number in range(1, 1 << len(members)):
-            chosen = members[(number >> np.arange(len(members))) & 1 == 1]
-            cost = float(self.costs[chosen].sum())
-            if cost > best_key[0] * (1 + 1e-12):
-                continue
-            mask = np.zeros(len(self.members), dtype=bool)
-            mask[chosen] = True
-            expected, _ = self._labels.accuracies(self._labels.of_members(mask))
-            if expected >= least and (round(cost, DECIMALS), -expected) < (round(best_key[0], DECIMALS), best_key[1]):
-                best, best_key = mask, (cost, -expected)
-        return best
 
     def _leaving_out(self, least: float) -> list[Bools]:
         """The panel, and what is left as one judge after another leaves; it stays at `least` or above it."""
@@ -212,63 +186,38 @@ class Panel:
             candidates = candidates[expected - losses[candidates] >= least]
             if not len(candidates):
                 break
-            prices = self.costs[candidates]
-            rate = np.round(losses[candidates] / prices, DECIMALS)
-            leaves = candidates[np.lexsort((skill[candidates], -prices, rate))[0]]
+            rate = np.round(losses[candidates] / self.costs[candidates], DECIMALS)
+            leaves = candidates[np.lexsort((skill[candidates], -self.costs[candidates], rate))[0]]
             left.append(left[-1].copy())
             left[-1][leaves] = False
         return left
 
 
 class _Labels:
-    """The labels of parts of a panel, and how accurate they are, on the items that parts are compared on."""
+    """The labels of parts of a panel, and how accurate they are, on the items that parts are compared on.
 
-    def __init__(
-        self,
-        annotations: Annotations,
-        prior: Floats,
-        evidence: Floats,
-        reference: Floats,
-        gold: npt.NDArray[np.integer] | None,
-    ) -> None:
-        self.prior, self.reference, self.gold = prior, reference, gold
+    `gold` (items,) is what they are measured against.
+    """
+
+    def __init__(self, screens: Screens, gold: npt.NDArray[np.integer] | None) -> None:
+        annotations, estimate = screens.annotations, screens.estimate
+        items = np.arange(0, annotations.n_items, max(-(-annotations.n_items // SAMPLED), 1))
+        place = np.full(annotations.n_items, -1)
+        place[items] = np.arange(len(items))
         order = np.argsort(annotations.annotator, kind="stable")
-        bounds = np.searchsorted(annotations.annotator[order], np.arange(annotations.n_annotators + 1)).tolist()
-        self.item, self.evidence = annotations.item[order].astype(np.int64), evidence[order]
-        self.slices = [slice(start, stop) for start, stop in pairwise(bounds)]
+        order = order[place[annotations.item[order]] >= 0]
+        self.item = place[annotations.item[order]]
+        weight = estimate.exponent[annotations.item_tasks[annotations.item]]
+        weight = weight if annotations.weight is None else weight * annotations.weight
+        self.evidence = weight[order, None] * estimate.evidence(annotations)[order]
+        self.ends = np.searchsorted(annotations.annotator[order], np.arange(annotations.n_annotators + 1))
+        self.prior = estimate.log_prior[items]
+        self.reference = estimate.posterior[items]
+        self.gold = None if gold is None or (gold[items] == UNKNOWN).all() else gold[items]
 
-    @classmethod
-    def of(
-        cls, annotations: Annotations, estimate: Estimate, evidence: Floats, gold: npt.NDArray[np.integer] | None
-    ) -> _Labels:
-        """`evidence` (annotations, Kmax) of every annotation; `gold` (items,) is what labels are measured against."""
-        inside = np.arange(evidence.shape[1]) < annotations.option_counts[:, None]
-        prior = np.where(inside, estimate.class_offsets[annotations.item_tasks], -np.inf)
-        items = np.arange(0, annotations.n_items, -(-annotations.n_items // SAMPLED))
-        if gold is not None and (gold[items] == UNKNOWN).all():
-            gold = None
-        chosen = np.isin(annotations.item, items)
-        return cls(
-            annotations.take_items(items),
-            prior[items],
-            evidence[chosen],
-            estimate.posterior[items],
-            None if gold is None else gold[items],
-        )
-
-    def _scores(self, members: Bools) -> Floats:
-        scores = self.prior.copy()
-        for index in np.flatnonzero(members):
-            rows = self.slices[index]
-            np.add.at(scores, self.item[rows], self.evidence[rows])
-        return scores
-
-    def of_members(self, members: Bools) -> Indices:
-        """The labels of these annotators together. Shape (items,)."""
-        return _best(self._scores(members))
-
-    def accuracies(self, labels: Indices) -> tuple[float, float | None]:
-        """Expected and measured accuracy."""
+    def accuracies(self, members: Bools) -> tuple[float, float | None]:
+        """Expected and measured accuracy of the labels of these annotators together."""
+        labels = _best(self._scores(members))
         expected = float(self.reference[np.arange(len(labels)), labels].mean())
         return expected, None if self.gold is None else float((labels == self.gold)[self.gold != UNKNOWN].mean())
 
@@ -278,37 +227,28 @@ class _Labels:
         right = self.reference[np.arange(len(scores)), _best(scores)]
         losses = np.full(len(members), np.nan)
         for index in np.flatnonzero(members):
-            rows = self.slices[index]
+            rows = slice(self.ends[index], self.ends[index + 1])
             items = self.item[rows]
             without = _best(scores[items] - self.evidence[rows])
             losses[index] = (right[items] - self.reference[items, without]).sum() / len(scores)
         return float(right.mean()), losses
 
+    def _scores(self, members: Bools) -> Floats:
+        scores = self.prior.copy()
+        for index in np.flatnonzero(members):
+            rows = slice(self.ends[index], self.ends[index + 1])
+            np.add.at(scores, self.item[rows], self.evidence[rows])
+        return scores
 
-def _best(scores: Floats) -> Indices:
+
+def _best(scores: Floats) -> Ints:
     return np.asarray(np.round(scores, DECIMALS).argmax(axis=1), dtype=np.int64)
 
 
-def _costs(annotations: Annotations, costs: Mapping[str, float] | None) -> Floats:
-    """The price of each annotator's label. Shape (annotators,)."""
-    if costs is None:
-        return np.ones(annotations.n_annotators)
-    if missing := [name for name in annotations.annotators if name not in costs]:
-        names = ", ".join(missing[:NAMES_SHOWN]) + ", ..." * (len(missing) > NAMES_SHOWN)
-        raise RealmError(f"`costs` has no price for {names}.")
-    prices = np.array([costs[name] for name in annotations.annotators], dtype=np.float64)
-    if (bad := ~(np.isfinite(prices) & (prices > 0))).any():
-        name = annotations.annotators[int(bad.argmax())]
-        raise RealmError(f"`costs`: the price of a label must be more than 0; see annotator {name}.")
-    return prices
-
-
-def _dearer_copies(annotations: Annotations, costs: Floats) -> Bools:
+def _dearer_copies(screens: Screens, costs: Floats) -> Bools:
     """Who is left out as a copy: of two the dearer, of equals the later one. Shape (annotators,)."""
-    left_out = np.zeros(annotations.n_annotators, dtype=bool)
-    for pair in find_copies(annotations):
-        first, second = pair.first, pair.second
-        if left_out[first] or left_out[second]:
-            continue
-        left_out[first if costs[first] > costs[second] else second] = True
+    left_out = np.zeros(len(costs), dtype=bool)
+    for pair in screens.copies:
+        if not (left_out[pair.first] or left_out[pair.second]):
+            left_out[pair.first if costs[pair.first] > costs[pair.second] else pair.second] = True
     return left_out

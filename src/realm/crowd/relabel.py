@@ -1,19 +1,20 @@
-"""What to have labelled again and by whom, and the items on which model and reliable annotators contradict."""
+"""What to have labelled again, and by whom, within a budget.
+
+A label is worth the bits that it tells about the truth, per unit of cost; work is shared among those about as good.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.coin import bits
+from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate
-from realm.crowd.evidence import Indices, check_log_probs, posterior
-from realm.crowd.relabel_offers import SUGGESTIONS, Offers, read_prices
-from realm.crowd.tables import VERDICTS, OptionNames, item_columns, label_counts_in_words, verdicts
+from realm.crowd.tables import item_summary
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -21,8 +22,146 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-CONFIDENT = 0.8
-"""Model and annotators contradict each other where each gives this much to a different option: four to one."""
+SUGGESTIONS = 3
+"""How many annotators are named for each item: the best, and two to fall back on."""
+CANDIDATES = 64
+"""Annotators that are compared for each item: those who tell most per unit of cost in the task."""
+LEAST_GAIN = 1e-6
+"""Bits below which another label is not worth asking for: rounding errors of a sum of entropies are smaller."""
+HALF_AS_GOOD = 0.5
+"""Work is shared as long as each label tells at least half as much per unit of cost as the best that could be asked."""
+POOL = 10_000
+"""Items that are considered, and ten for each label the budget pays for: the most uncertain ones."""
+CHUNK_SIZE = 2_000_000
+"""Largest (items, annotators, options) array: 16 MB of float64."""
+
+
+# -------------------------------------------------------------------- what a label is worth
+
+
+def information_gain(posterior: Floats, channel: Floats) -> Floats:
+    """Bits that one more label is expected to tell about the truth: its mutual information with the answer.
+
+    `posterior` is (items, K), `channel` P(answer | truth) of some annotators (annotators, K, K). (items, annotators)
+    """
+    answers = np.tensordot(posterior, channel, axes=(1, 1))
+    return np.asarray(np.maximum(bits(answers).sum(axis=2) - posterior @ bits(channel).sum(axis=2).T, 0.0))
+
+
+def correction_gain(posterior: Floats, channel: Floats) -> Floats:
+    """How much more probably the most probable label is right after one more label. (n, K) and (n, K, K) to (n,)
+
+    Summed over items, the number of labels expected to be put right, less those put wrong; 0 where no answer of the
+    annotator could change the label.
+    """
+    right = (posterior[:, :, None] * channel).max(axis=1).sum(axis=1)
+    return np.asarray(np.maximum(right - posterior.max(axis=1, initial=0.0), 0.0))
+
+
+def bits(share: Floats) -> Floats:
+    """-p log2 p, 0 at p = 0."""
+    return np.asarray(-share * np.log2(np.maximum(share, 1e-300)))
+
+
+def channel_of(estimate: Estimate, annotator: int, task: int, options: int) -> Floats:
+    """P(answer | truth) on items with so many options, to the power of tau: less where annotators err together. (K, K)"""
+    matrix = estimate.confusion(annotator, task)[:options, :options] ** float(estimate.exponent[task])
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
+
+
+# -------------------------------------------------------------------- whom to ask
+
+
+@dataclass(frozen=True, eq=False)
+class Offers:
+    """The best annotators for some items, best first; -1 where there are fewer. Shapes (items, candidates).
+
+    `gain` is in bits, `value` in bits per unit of cost, -inf where there is nobody or nothing to gain.
+    """
+
+    annotator: Ints
+    gain: Floats
+    value: Floats
+
+
+def find_offers(annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats) -> Offers:
+    """Whom to ask about these items: those seen in the task, better than chance, who have not labelled the item.
+
+    `posterior` (items, Kmax) is that of all items; `prices` (annotators,) is NaN for those who are not to be asked.
+    """
+    shape = (len(items), min(CANDIDATES, annotations.n_annotators))
+    offers = Offers(np.full(shape, UNKNOWN), np.zeros(shape), np.full(shape, -np.inf))
+    labelled = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
+    kinds = np.stack([annotations.item_tasks[items], annotations.option_counts[items]], axis=1)
+    for task, options in np.unique(kinds, axis=0).tolist():
+        rows = np.flatnonzero((kinds == (task, options)).all(axis=1))
+        people = _candidates(estimate, task, prices)
+        if not len(people):
+            continue
+        channels = np.stack([channel_of(estimate, each, task, options) for each in people.tolist()])
+        for part in np.array_split(rows, -(-len(rows) * channels[:, 0].size // CHUNK_SIZE)):
+            gain = np.round(information_gain(posterior[items[part], :options], channels), 12)  # ties stay ties
+            keys = items[part][:, None] * annotations.n_annotators + people
+            is_labelled = labelled[np.minimum(np.searchsorted(labelled, keys), len(labelled) - 1)] == keys
+            value = np.where((gain > LEAST_GAIN) & ~is_labelled, gain / prices[people], -np.inf)
+            order, place = np.argsort(-value, axis=1, kind="stable"), (part[:, None], np.arange(len(people)))
+            offers.value[place] = np.take_along_axis(value, order, axis=1)
+            offers.gain[place] = np.take_along_axis(gain, order, axis=1)
+            offers.annotator[place] = np.where(np.isfinite(offers.value[place]), people[order], UNKNOWN)
+    return offers
+
+
+def _candidates(estimate: Estimate, task: int, prices: Floats) -> Ints:
+    """The annotators who tell most per unit of cost in a task: bits grow about with the square of expertise."""
+    expertise = np.nan_to_num(estimate.expertise[:, task])
+    people = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
+    return np.sort(people[np.argsort(-(expertise[people] ** 2) / prices[people], kind="stable")[:CANDIDATES]])
+
+
+def hand_out(offers: Offers, prices: Floats, budget: float, most_each: int | None = None) -> list[tuple[int, int]]:
+    """(row of `offers`, place in the row) of what is asked, in order, until the budget is spent or nothing is left.
+
+    The pair of the highest value among those whom the limit allows, again and again. The limit on what one annotator
+    is asked is `most_each`; without it one, and it rises by one where somebody at the limit could tell more than twice
+    as much as anybody below it: who is about as good shares the work, and nobody gets a settled item to fill a share.
+    """
+    people, value, every = offers.annotator, offers.value.copy(), np.arange(len(offers.annotator))
+    load, limit = np.zeros(len(prices), np.int64), most_each or 1
+    requests: list[tuple[int, int]] = []
+
+    def best(rows: Ints, allowed: Bools) -> tuple[Ints, Floats]:
+        """The first place of each row whose annotator is allowed, and its value; -inf where there is none."""
+        free = allowed[people[rows]] & np.isfinite(value[rows])
+        place = free.argmax(axis=1)
+        return place, np.where(free.any(axis=1), value[rows, place], -np.inf)
+
+    affordable = prices <= budget  # False where the price is NaN
+    _, top = best(every, affordable)
+    place, below = best(every, affordable & (load < limit))
+    while len(every) and (highest := float(top.max())) > -np.inf:
+        row = int(below.argmax())
+        if most_each is None and below[row] < HALF_AS_GOOD * highest:
+            limit += 1
+            place, below = best(every, affordable & (load < limit))
+            continue
+        if below[row] == -np.inf:
+            break
+        who = int(people[row, place[row]])
+        requests.append((row, int(place[row])))
+        load[who] += 1
+        budget -= prices[who]
+        value[row] = top[row] = below[row] = -np.inf
+        if ((prices <= budget) != affordable).any():
+            affordable = prices <= budget
+            _, top = best(every, affordable)
+            place, below = best(every, affordable & (load < limit))
+        elif load[who] >= limit:
+            rows = np.flatnonzero(people[every, place] == who)
+            place[rows], below[rows] = best(rows, affordable & (load < limit))
+    return requests
+
+
+# -------------------------------------------------------------------- the queue
 
 
 def relabel_queue(
@@ -38,8 +177,7 @@ def relabel_queue(
     `costs` gives the price of one annotation by annotator; without it each costs 1, so that `budget` counts
     annotations. Annotators that `costs` does not name are not asked. Each item is listed once: gather the answers, run
     again, and ask anew. Named are annotators seen in the item's task, better than chance, who have not labelled it.
-    Nobody is asked for more than `most_each`; without it those who are about as good share the work
-    (`realm.crowd.relabel_offers`), in rounds: then the first rows are those of a smaller budget.
+    Nobody is asked for more than `most_each`; without it those who are about as good share the work.
 
     Columns: item, task, text, context (where there is any), label (the most probable one), confidence, model (the
     model's own favourite), labels_given, annotations, gain_bits (what the answer is expected to tell), gain_labels (how
@@ -52,27 +190,57 @@ def relabel_queue(
         raise RealmError(f"`budget` must be more than 0, not {budget}.")
     if most_each is not None and most_each < 1:
         raise RealmError(f"`most_each={most_each}`: must be 1 or more.")
-    offers = Offers(annotations, estimate, read_prices(annotations, costs))
-    requests = offers.requests(budget, most_each)
-    items, asked = requests.items, requests.annotators
-    names = np.array([*annotations.annotators, ""], dtype=object)
-    ranked = offers.rank(items, offers.prices <= budget).annotators
-    others = [
-        ", ".join([names[each] for each in row if each not in (UNKNOWN, who)][: SUGGESTIONS - 1])
-        for row, who in zip(ranked, asked, strict=True)
+    prices = read_prices(annotations, costs)
+    prices[~(prices <= budget)] = np.nan
+    # what all annotators miss no answer tells; where the truth is given, there is nothing to tell
+    is_known = estimate.posterior.max(axis=1, keepdims=True, initial=0.0) == 1
+    posterior = np.where(is_known, estimate.posterior, estimate.apparent(annotations))
+    size = POOL if np.isnan(prices).all() else max(POOL, 10 * int(min(budget / np.nanmin(prices), annotations.n_items)))
+    pool = np.sort(np.argsort(-bits(posterior).sum(axis=1), kind="stable")[:size])
+    offers = find_offers(annotations, estimate, posterior, pool, prices)
+    # sums of prices are not exact: more than rounding, less than any price
+    places = np.array(hand_out(offers, prices, budget * (1 + 1e-12), most_each), dtype=np.int64).reshape(-1, 2)
+    items, asked, gains = pool[places[:, 0]], offers.annotator[tuple(places.T)], offers.gain[tuple(places.T)]
+    names, task = np.array([*annotations.annotators, ""], dtype=object), annotations.item_tasks[items]
+    or_else = [
+        ", ".join(names[[each for each in row if each not in (UNKNOWN, who)][: SUGGESTIONS - 1]])
+        for row, who in zip(offers.annotator[places[:, 0], : SUGGESTIONS + 1].tolist(), asked.tolist(), strict=True)
     ]
     return pd.DataFrame(
         {
-            **_item_summary(annotations, log_probs, estimate, items),
-            "gain_bits": requests.gains,
-            "gain_labels": offers.corrections(requests),
-            "gain_per_cost": requests.gains / requests.costs,
+            **item_summary(annotations, log_probs, estimate, items),
+            "gain_bits": gains,
+            "gain_labels": _corrections(annotations, estimate, posterior, items, asked),
+            "gain_per_cost": gains / prices[asked],
             "ask": names[asked],
-            "ask_accuracy": estimate.accuracy[asked, annotations.item_tasks[items]],
-            "cost": requests.costs,
-            "or_else": others,
+            "ask_accuracy": estimate.accuracy[asked, task],
+            "cost": prices[asked],
+            "or_else": or_else,
         }
     )
+
+
+def _corrections(annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, asked: Ints) -> Floats:
+    """How much more probably the label of each item is right after the answer of who is asked. Shape (requests,)"""
+    gains = np.zeros(len(items))
+    for at, (item, who) in enumerate(zip(items.tolist(), asked.tolist(), strict=True)):
+        task, options = int(annotations.item_tasks[item]), int(annotations.option_counts[item])
+        seen = 1 - options * float(estimate.shared_error[task]) / max(options - 1, 1)  # of what annotators see is true
+        channel = channel_of(estimate, who, task, options)
+        gains[at] = seen * correction_gain(posterior[[item], :options], channel[None])[0]
+    return gains
+
+
+def read_prices(annotations: Annotations, costs: Mapping[str, float] | None) -> Floats:
+    """The price of each annotator's annotation; NaN where they are not to be asked. Shape (annotators,)."""
+    if costs is None:
+        return np.ones(annotations.n_annotators)
+    if bad := [name for name, cost in costs.items() if not (np.isfinite(cost) and cost > 0)]:
+        raise RealmError(f"`costs`: the cost of an annotation must be more than 0; see annotator {bad[0]}.")
+    prices = np.array([costs.get(name, np.nan) for name in annotations.annotators], dtype=np.float64)
+    if np.isnan(prices).all():
+        raise RealmError("`costs` names none of the annotators of this run.")
+    return prices
 
 
 @dataclass(frozen=True)
@@ -82,7 +250,7 @@ class QueueSummary:
     | field | meaning |
     |---|---|
     | annotations, cost | how many annotations it asks for, and what they cost together |
-    | bits, bits_now | doubt about the labels that it is expected to remove, and all there is (entropy) |
+    | bits, bits_now | uncertainty about the labels that it is expected to remove, and all there is (entropy) |
     | labels, wrong_now | labels expected to be put right (less those put wrong), and to be wrong now |
     | workload | DataFrame: annotator, annotations, cost, gain_bits, gain_labels; who is asked most comes first |
     """
@@ -97,10 +265,7 @@ class QueueSummary:
 
 
 def summarise_queue(queue: pd.DataFrame, estimate: Estimate) -> QueueSummary:
-    """What the queue that `relabel_queue` made of this estimate is expected to buy.
-
-    Expectations are those of the estimate: they hold as far as its confidences do.
-    """
+    """What the queue that `relabel_queue` made of this estimate is expected to buy, as far as its confidences hold."""
     columns = ["cost", "gain_bits", "gain_labels"]
     workload = queue.groupby("ask", sort=False)[columns].sum()
     workload.insert(0, "annotations", queue["ask"].value_counts())
@@ -114,56 +279,3 @@ def summarise_queue(queue: pd.DataFrame, estimate: Estimate) -> QueueSummary:
         wrong_now=float((1 - estimate.posterior.max(axis=1, initial=0.0)).sum()),
         workload=workload.sort_values("annotations", ascending=False, kind="stable", ignore_index=True),
     )
-
-
-def contradictions(annotations: Annotations, log_probs: npt.ArrayLike, estimate: Estimate) -> pd.DataFrame:
-    """Items on which the model is sure of one option and the reliable annotators together of another.
-
-    Both give 0.8 or more. The annotators' side is the posterior without the model, over the labels of those whose
-    verdict is reliable. Read the item: the model may be wrong, or the annotators may have made the same mistake; one
-    more label tells little about which. With in-sample probabilities the model may have memorised the labels, and
-    fewer items are found.
-
-    Columns: item, task, text, context (where there is any), label, confidence, model, labels_given, annotations,
-    model_confidence, annotators_say,
-    annotators_confidence, conflict (the product of the two confidences); the sharpest first.
-    """
-    import pandas as pd
-
-    scores = check_log_probs(annotations, log_probs)
-    reliable = verdicts(annotations, estimate) == VERDICTS.index("reliable")
-    table = annotations.keep_annotations(reliable[annotations.annotator, annotations.item_tasks[annotations.item]])
-    uniform = np.where(np.isfinite(scores), 0.0, -np.inf)
-    annotators = posterior(table, uniform, estimate.evidence(table))
-    label, confidence = scores.argmax(axis=1), np.exp(scores).max(axis=1, initial=0.0)
-    their_label, their_confidence = annotators.argmax(axis=1), annotators.max(axis=1, initial=0.0)
-    order = np.flatnonzero((label != their_label) & (np.minimum(confidence, their_confidence) >= CONFIDENT))
-    conflict = confidence * their_confidence
-    order = order[np.argsort(-conflict[order], kind="stable")]
-    return pd.DataFrame(
-        {
-            **_item_summary(annotations, log_probs, estimate, order),
-            "model_confidence": confidence[order],
-            "annotators_say": OptionNames(annotations)(order, their_label[order]),
-            "annotators_confidence": their_confidence[order],
-            "conflict": conflict[order],
-        }
-    )
-
-
-def _item_summary(
-    annotations: Annotations, log_probs: npt.ArrayLike, estimate: Estimate, items: Indices
-) -> dict[str, Any]:
-    """The columns that both tables begin with: what an item is, its label, and what model and annotators say."""
-    names = OptionNames(annotations)
-    label = estimate.posterior[items].argmax(axis=1)
-    model = check_log_probs(annotations, log_probs)[items].argmax(axis=1)
-    table = annotations.take_items(items)
-    return {
-        **item_columns(table),
-        "label": names(items, label),
-        "confidence": estimate.posterior[items, label],
-        "model": names(items, model),
-        "labels_given": label_counts_in_words(table, OptionNames(table)),
-        "annotations": table.annotations_per_item,
-    }

@@ -1,7 +1,7 @@
-"""Annotators whose labels carry no information, as far as labels alone show it.
+"""Annotators whose labels carry little information: always one answer, answers in turn, or hardly read.
 
-An annotator may give the same label always, labels in turn, or labels that the others do not bear out. Who copies is
-found in `realm.crowd.copies`.
+Who follows a pattern may have got such items: the pattern counts where the others of the items say something else, more
+often than somebody would miss who reads half of the items. Who copies is found in `realm.crowd.copies`.
 """
 
 from __future__ import annotations
@@ -10,201 +10,103 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from realm.crowd.coin import pairs_of
-from realm.crowd.consensus import Consensus, fit_consensus
-from realm.crowd.evidence import Floats, Indices
+from realm.crowd.accuracy import pairs_of
+from realm.crowd.drift import LEVEL, false_discoveries
+from realm.crowd.engine import Bools, Floats
+from realm.crowd.estimate import Estimate
+from realm.crowd.others import Others
 from realm.data.annotations import Annotations
 
-CHANCE = 1e-4
-"""A pattern is reported when luck produces it this rarely, over all annotators or pairs: one table in ten thousand."""
 FEW = 10
-"""Annotations below which nothing is said of an annotator: shorter patterns are common by luck."""
+"""Annotations below which no pattern is looked for: shorter ones are common by luck."""
 ENOUGH_TO_JUDGE = 20
-"""Annotations from which agreement is judged: its standard error is then about 0.1."""
-READS = 0.5
-"""One answer always is reported of those who would hardly have given it if they read half of the items."""
+"""Annotations from which an annotator is compared with the others: an accuracy's standard error is then 0.1."""
+HALF_AS_TYPICAL = 0.5
+"""Who surely reads less than half as many labels as is typical is named: a guesser among people who hardly agree is."""
+READ_SHARE = 0.5
+"""A pattern is reported of those who would hardly have kept it if they read half of the items."""
 LONGEST_PERIOD = 6
 """Of labels in turn: nobody keeps a longer list going by hand."""
-STANDARD_ERRORS = 2.5
-"""How far below half the typical agreement an annotator must be: about one honest annotator in 160 is, by luck."""
 LEAST_TYPICAL = 0.1
-"""Typical agreement below which nobody is judged by it: everybody is close to chance."""
-ORDINARY_SHARE = 0.75
-"""An annotator with this share of the typical agreement is like the others, however their labels look."""
-TINY = 1e-12
-"""Keeps a probability that is divided by above 0."""
+"""Median expertise of a task below which nobody is named: everybody is close to chance, and the table is to blame."""
 Kind = Literal["constant", "alternating", "chance", "below chance"]
-KINDS: tuple[Kind, Kind] = ("constant", "alternating")
-"""The patterns that labels show by themselves."""
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """An annotator to look at (by index): in which task (None: over all), what they seem to do, and in words."""
+    """An annotator to look at in a task (by index), and what they seem to do.
+
+    `period` is after how many labels a pattern repeats; `highest` the upper end of expertise of those close to chance,
+    and `typical` the expertise of the others in the task.
+    """
 
     annotator: int
-    task: int | None
+    task: int
     kind: Kind
-    evidence: str
+    period: int = 0
+    highest: float = float("nan")
+    typical: float = float("nan")
 
 
-def find_suspects(annotations: Annotations) -> list[Suspect]:
-    """Each annotator at most once in a task, the plainest pattern first."""
-    consensus = fit_consensus(annotations)
-    suspects = _confirmed(annotations, _patterns(annotations), consensus)
-    agreement = _agreement(annotations, consensus, annotations.annotator, annotations.n_annotators)
-    patterned = {suspect.annotator for suspect in suspects}
-    for index in np.flatnonzero(annotations.annotations_per_annotator >= ENOUGH_TO_JUDGE).tolist():
-        suspect = None if index in patterned else _by_chance(index, agreement)
-        if suspect is not None:
-            suspects.append(suspect)
-    return sorted(suspects, key=lambda suspect: suspect.annotator)
+def find_suspects(annotations: Annotations, estimate: Estimate, others: Others, highest: Floats) -> list[Suspect]:
+    """Each annotator at most once in a task, by annotator and task; a pattern comes before being close to chance.
 
-
-def fixed_patterns(annotations: Annotations) -> list[Suspect]:
-    """Those of `find_suspects` who always give the same answer, or answers in turn.
-
-    Where nobody seems to, which is the rule, the others need not be asked what they make of the items.
+    `highest` (annotators, tasks) is the upper end of each expertise.
     """
-    patterns = _patterns(annotations)
-    if not patterns:
-        return []
-    return _confirmed(annotations, patterns, fit_consensus(annotations))
+    suspects = {(each.annotator, each.task): each for each in find_patterns(annotations, others)}
+    enough = estimate.annotations >= ENOUGH_TO_JUDGE
+    for task in np.flatnonzero(~estimate.relative_tasks).tolist():
+        typical = float(np.median(estimate.expertise[enough[:, task], task])) if enough[:, task].any() else 0.0
+        if typical <= LEAST_TYPICAL:
+            continue
+        for annotator in np.flatnonzero(enough[:, task] & (highest[:, task] < HALF_AS_TYPICAL * typical)).tolist():
+            most = float(highest[annotator, task])
+            kind: Kind = "chance" if most >= 0 else "below chance"
+            suspects.setdefault((annotator, task), Suspect(annotator, task, kind, 0, most, typical))
+    return [suspects[key] for key in sorted(suspects)]
 
 
-def _patterns(annotations: Annotations) -> list[tuple[Suspect, Indices]]:
-    """Who gave one label only, or labels in turn, in a task, and by which annotations, in the order of the rows."""
-    order = annotations.item if annotations.source_rows is None else annotations.source_rows
-    pair, n_tasks = pairs_of(annotations), len(annotations.tasks)
-    n_pairs = annotations.n_annotators * n_tasks
+def find_patterns(annotations: Annotations, others: Others) -> list[Suspect]:
+    """Who gave one label only, or labels in turn in the order of the rows, where their items call for others."""
+    pair, order = (
+        pairs_of(annotations),
+        annotations.item if annotations.source_rows is None else annotations.source_rows,
+    )
+    n_pairs = annotations.n_annotators * len(annotations.tasks)
     rows = np.lexsort((order, pair))
+    label, of = annotations.label[rows], pair[rows]
     counts = np.bincount(pair, minlength=n_pairs)
-    stops = np.cumsum(counts)
-    patterns = []
-    for index in np.flatnonzero(counts >= FEW).tolist():
-        own = rows[stops[index] - counts[index] : stops[index]]
-        words = _constant(annotations, own), _alternating(annotations, own)
-        for kind, evidence in zip(KINDS, words, strict=True):
-            if evidence:
-                patterns.append((Suspect(*divmod(index, n_tasks), kind, evidence), own))
-                break
-    return patterns
-
-
-def _confirmed(
-    annotations: Annotations, patterns: list[tuple[Suspect, Indices]], consensus: Consensus
-) -> list[Suspect]:
-    """Those whose pattern is not simply that of their items."""
+    period = np.zeros(n_pairs, np.int64)
+    for length in range(LONGEST_PERIOD, 0, -1):
+        repeats = (of[length:] == of[:-length]) & (label[length:] == label[:-length])
+        kept = np.bincount(of[length:][repeats], minlength=n_pairs)
+        period[(kept == counts - length) & (counts >= max(FEW, 3 * length))] = length
+    p_value = np.where(period > 0, np.exp(np.bincount(pair, _log_support(annotations, others), n_pairs)), 1.0)
+    found = np.flatnonzero(false_discoveries(np.where(counts >= FEW, p_value, np.nan), LEVEL) & (period > 0))
     n_tasks = len(annotations.tasks)
-    agreement = _agreement(annotations, consensus, pairs_of(annotations), annotations.n_annotators * n_tasks)
-    support = _support(annotations, consensus)
-    suspects = []
-    for suspect, own in patterns:
-        kappa = agreement.kappa[suspect.annotator * n_tasks + (suspect.task or 0)]
-        luck = np.log(support[own]).sum() + np.log(annotations.n_annotators)
-        if suspect.kind == "constant":
-            confirmed = luck < np.log(CHANCE)
-        else:
-            confirmed = not kappa >= ORDINARY_SHARE * agreement.typical
-        if confirmed:
-            suspects.append(suspect)
-    return suspects
+    return [
+        Suspect(*divmod(each, n_tasks), "constant" if period[each] == 1 else "alternating", int(period[each]))
+        for each in found.tolist()
+    ]
 
 
-def _constant(annotations: Annotations, own: Indices) -> str | None:
-    labels = annotations.label[own]
-    if (labels != labels[0]).any():
-        return None
-    return f"always answers {answer_in_words(annotations, int(own[0]))}"
+def _log_support(annotations: Annotations, others: Others) -> Floats:
+    """log P(this label) of somebody who reads half of the items and else goes on with a pattern. (annotations,)
 
-
-def answer_in_words(annotations: Annotations, row: int) -> str:
-    """The label of an annotation: its name, or its place where items list options of their own."""
-    label, item = int(annotations.label[row]), int(annotations.item[row])
-    names = annotations.tasks[annotations.item_tasks[item]].labels
-    return f"the {ordinal(label + 1)} option" if names is None else f"`{names[label]}`"
-
-
-def ordinal(number: int) -> str:
-    """`1st`, `2nd`, `11th`."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
-
-
-def _alternating(annotations: Annotations, own: Indices) -> str | None:
-    """The same few labels over and over, where chance would hardly have kept the order."""
-    labels, n = annotations.label[own], len(own)
-    repeat_by_luck = float(((np.bincount(labels) / n) ** 2).sum())
-    for period in range(2, min(LONGEST_PERIOD, n // 3) + 1):
-        if repeat_by_luck < 1 and (labels[period:] == labels[:-period]).all():
-            if (n - period) * np.log(repeat_by_luck) + np.log(annotations.n_annotators) >= np.log(CHANCE):
-                return None
-            return f"repeats the same {period} answers in turn"
-    return None
-
-
-def _by_chance(index: int, agreement: _Agreement) -> Suspect | None:
-    kappa, typical = float(agreement.kappa[index]), agreement.typical
-    highest = kappa + STANDARD_ERRORS * float(agreement.error[index])
-    if typical <= LEAST_TYPICAL or not highest < 0.5 * typical:
-        return None
-    # without the sign of a negative number that is rounded to zero
-    evidence = f"chance-corrected agreement with the others {round(kappa, 2) + 0.0:.2f}, typical here {typical:.2f}"
-    return Suspect(index, None, "below chance" if highest < 0 else "chance", evidence)
-
-
-def _support(annotations: Annotations, consensus: Consensus) -> Floats:
-    """How probable this label is of somebody who reads half of the items and else always gives it. (annotations,)
-
-    It is below 1 where the others say something else; on items that nobody else labelled, as often as the task's
-    labels do.
+    Below 0 where the others say something else; where nobody else labelled the item, as often as the task's labels do.
     """
-    task_of = annotations.item_tasks[annotations.item].astype(np.int64)
-    key = _task_label(annotations)
-    share = np.bincount(key)[key] / np.bincount(task_of)[task_of]
-    right = np.where(annotations.annotations_per_item[annotations.item] > 1, consensus.others, share)
-    return np.asarray(1 - READS * (1 - right))
+    task = annotations.item_tasks[annotations.item].astype(np.int64)
+    key = task * int(annotations.option_counts.max(initial=1)) + annotations.label
+    share = np.bincount(key)[key] / np.bincount(task)[task]
+    right = np.where(np.isnan(others.right), share, others.right)
+    return np.asarray(np.log(1 - READ_SHARE * (1 - right)))
 
 
-def _task_label(annotations: Annotations) -> Indices:
-    """A number for each annotation's (task, label). Shape (annotations,)."""
-    width = int(annotations.option_counts.max(initial=1))
-    return annotations.item_tasks[annotations.item].astype(np.int64) * width + annotations.label
-
-
-@dataclass(frozen=True)
-class _Agreement:
-    """Each group's agreement with the others' consensus beyond chance, its standard error (groups,), and what is
-    typical; NaN where there is nothing to compare with."""
-
-    kappa: Floats
-    error: Floats
-    typical: float
-
-
-def _agreement(
-    annotations: Annotations, consensus: Consensus, group: npt.NDArray[np.integer], n_groups: int
-) -> _Agreement:
-    """By annotator, or by annotator and task: `group` (annotations,) says by what."""
-    shared = annotations.annotations_per_item[annotations.item] > 1
-    if not shared.any():
-        nothing = np.full(n_groups, np.nan)
-        return _Agreement(nothing, nothing, 0.0)
-    agree, key = consensus.others[shared], _task_label(annotations)[shared]
-    task_of = annotations.item_tasks[annotations.item].astype(np.int64)[shared]
-    # Chance is that of the whole task, not of the items one was given: to have got one class is no fault.
-    base = np.bincount(key, agree)[key] / np.maximum(np.bincount(task_of, agree)[task_of], TINY)
-
-    def sums(values: Floats | None = None) -> Floats:
-        return np.bincount(group[shared], values, n_groups).astype(np.float64)
-
-    n = sums()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean, chance = sums(agree) / n, sums(base) / n
-        spread = sums(agree**2) / n - mean**2
-        error = np.sqrt(np.maximum(spread, chance * (1 - chance)) / n) / (1 - chance)
-        kappa = (mean - chance) / (1 - chance)
-    enough = (np.bincount(group, minlength=n_groups) >= ENOUGH_TO_JUDGE) & np.isfinite(kappa)
-    return _Agreement(kappa, error, float(np.median(kappa[enough])) if enough.any() else 0.0)
+def one_answer(annotations: Annotations) -> Bools:
+    """Who gave one label only in a task. Shape (annotators, tasks)"""
+    shape, pair = (annotations.n_annotators, len(annotations.tasks)), pairs_of(annotations)
+    least, most = np.full(shape[0] * shape[1], np.iinfo(np.int64).max), np.full(shape[0] * shape[1], -1)
+    np.minimum.at(least, pair, annotations.label)
+    np.maximum.at(most, pair, annotations.label)
+    return np.asarray((least == most).reshape(shape))

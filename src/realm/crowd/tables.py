@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.coin import EDGE, expertise_of, lowest_expertise, pairs_of
-from realm.crowd.confused_labels import ConfusedLabel, confused_labels
-from realm.crowd.drift import over_time
+from realm.crowd.accuracy import expertise_of, lowest_expertise, pairs_of
+from realm.crowd.engine import LEAST, Floats, Ints, log_softmax
 from realm.crowd.estimate import Estimate
-from realm.crowd.evidence import Floats, label_positions
-from realm.crowd.notes import annotator_notes
-from realm.crowd.suspects import ordinal
+from realm.crowd.suspects import one_answer
 from realm.data import Annotations
 
 if TYPE_CHECKING:
@@ -23,15 +20,11 @@ if TYPE_CHECKING:
 RELIABLE = 0.5
 """Reliable: half-way from chance to always right, or better; 0.75 where chance is 0.5, 0.95 where it is 0.9."""
 NO_BETTER = 0.2
-"""No better than chance: fewer than one label in five is read off the item (beta)."""
+"""No better than chance: fewer than one label in five is read off the item."""
+ONE_ANSWER = 0.3
+"""The same of those who always give one answer: their interval is that of how many of their items call for it."""
 SHORT = 0.2
 """An interval shorter than a fifth of the way from chance to always right: more labels would change little."""
-NOT_READING = 0.9
-"""A habit is told of those whose beta is below this over the whole interval: one label in ten is not read."""
-OUT_OF_THE_WAY = 0.15
-"""How far the favourite's share must lie above its share of the task's labels, and above an even one, to be told."""
-BY_CHANCE = 3.0
-"""How many standard errors, counting the labels given by habit: by chance one annotator in a thousand is told of."""
 VERDICTS = ("reliable", "middling", "not enough evidence", "no better than chance", "worse than chance")
 """The verdicts in words, from good to bad; elsewhere a verdict is an index into this."""
 
@@ -39,91 +32,71 @@ VERDICTS = ("reliable", "middling", "not enough evidence", "no better than chanc
 # -------------------------------------------------------------------- annotators
 
 
-def verdicts(annotations: Annotations, estimate: Estimate) -> npt.NDArray[np.int64]:
+def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     """The verdict of each pair, an index into `VERDICTS`; -1 without annotations. Shape (annotators, tasks).
 
     | verdict | over the whole interval |
     |---|---|
     | reliable | accuracy lies above half-way from chance to always right |
-    | middling | the labels tell something (beta above 0), and accuracy lies below half-way or is known to a fifth |
-    | no better than chance | beta lies below 0.2: fewer than one label in five is read off the item |
-    | worse than chance | beta lies below 0, and its estimate a fifth of the way to always wrong or more |
+    | middling | the labels tell something (they are read), and accuracy lies below half-way or is known to a fifth |
+    | no better than chance | fewer than one label in five is read off the item |
+    | worse than chance | fewer labels are right than by guessing, by a fifth of the way to always wrong or more |
     | not enough evidence | none of these |
 
-    Chance is the accuracy of always giving the most frequent label. Beta is accuracy above what the annotator's own
-    habit scores: of two who are right 93% of the time where 90% of the items are negative, one may find most of the
-    positives. Who always gives the same answer may have read nothing: they are no better than chance, or there is not
-    enough evidence.
+    Chance is the accuracy of always giving the most frequent label. The share of labels that are read is accuracy above
+    what the annotator's own habit scores: of two who are right 93% of the time where 90% of the items are negative, one
+    may find most of the positives. Who always gives the same answer may have read nothing: they are no better than
+    chance, or there is not enough evidence. The interval allows for as many shared mistakes as are expected: the most
+    that there may be would leave nobody reliable where one label is frequent.
     """
-    beta_low, beta_high = (_expertise_at(estimate, accuracy) for accuracy in (estimate.low, estimate.high))
-    varies, always_wrong = ~_constant(annotations), lowest_expertise(annotations).reshape(estimate.chance.shape)
+    varies, chance = ~one_answer(annotations), estimate.chance
+    always_wrong = lowest_expertise(annotations).reshape(chance.shape)
+    low, high = expected_interval(annotations, estimate)
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = expertise_of(estimate.low, estimate.chance), expertise_of(estimate.high, estimate.chance)
+        read_low, read_high = (share_read(estimate, end) for end in (low, high))
+        low, high = expertise_of(low, chance), expertise_of(high, chance)
         claims = {
-            "worse than chance": varies & (beta_high < 0) & (estimate.expertise < NO_BETTER * always_wrong),
-            "no better than chance": beta_high < NO_BETTER,
+            "worse than chance": varies & (read_high < 0) & (estimate.expertise < NO_BETTER * always_wrong),
+            "no better than chance": read_high < np.where(varies, NO_BETTER, ONE_ANSWER),
             "reliable": varies & (low > RELIABLE),
-            "middling": varies & (beta_low > 0) & ((high < RELIABLE) | (high - low < SHORT)),
+            "middling": varies & (read_low > 0) & ((high < RELIABLE) | (high - low < SHORT)),
         }
     kinds = [-1, *map(VERDICTS.index, claims)]
     claimed = [estimate.annotations == 0, *claims.values()]
     return np.select(claimed, kinds, VERDICTS.index("not enough evidence")).astype(np.int64)
 
 
-def _expertise_at(estimate: Estimate, accuracy: Floats) -> Floats:
-    """The beta of each pair at another accuracy than its own. Shapes (annotators, tasks).
+def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Floats, Floats]:
+    """low and high with as many shared mistakes as are expected, not as many as may be. Shapes (annotators, tasks)
 
-    Accuracy and beta are straight lines in each other that meet at 1, and at what the habit scores, where beta is 0.
+    These move a to (1 - e) a + e (1 - a) / (K - 1), in an estimate with the highest e: a low end above 1/K, a high one
+    below it.
+    """
+    task, n_tasks = annotations.item_tasks[annotations.item], len(annotations.tasks)
+    options = np.bincount(task, annotations.option_counts[annotations.item], minlength=n_tasks)
+    options = np.maximum(options / np.maximum(np.bincount(task, minlength=n_tasks), 1), 2.0)
+    # of a distance from 1/K, mistakes leave 1 - e K / (K - 1)
+    expected, highest = (
+        1 - error * options / (options - 1) for error in (estimate.shared_error, estimate.shared_error_high)
+    )
+
+    def moved(end: Floats) -> Floats:
+        return np.clip(1 / options + (end - 1 / options) * expected / np.maximum(highest, LEAST), 0.0, 1.0)
+
+    low, high = estimate.low, estimate.high
+    return np.where(low > 1 / options, moved(low), low), np.where(high < 1 / options, moved(high), high)
+
+
+def share_read(estimate: Estimate, accuracy: Floats) -> Floats:
+    """The expertise of each pair at another accuracy than its own, such as an end of the interval. (annotators, tasks)
+
+    Expertise and accuracy are straight lines in each other that meet at 1, and at what the habit scores, where
+    expertise is 0.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         by_habit = 1 - (1 - estimate.accuracy) / (1 - estimate.expertise)
-        by_habit = np.clip(np.where(estimate.expertise < 1, by_habit, estimate.chance), 0.0, 1 - EDGE)
+        by_habit = np.clip(np.where(estimate.expertise < 1, by_habit, estimate.chance), 0.0, 1 - LEAST)
         return expertise_of(accuracy, by_habit)
-
-
-def _constant(annotations: Annotations) -> npt.NDArray[np.bool_]:
-    """Who gave one label only in a task. Shape (annotators, tasks)."""
-    shape, pair = (annotations.n_annotators, len(annotations.tasks)), pairs_of(annotations)
-    first, last = np.full(shape[0] * shape[1], np.iinfo(np.int64).max), np.full(shape[0] * shape[1], -1)
-    np.minimum.at(first, pair, annotations.label)
-    np.maximum.at(last, pair, annotations.label)
-    return np.asarray((first == last).reshape(shape))
-
-
-def habits_in_words(
-    annotations: Annotations, estimate: Estimate, confused: Sequence[ConfusedLabel] = ()
-) -> npt.NDArray[np.object_]:
-    """What each annotator answers when not answering from the item, where there is something to tell. Else empty.
-
-    "answers `toxic` 93% of the time when not answering from the item"; "the 1st option" where items list their own.
-    Shape (annotators, tasks). Told of those who clearly do not always answer from the item, and whose favourite is
-    clearly not that of everybody. Of those who always give the same answer, and of those who take one label for
-    another, which a habit describes badly, `annotator_notes` tells.
-    """
-    words = np.full(estimate.expertise.shape, "", dtype=object)
-    width = estimate.habits.shape[2]
-    task = annotations.item_tasks[annotations.item].astype(np.int64)
-    counts = np.bincount(task * width + annotations.label, minlength=len(annotations.tasks) * width)
-    shares = (counts / np.maximum(counts.reshape(-1, width).sum(axis=1), 1).repeat(width)).reshape(-1, width)
-    habits = np.nan_to_num(estimate.habits)
-    even = 1 / np.maximum((habits > 0).sum(axis=2), 1)
-    option = habits.argmax(axis=2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        highest = _expertise_at(estimate, estimate.high)
-        favourite = np.take_along_axis(habits, option[..., None], axis=2)[..., 0]
-        usual = np.maximum(shares[np.arange(shares.shape[0]), option], even)
-        by_habit = (1 - estimate.expertise) * estimate.annotations
-        excess = (favourite - usual) / np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
-        told = (estimate.expertise > 0) & (highest < NOT_READING)
-        told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE) & ~_constant(annotations)
-    for each in confused:
-        told[each.annotator, each.task] = False
-    for who, which in zip(*np.nonzero(told), strict=True):
-        labels, place = annotations.tasks[which].labels, int(option[who, which])
-        answer = f"the {ordinal(place + 1)} option" if labels is None else f"`{labels[place]}`"
-        share = f"{favourite[who, which]:.0%}"
-        words[who, which] = f"answers {answer} {share} of the time when not answering from the item"
-    return words
 
 
 def expertise_table(
@@ -134,20 +107,21 @@ def expertise_table(
 ) -> pd.DataFrame:
     """One row per annotator and task with annotations, the most accurate first within a task.
 
-    Columns: annotator, task, group (where annotators have groups), expertise (re-estimated), what the channel learned
+    Columns: annotator, task, group (where annotators have groups), expertise, what a channel reports besides
     (`trained`: name to (annotators, tasks), such as `expertise_trained`), accuracy, low, high, annotations, agreement
-    (share of the labels that are the posterior's), verdict, habit (`habits_in_words`), notes (`annotator_notes`),
-    labels_per_hour and lead_time (in seconds, where annotations have times), scale (`absolute`, or `relative` with
-    mostly one label per item), and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was when
-    it judged them).
+    (share of the labels that are the posterior's), verdict, habit and notes (`realm.crowd.notes`), labels_per_hour and
+    lead_time (in seconds, where annotations have times), scale (`absolute`, or `relative` with mostly one label per
+    item), and `probabilities` as given (`in-sample` or `out of fold`: what the model's P was when it judged them).
     """
     import pandas as pd
 
-    counts = estimate.annotations
+    from realm.crowd.notes import annotator_notes, habit_notes
+    from realm.crowd.screens import Screens
+
+    screens, counts = Screens(annotations, estimate), estimate.annotations
     annotator, task = pair = np.nonzero(counts)
     agrees = estimate.posterior.argmax(axis=1)[annotations.item] == annotations.label
     agreement = np.bincount(pairs_of(annotations), agrees, minlength=counts.size).reshape(counts.shape)
-    confused = confused_labels(annotations, estimate)
     learned = {name: np.asarray(values, np.float64).reshape(counts.shape) for name, values in (trained or {}).items()}
     columns = {
         "annotator": np.array(annotations.annotators, dtype=object)[annotator],
@@ -160,30 +134,21 @@ def expertise_table(
         "high": estimate.high[pair],
         "annotations": counts[pair],
         "agreement": agreement[pair] / counts[pair],
-        "verdict": np.array(VERDICTS, dtype=object)[verdicts(annotations, estimate)[pair]],
-        "habit": habits_in_words(annotations, estimate, confused)[pair],
-        "notes": annotator_notes(annotations, confused)[pair],
-        **_pace(annotations, pair),
-        "scale": np.where(estimate.relative_tasks, "relative", "absolute")[task],
+        "verdict": np.array(VERDICTS, dtype=object)[screens.verdicts[pair]],
+        "habit": habit_notes(screens)[pair],
+        "notes": annotator_notes(screens)[pair],
     }
+    for name, figure in (("labels_per_hour", "per_hour"), ("lead_time", "lead_time")):
+        if screens.times:
+            values = np.full(counts.shape, np.nan)
+            for each in screens.times:
+                values[each.annotator, each.task] = getattr(each, figure)
+            columns[name] = values[pair]
+    columns["scale"] = np.where(estimate.relative_tasks, "relative", "absolute")[task]
     if probabilities is not None:
         columns["probabilities"] = np.full(len(task), probabilities, dtype=object)
     order = np.lexsort((annotator, -estimate.accuracy[pair], task))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
-
-
-def _pace(annotations: Annotations, pair: tuple[npt.NDArray[np.int64], ...]) -> dict[str, Any]:
-    """Labels per hour and the median lead time in seconds, of tables with times."""
-    rows = over_time(annotations, changes=False)
-    if not rows:
-        return {}
-    columns = {}
-    for name, figure in (("labels_per_hour", "per_hour"), ("lead_time", "lead_time")):
-        values = np.full((annotations.n_annotators, len(annotations.tasks)), np.nan)
-        for each in rows:
-            values[each.annotator, each.task] = getattr(each, figure)
-        columns[name] = values[pair]
-    return columns
 
 
 # -------------------------------------------------------------------- items
@@ -227,7 +192,7 @@ def item_columns(annotations: Annotations) -> dict[str, Any]:
 def label_counts_in_words(annotations: Annotations, names: OptionNames) -> list[str]:
     """`positive 3, negative 1` for each item, the most frequent first; empty where nobody labelled it."""
     width = int(annotations.option_counts.max(initial=1))
-    positions, counts = np.unique(label_positions(annotations, width), return_counts=True)
+    positions, counts = np.unique(annotations.item.astype(np.int64) * width + annotations.label, return_counts=True)
     items, labels = np.divmod(positions, width)
     order = np.lexsort((labels, -counts, items))
     items, labels, counts = items[order], labels[order], counts[order]
@@ -252,7 +217,9 @@ def labels_table(annotations: Annotations, posterior: Floats, probabilities: str
     rest = ranked.copy()
     rest[items, best] = -1.0
     second = np.where(counts > 1, rest.argmax(axis=1), -1)
-    label_counts = np.bincount(label_positions(annotations, posterior.shape[1]), minlength=posterior.size)
+    label_counts = np.bincount(
+        annotations.item.astype(np.int64) * posterior.shape[1] + annotations.label, minlength=posterior.size
+    )
     label_counts = label_counts.reshape(posterior.shape)
     names = OptionNames(annotations)
     table = pd.DataFrame(
@@ -267,3 +234,26 @@ def labels_table(annotations: Annotations, posterior: Floats, probabilities: str
         }
     )
     return table if probabilities is None else table.assign(probabilities=probabilities)
+
+
+def item_summary(annotations: Annotations, log_probs: npt.ArrayLike, estimate: Estimate, items: Ints) -> dict[str, Any]:
+    """The columns that both tables begin with: what an item is, its label, and what model and annotators say."""
+    names = OptionNames(annotations)
+    label = estimate.posterior[items].argmax(axis=1)
+    model = model_probs(annotations, log_probs)[items].argmax(axis=1)
+    table = annotations.take_items(items)
+    return {
+        **item_columns(table),
+        "label": names(items, label),
+        "confidence": estimate.posterior[items, label],
+        "model": names(items, model),
+        "labels_given": label_counts_in_words(table, OptionNames(table)),
+        "annotations": table.annotations_per_item,
+    }
+
+
+def model_probs(annotations: Annotations, log_probs: npt.ArrayLike) -> Floats:
+    """P of a model over each item's own options, 0 beyond them; even where nothing is known (NaN). (items, Kmax)"""
+    scores = np.nan_to_num(np.asarray(log_probs, dtype=np.float64), nan=0.0, neginf=-np.inf)
+    scores = np.where(np.arange(scores.shape[1]) < annotations.option_counts[:, None], scores, -np.inf)
+    return np.exp(log_softmax(scores)) if scores.size else scores

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from realm.crowd.evidence import Floats
+from realm.crowd.engine import Floats
 from realm.crowd.tables import VERDICTS
 from realm.report.chart_data import Pool
 from realm.report.escaping import clipped

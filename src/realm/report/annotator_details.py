@@ -80,8 +80,7 @@ class _Source:
     def _confusion(self, pair: int) -> dict[str, Any]:
         """Cleaned label (row) by label given (column), as counts; of many labels the most frequent."""
         names = [clipped(visible(name), LABEL) for name in self._data.label_names(pair % self._n_tasks)]
-        counts = self._data.confusions.matrix(pair, max(len(names), self._data.estimate.posterior.shape[1]))
-        counts = counts[: len(names), : len(names)]
+        counts = self._data.confusions.matrix(pair)[: len(names), : len(names)]
         if len(names) > LABELS:
             frequent = np.sort(np.argsort(-(counts.sum(axis=0) + counts.sum(axis=1)), kind="stable")[: LABELS - 1])
             rest = np.setdiff1d(np.arange(len(names)), frequent)

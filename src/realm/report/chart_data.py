@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.calibration import temperature
-from realm.crowd.coin import accuracy_of
-from realm.crowd.evidence import Floats, posterior
-from realm.crowd.habit import Habit
+from realm.crowd.engine import Floats
+from realm.crowd.others import posterior_of_labels
 from realm.crowd.tables import NO_BETTER, RELIABLE, VERDICTS
-from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.report.run_data import TRAINED, RunData
 
@@ -23,8 +20,6 @@ FEWEST = 5
 """A bin with fewer items says too little to be drawn."""
 LABELS = 12
 """Most bars of a label balance that fit beside each other; the rarest labels are added up."""
-SAMPLED = 10_000
-"""The temperature is found on so many items at most: it has one degree of freedom."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,8 @@ class Pool:
     @property
     def thresholds(self) -> tuple[float, float]:
         """The accuracies a fifth of the way and half-way from chance to always right: shaded below and above."""
-        return float(accuracy_of(NO_BETTER, self.chance)), float(accuracy_of(RELIABLE, self.chance))
+        low, high = (self.chance + (1 - self.chance) * share for share in (NO_BETTER, RELIABLE))
+        return low, high
 
 
 def verdict_counts(data: RunData, task: int | None = None) -> tuple[list[int], list[int]]:
@@ -95,7 +91,6 @@ class Calibration(Reliability):
     """
 
     judge: str
-    temperature: float
     agreed: float
     expected: float
 
@@ -120,9 +115,7 @@ def calibration(data: RunData) -> Calibration | None:
         confirmed, judge = (table.gold[items] == favourite[items]).astype(np.float64), "gold"
     elif not data.one_label_each:
         items = np.flatnonzero(table.annotations_per_item > 1)
-        even = np.where(np.arange(data.log_probs.shape[1]) < table.option_counts[:, None], 0.0, -np.inf)
-        by_annotators = posterior(table, even, data.estimate.evidence(table))
-        confirmed, judge = by_annotators[items, favourite[items]], "annotators"
+        confirmed, judge = posterior_of_labels(table, data.estimate)[items, favourite[items]], "annotators"
     else:
         items = np.flatnonzero(table.annotations_per_item == 1)
         confirmed, judge = data.votes[items, favourite[items]].astype(np.float64), "labels"
@@ -136,27 +129,17 @@ def calibration(data: RunData) -> Calibration | None:
         confirmed=np.bincount(bins, confirmed, minlength=BINS)[large] / counts[large],
         share=counts[large] / len(items),
         judge=judge,
-        temperature=_temperature(table, data.log_probs),
         agreed=float((table.label == favourite[table.item]).mean()),
-        expected=_expected(data, sure, favourite),
+        expected=_expected(data, sure),
     )
 
 
-def _expected(data: RunData, sure: Floats, favourite: npt.NDArray[np.int64]) -> float:
-    table, estimate = data.annotations, data.estimate
-    own, other = Habit.of(table).probabilities_of(
-        np.nan_to_num(estimate.expertise), np.nan_to_num(estimate.habits), favourite[table.item]
-    )
-    shares = sure[table.item]
-    return float((own * shares + other * (1 - shares)).mean())
-
-
-def _temperature(table: Annotations, log_probs: Floats) -> float:
-    shared = np.flatnonzero(table.annotations_per_item > 1)
-    if not len(shared):
-        return 1.0
-    sample = shared[:: -(-len(shared) // SAMPLED)]
-    return temperature(table.take_items(sample), log_probs[sample])
+def _expected(data: RunData, sure: Floats) -> float:
+    """How often a label would be the model's favourite, were everybody as accurate as is said."""
+    table = data.annotations
+    accuracy = data.estimate.accuracy[table.annotator, table.item_tasks[table.item]]
+    wrong = (1 - accuracy) / np.maximum(table.option_counts[table.item] - 1, 1)
+    return float((accuracy * sure[table.item] + wrong * (1 - sure[table.item])).mean())
 
 
 # -------------------------------------------------------------------- labels

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from realm.crowd.evidence import Floats
+from realm.crowd.engine import Floats
 from realm.report.chart_data import Reliability, Series
 from realm.report.escaping import clipped
 from realm.report.svg import Picture, Plot, compact, percent

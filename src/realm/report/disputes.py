@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.peers import DisputedLabels, clear_confusions, disputed_labels
+from realm.crowd.peers import DisputedLabels, disputed_labels
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
 from realm.report.svg import Picture, number, percent, percent_range
@@ -163,21 +163,19 @@ def _labels(data: RunData) -> tuple[list[dict[str, str]], int]:
 
 
 def _confused(data: RunData) -> tuple[list[dict[str, str]], int]:
-    """Who takes which label for which clearly more often than the others, and how many such cases there are."""
-    width = int(data.annotations.option_counts.max(initial=1))
-    found = clear_confusions(data.confusions, width)
+    """Who takes which label for which beyond chance, and how many such cases there are."""
+    confused = data.screens.confused
     rows = []
-    for row in range(min(len(found.pair), CONFUSED)):
-        pair = int(found.pair[row])
-        names = data.label_names(pair % len(data.annotations.tasks))
+    for each in confused[:CONFUSED]:
+        names = data.label_names(each.task)
         rows.append(
             {
-                "name": clipped(data.pair_name(pair), NAME),
-                "cleaned": clipped(names[found.cleaned[row]], LABEL),
-                "given": clipped(names[found.given[row]], LABEL),
-                "times": f"{found.times[row]:,} of {found.of[row]:,}",
-                "share": percent(float(found.share[row])),
-                "others": percent(float(found.others[row])),
+                "name": clipped(data.pair_name(each.annotator * len(data.annotations.tasks) + each.task), NAME),
+                "cleaned": clipped(names[each.truth], LABEL),
+                "given": clipped(names[each.given], LABEL),
+                "times": f"{each.times:,} of {each.of:,}",
+                "share": percent(each.share),
+                "others": percent(each.others),
             }
         )
-    return rows, len(found.pair)
+    return rows, len(confused)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.evidence import Floats
+from realm.crowd.engine import Floats
 from realm.crowd.label_figures import main_mistake
 from realm.metrics import BINS, METRICS
 from realm.report import charts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.broken_items import broken_items
+from realm.crowd.contradictions import broken_items
 from realm.crowd.tables import OptionNames, label_counts_in_words
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
@@ -114,7 +114,7 @@ def _rows_of(data: RunData, table: pd.DataFrame) -> npt.NDArray[np.int64]:
     return np.array([row_of[key] for key in zip(table["task"], table["item"], strict=True)], dtype=np.int64)
 
 
-def _listed(data: RunData, rows: npt.NDArray[np.int64], **more: list[str] | list[float]) -> list[Item]:
+def _listed(data: RunData, rows: npt.NDArray[np.integer], **more: list[str] | list[float]) -> list[Item]:
     names = OptionNames(data.annotations)
     table = data.annotations.take_items(rows)
     favourite = data.model_probs[rows].argmax(axis=1)

@@ -83,7 +83,7 @@ def _coverage(data: RunData) -> str:
             "In simulations with one label per item and in-sample, it contained the true accuracy 92% of the time with "
             "a well trained model and 72% with one that had memorised labels (accuracies 0.06 too high)."
         )
-    if data.estimate.shared_error > 0:
+    if (data.estimate.exponent < 1).any():
         return (
             "On real panels whose members make the same mistakes (reviewers, raters, 24 LLM judges) it contained the "
             "share of right labels for 91 to 97% of them; on panels that agree because they are right it is too low."

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.drift import AnnotatorOverTime, day, drift_in_words, notable
+from realm.crowd.drift import AnnotatorOverTime
+from realm.crowd.notes import day, drift_in_words
 from realm.report.escaping import clipped
 from realm.report.html import Figure
 from realm.report.run_data import RunData
@@ -85,6 +86,5 @@ def _row(data: RunData, each: AnnotatorOverTime) -> dict[str, str]:
         "lead_time": f"{each.lead_time:,.0f} s" if np.isfinite(each.lead_time) else "",
         "first": shares[0],
         "last": shares[1],
-        "streak": f"{each.streak:,}",
-        "notes": "; ".join(notable(data.annotations, each)),
+        "notes": drift_in_words(each.drift) if each.drift is not None and each.drift.flagged else "",
     }

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.check.agreement import alpha_by_task
-from realm.crowd.coin import pairs_of
-from realm.crowd.confused_labels import ConfusedLabel, confused_labels
-from realm.crowd.dependence import Dependence, dependence
-from realm.crowd.drift import AnnotatorOverTime, over_time
+from realm.crowd.accuracy import pairs_of
+from realm.crowd.confusions import ConfusionCounts, count_confusions
+from realm.crowd.drift import AnnotatorOverTime
+from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.evidence import Floats, check_log_probs
-from realm.crowd.notes import annotator_notes
-from realm.crowd.peers import Confusions, PeerAgreement, confusions, peer_agreement
-from realm.crowd.tables import VERDICTS, habits_in_words, verdicts
+from realm.crowd.notes import annotator_notes, habit_notes
+from realm.crowd.peers import PeerAgreement, peer_agreement
+from realm.crowd.screens import Screens
+from realm.crowd.tables import VERDICTS, model_probs
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -70,7 +70,7 @@ class RunData:
     @cached_property
     def model_probs(self) -> Floats:
         """The model's own P of every item's options. (items, Kmax)"""
-        return np.exp(check_log_probs(self.annotations, self.log_probs))
+        return model_probs(self.annotations, self.log_probs)
 
     @cached_property
     def votes(self) -> npt.NDArray[np.int64]:
@@ -96,34 +96,29 @@ class RunData:
         return np.asarray(self.votes.max(axis=1, initial=0) > own_votes)
 
     @cached_property
-    def verdicts(self) -> npt.NDArray[np.int64]:
+    def verdicts(self) -> Ints:
         """Index into `VERDICTS`; -1 without annotations. (annotators, tasks)"""
-        return verdicts(self.annotations, self.estimate)
+        return self.screens.verdicts
 
     @cached_property
-    def dependence(self) -> Dependence | None:
-        """How many independent annotators an item's annotations are worth; None where no item has two."""
-        return dependence(self.annotations)
-
-    @cached_property
-    def confused(self) -> list[ConfusedLabel]:
-        """Who takes one label for another."""
-        return confused_labels(self.annotations, self.estimate)
+    def screens(self) -> Screens:
+        """What is asked of the annotators: copies, patterns, confusions, changes over time."""
+        return Screens(self.annotations, self.estimate)
 
     @cached_property
     def habits(self) -> npt.NDArray[np.object_]:
         """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
-        return _quoted(habits_in_words(self.annotations, self.estimate, self.confused))
+        return _quoted(habit_notes(self.screens))
 
     @cached_property
     def notes(self) -> npt.NDArray[np.object_]:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
-        return _quoted(annotator_notes(self.annotations, self.confused))
+        return _quoted(annotator_notes(self.screens))
 
-    @cached_property
+    @property
     def times(self) -> list[AnnotatorOverTime]:
         """Every annotator over time; empty where annotations have no times."""
-        return over_time(self.annotations)
+        return self.screens.times
 
     @cached_property
     def peers(self) -> PeerAgreement:
@@ -131,9 +126,9 @@ class RunData:
         return peer_agreement(self.annotations)
 
     @cached_property
-    def confusions(self) -> Confusions:
+    def confusions(self) -> ConfusionCounts:
         """What each annotator gave against the cleaned labels."""
-        return confusions(self.annotations, self.labels)
+        return count_confusions(self.annotations, self.labels[self.annotations.item])
 
     @cached_property
     def bad_pairs(self) -> list[int]:
@@ -271,8 +266,7 @@ def read_table(annotations: Annotations, file: Path, *, use_gold: bool = False) 
             "labelled twice, or train a model (`realm train`), whose report judges them by the model."
         )
     width = int(annotations.option_counts.max(initial=2))
-    scores = np.where(np.arange(width) < annotations.option_counts[:, None], 0.0, -np.inf)
-    log_probs = check_log_probs(annotations, scores)
+    log_probs = np.zeros((annotations.n_items, width))
     table = annotations if use_gold else annotations.without_gold()
     return RunData(
         name=file.name,
@@ -281,7 +275,7 @@ def read_table(annotations: Annotations, file: Path, *, use_gold: bool = False) 
         scorer_settings={},
         annotations=table,
         log_probs=log_probs,
-        estimate=estimate(table, log_probs, gold=gold),
+        estimate=estimate(table, gold=gold),
         has_model=False,
         file=annotations.ledger.file or file.name,
         date=_day(datetime.now(UTC).timestamp()),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.evidence import Floats
+from realm.crowd.engine import Floats
 from realm.crowd.tables import OptionNames
 from realm.display import counted
 from realm.errors import RealmError
@@ -51,7 +51,7 @@ class Common(NamedTuple):
     """
 
     pairs: Indices
-    verdict: Indices
+    verdict: npt.NDArray[np.integer]
     accuracy: Floats
     low: Floats
     high: Floats

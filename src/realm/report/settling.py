@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realm.crowd.evidence import Floats
+from realm.crowd.engine import Floats
 from realm.crowd.relabel import relabel_queue, summarise_queue
 from realm.display import counted
 from realm.report.escaping import clipped
@@ -91,9 +91,9 @@ def _sentences(data: RunData, unclear: int, wrong: float, asked: int) -> list[st
     ]
     if not asked:
         sentences.append("Nobody is left to ask: no annotator who is better than chance has an item left to label.")
-    if asked and (data.estimate.exponent < 1 or data.estimate.shared_error > 0):
+    if asked and (data.estimate.exponent < 1).any():
         sentences.append(
-            "Annotators make the same mistakes here: another label from them tells less than the table expects."
+            "Annotators make the same mistakes here: another label from them tells less than one by somebody else."
         )
     return sentences
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from realm.crowd.drift import drift_in_words
+from realm.crowd.notes import drift_in_words
 from realm.crowd.tables import VERDICTS
 from realm.display import counted
 from realm.metrics import METRICS
@@ -339,8 +339,10 @@ def sentences(data: RunData) -> list[str]:
         f"{counted(table.n_items, 'item')}{in_tasks}, {table.n_annotations / max(table.n_items, 1):.1f} per item.",
         _verdict_sentence(data),
     ]
-    if data.dependence is not None and data.dependence.beyond_chance:
-        summary.append(f"Annotators make the same mistakes: {data.dependence}.{_shared_error(data)}")
+    independence = data.screens.independence
+    if independence is not None and independence.err_together:
+        summary.append(f"Annotators make the same mistakes: {independence}.")
+    summary.append(_shared_error(data))
     if not data.one_label_each:
         share = float(data.overruled.mean()) if table.n_items else 0.0
         summary.append(
@@ -370,9 +372,9 @@ def _verdict_sentence(data: RunData) -> str:
 
 
 def _shared_error(data: RunData) -> str:
-    if not data.estimate.shared_error > 0:
-        return ""
+    error = float(data.estimate.shared_error.mean())
+    basis = "the items with gold show it" if data.gold_used else "no label shows it, and only gold can tell"
     return (
-        f" Confidence and accuracies allow for a common mistake on {percent(float(data.estimate.shared_error))} of the "
-        "items, as often as on real panels that depend on each other as much. Only gold can tell how often it is here."
+        f"Confidence and accuracies allow for mistakes that all annotators share, on {percent(error)} of the items: "
+        f"{basis}."
     )

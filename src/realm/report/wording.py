@@ -20,8 +20,6 @@ MEANINGS = (
 )
 """What each verdict means, in the order of `VERDICTS`, over the whole interval; chance is always giving the most
 frequent label."""
-SOFTER = 1.16
-"""From this temperature on a probability of 0.9 moves by three points or more: worth telling."""
 TENTATIVE = 0.667
 """Krippendorff's lowest alpha for tentative conclusions."""
 UNSURE = 0.8
@@ -90,8 +88,6 @@ def calibration_text(calibration: Calibration) -> str:
             " Its probabilities are never sharpened: a model trained on a crowd predicts the crowd's common mistakes, "
             "and agreeing with the crowd is no proof of being right."
         )
-    if certainty == "overconfident" and calibration.temperature > SOFTER:
-        text += f" Softer probabilities (temperature {calibration.temperature:.2f}) would fit the annotations better."
     return text
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from realm.crowd.engine import Floats
 from realm.crowd.estimate import Estimate
-from realm.crowd.evidence import Floats
 from realm.crowd.tables import OptionNames
 from realm.data import Annotations
 from realm.data.alignment import Difference

@@ -99,18 +99,23 @@ METRICS_SCHEMA = {
 _PAIRS = ("annotators", "tasks")
 ESTIMATE_SCHEMA = {
     "annotations": Array("int", _PAIRS, low=0),
-    "expertise": Array("float", _PAIRS, high=1 + ROUNDING, nan=True),
-    # beta + (1 - beta) xi, which lies below 0 where a beta is negative and the habit seldom right
-    **{name: Array("float", _PAIRS, low=-1, high=1 + ROUNDING, nan=True) for name in ("accuracy", "low", "high")},
-    "chance": Array("float", _PAIRS, low=-ROUNDING, high=1 + ROUNDING, nan=True),
+    "expertise": Array("float", _PAIRS, low=-1 - ROUNDING, high=1 + ROUNDING, nan=True),
+    **{
+        name: Array("float", _PAIRS, low=-ROUNDING, high=1 + ROUNDING, nan=True)
+        for name in ("accuracy", "low", "high", "chance")
+    },
     "posterior": Array("float", ("items", "options"), low=-ROUNDING, high=1 + ROUNDING),
     "habits": Array("float", (*_PAIRS, "options"), low=-ROUNDING, high=1 + ROUNDING, nan=True),
-    "class_offsets": Array("float", ("tasks", "options")),
+    "cells": Array("int", ("cells", "columns"), low=0),
+    "cell_evidence": Array("float", ("cells", "options"), high=ROUNDING),
+    "log_prior": Array("float", ("items", "options")),
+    "weight": Array("float", ("annotations",), low=0),
     "relative_tasks": Array("bool", ("tasks",)),
+    **{
+        name: Array("float", ("tasks",), low=0, high=1 + ROUNDING)
+        for name in ("exponent", "shared_error", "shared_error_high")
+    },
 }
-
-LATE_ARRAYS = {name: Array("float", ("one",), low=0, high=1 + ROUNDING) for name in ("exponent", "shared_error")}
-"""Single numbers, which runs of this format were first written without."""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -190,23 +195,26 @@ def read_estimate(folder: Path, annotations: Annotations) -> Estimate:
         "options": int(annotations.option_counts.max(initial=0)),
         "annotators": annotations.n_annotators,
         "tasks": len(annotations.tasks),
+        "annotations": annotations.n_annotations,
     }
-    late = {name: array for name, array in LATE_ARRAYS.items() if name in arrays}
-    check_arrays(path, arrays, {**ESTIMATE_SCHEMA, **late}, {**sizes, "one": 1})
+    check_arrays(path, arrays, ESTIMATE_SCHEMA, {**sizes, "columns": 3})
     estimate = Estimate.from_arrays(arrays)
     tasks = sizes["tasks"]
     pairs = annotations.annotator.astype(np.int64) * tasks + annotations.item_tasks[annotations.item]
     counts = np.bincount(pairs, minlength=sizes["annotators"] * tasks).reshape(sizes["annotators"], tasks)
     if not np.array_equal(counts, estimate.annotations):
         raise RealmError(f"{path}: the estimate is not about the annotations beside it.")
-    for name in ("expertise", "accuracy", "low", "high", "chance", "habits"):
+    for name in ("expertise", "accuracy", "low", "high", "chance"):
         if np.isnan(getattr(estimate, name)[counts > 0]).any():
             raise RealmError(
                 f"{path}: the array `{name}` holds a value that is not a number for an annotator with annotations. "
                 f"{path.name} is damaged."
             )
-    if not np.isfinite(estimate.class_offsets).all() or not np.isfinite(estimate.expertise[counts > 0]).all():
-        raise RealmError(f"{path}: `class_offsets` or `expertise` holds an infinite value. {path.name} is damaged.")
+    limits = (sizes["annotators"], tasks, estimate.cell_evidence.shape[1])
+    if (estimate.cells >= limits).any() or (np.diff(np.ravel_multi_index(tuple(estimate.cells.T), limits)) <= 0).any():
+        raise RealmError(
+            f"{path}: the array `cells` names no annotator, task and label in order. {path.name} is damaged."
+        )
     _check_sums(path, "posterior", np.where(_inside(annotations), estimate.posterior, 0.0))
     return estimate
 

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from realm.crowd.contradictions import contradictions
 from realm.crowd.estimate import Estimate
-from realm.crowd.relabel import contradictions, relabel_queue
+from realm.crowd.relabel import relabel_queue
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.data.build import build_rows
