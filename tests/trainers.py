@@ -14,7 +14,7 @@ from realm.training import RealmConfig, RealmTrainer
 
 BY_GRADIENT = {"channel": "uniform", "objective": "paper", "expertise_update": "gradient", "opinion": False}
 """The paper's channel, learned by gradient: for tests of the loop, in which every parameter moves at every step."""
-DEFAULT = {"channel": "auto", "objective": "tempered", "expertise_update": "em", "opinion": True}
+DEFAULT = {"channel": "confusion", "objective": "joint", "expertise_update": "em", "opinion": True}
 """The default of `RealmConfig` in these settings."""
 
 
@@ -63,7 +63,7 @@ def trainer(
 
 
 def trajectory(made: RealmTrainer, **how) -> tuple[np.ndarray, np.ndarray]:
-    """Train, and return the loss of every step and omega after every step."""
+    """Train, and return the loss of every step and omega (or expertise, in closed form) after every step."""
     omegas: list[np.ndarray] = []
     losses: list[float] = []
     parts: list[float] = []
@@ -81,7 +81,11 @@ def trajectory(made: RealmTrainer, **how) -> tuple[np.ndarray, np.ndarray]:
             losses.append(sum(parts))
             parts.clear()
             if made.channel is not None:
-                omegas.append(made.channel.omega.detach().double().numpy().copy())
+                omega = getattr(made.channel, "omega", None)
+                learned = (
+                    made.channel.summary()["expertise_trained"] if omega is None else omega.detach().double().numpy()
+                )
+                omegas.append(learned.copy())
 
     made.add_callback(Recorder())
     made.train(**how)

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     )
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
-    from realm.crowd.aggregation import DawidSkene, Glad, Mace, MajorityVote, OneCoin, WeightedMajority, aggregate
+    from realm.crowd.aggregation import aggregate
     from realm.crowd.drift import over_time
     from realm.crowd.estimate import estimate
+    from realm.crowd.estimators import DawidSkene, Mace, MajorityVote, OneCoin
     from realm.data import Annotations, Items, Task
     from realm.errors import RealmError
     from realm.methods import METHODS
@@ -53,15 +54,8 @@ _MODULES = {
     "realm.training.loss": ("AnnotatorLoss",),
     "realm.training.settings": ("PAPER",),
     "realm.runs": ("Run",),
-    "realm.crowd.aggregation": (
-        "aggregate",
-        "MajorityVote",
-        "WeightedMajority",
-        "OneCoin",
-        "DawidSkene",
-        "Glad",
-        "Mace",
-    ),
+    "realm.crowd.aggregation": ("aggregate",),
+    "realm.crowd.estimators": ("MajorityVote", "OneCoin", "DawidSkene", "Mace"),
     "realm.crowd.drift": ("over_time",),
     "realm.crowd.estimate": ("estimate",),
     "realm.comparison.compare": ("compare",),
@@ -78,7 +72,6 @@ __all__ = [
     "CoinChannel",
     "ConfusionChannel",
     "DawidSkene",
-    "Glad",
     "HabitChannel",
     "IdentityChannel",
     "ItemScores",
@@ -95,7 +88,6 @@ __all__ = [
     "Run",
     "Task",
     "UniformChannel",
-    "WeightedMajority",
     "__version__",
     "aggregate",
     "compare",

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 RAW, GOLD = "raw", "gold"
-SMOOTHING = 1.0
-"""Annotations that stand for what a row of a confusion matrix would be without data: one, so that no entry is 0."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ METHODS: dict[str, Method] = {
             "EM between the model and confusion matrices (Raykar et al. 2010)",
             RAW,
             channel="confusion",
-            channel_settings={"shrinkage": SMOOTHING, "pooled": False},
+            channel_settings={"form": "raykar"},
             objective="joint",
             update="em",
         ),

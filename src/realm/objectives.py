@@ -1,8 +1,7 @@
 """How evidence and the model's P become a log-likelihood: the paper's sum over annotations, or the joint over items.
 
 With one annotation per item they are the same number. With several, `paper` counts an item's annotations as if they
-were independent items, while `joint` is exact: its gradient in an item's logits is posterior minus P. `tempered` is
-`joint` for annotators who err together.
+were independent items, while `joint` is exact: its gradient in an item's logits is posterior minus P.
 """
 
 from __future__ import annotations
@@ -17,6 +16,9 @@ from realm.channels import Observed
 
 class Objective(ABC):
     """Terms that add up to the log-likelihood of a batch, and how many count in the effective batch's mean."""
+
+    takes_exponent = False
+    """Whether evidence is multiplied by the channel's exponent, for annotators of an item who err together."""
 
     @abstractmethod
     def log_likelihood(self, log_probs: Tensor, evidence: Tensor, observed: Observed) -> Tensor:
@@ -40,6 +42,8 @@ class Paper(Objective):
 class Joint(Objective):
     """Sum over items of log sum_k P(k) exp(sum over the item's annotations of w E[a, k]), over the number of items."""
 
+    takes_exponent = True
+
     def log_likelihood(self, log_probs: Tensor, evidence: Tensor, observed: Observed) -> Tensor:
         summed = torch.zeros_like(log_probs, dtype=evidence.dtype)
         summed = summed.index_add(0, observed.item, observed.weight[:, None] * evidence)
@@ -50,14 +54,5 @@ class Joint(Objective):
         return torch.tensor(len(torch.unique(item)))
 
 
-class Tempered(Joint):
-    """`Joint` with E[a, k] times an exponent tau in (0, 1], fitted to how far the annotations of an item err together.
-
-    24 judges who copy each other's mistakes are not 24 witnesses: `realm.crowd.dependence` finds the tau at which each
-    annotation is best foretold by the others of its item. `RealmModel` multiplies the evidence by it; where annotators
-    are independent, or no item has two annotations, tau is 1 and this is `Joint`.
-    """
-
-
-OBJECTIVES: dict[str, Objective] = {"paper": Paper(), "joint": Joint(), "tempered": Tempered()}
+OBJECTIVES: dict[str, Objective] = {"joint": Joint(), "paper": Paper()}
 """The objectives that settings can name."""

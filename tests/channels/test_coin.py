@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 
 from realm.channels import CoinChannel, ItemScores, Observed, UniformChannel
 from realm.errors import RealmError
@@ -73,55 +72,6 @@ def test_the_gradient_is_that_of_finite_differences(k: int) -> None:
     )
 
 
-@pytest.mark.parametrize(("k", "prior"), [(2, (1.0, 1.0)), (2, (3.0, 2.0)), (4, (1.5, 1.5))])
-def test_the_closed_form_update_is_the_most_probable_accuracy(k: int, prior: tuple[float, float]) -> None:
-    scores, observed, right = drawn(400, k, (0.95, 0.5, 0.05))
-    channel = CoinChannel(3, options=k).double()
-    channel.update(scores, observed, prior)
-    accuracy = channel.summary()["accuracy_trained"][:, 0]
-    np.testing.assert_allclose(accuracy, right.mean(axis=1), atol=0.08)  # P itself is right nine times in ten
-    p = scores.log_probs.exp()[observed.item, observed.label].numpy()
-    for annotator in range(3):
-        own = p[observed.annotator.numpy() == annotator]
-
-        def loss(a: float, own: np.ndarray = own) -> float:
-            expected = (prior[0] - 1) + (prior[1] - 1) / k, (prior[1] - 1) * (1 - 1 / k)
-            log_prior = expected[0] * np.log(a) + expected[1] * np.log1p(-a)
-            return -np.log(a * own + (1 - a) * (1 - own) / (k - 1)).sum() - log_prior
-
-        best = minimize_scalar(loss, bounds=(1e-6, 1 - 1e-6), method="bounded", options={"xatol": 1e-8}).x
-        assert accuracy[annotator] == pytest.approx(best, abs=1e-5)
-
-
-def test_the_prior_is_most_probable_at_the_same_expertise() -> None:
-    """An annotator of whom P says nothing is left to the prior: at expertise 1/2, with Beta(2, 2) on expertise."""
-    k = 4
-    zero = torch.tensor([0])
-    scores = ItemScores(torch.full((1, k), 1 / k).double().log(), torch.tensor([k]))
-    channel = CoinChannel(1, options=k).double()
-    channel.update(scores, Observed(zero, zero, zero, zero, torch.ones(1).double()), (2.0, 2.0))
-    assert channel.summary()["expertise_trained"].item() == pytest.approx(0.5, abs=1e-6)
-
-
-def test_annotators_with_few_labels_are_drawn_to_the_accuracy_of_the_pool() -> None:
-    scores, observed, _ = drawn(200, 3, (0.85, 0.8, 0.82, 0.78, 0.84, 0.1))
-    rows = torch.nonzero((observed.annotator != 4) | (observed.item < 3))[:, 0]
-    few = Observed(*(getattr(observed, name)[rows] for name in ("item", "annotator", "task", "label", "weight")))
-    few.label[few.annotator == 4] = (few.label[few.annotator == 4] + 1) % 3  # three labels, most of them wrong
-    alone, together = CoinChannel(6, options=3), CoinChannel(6, options=3)
-    alone.update(scores, few)
-    together.fit_pool(scores, few)
-    together.update(scores, few)
-    right, wrong = (together.pool_prior[0] - 1).tolist()
-    assert 0.5 < right / (right + wrong) < 0.85
-    assert together.accuracy()[4, 0] > alone.accuracy()[4, 0] + 0.05  # drawn up
-    assert together.accuracy()[5, 0] == pytest.approx(0.1, abs=0.05)  # 200 labels speak for themselves
-    together.pin([5], 0.999)
-    together.fit_pool(scores, few)
-    right, wrong = (together.pool_prior[0] - 1).tolist()
-    assert right / (right + wrong) > 0.7  # who is pinned says nothing of the others
-
-
 def test_chance_is_of_the_tasks_own_items() -> None:
     table = crowd(20, tasks=2)
     channel = CoinChannel.from_annotations(table)
@@ -154,9 +104,8 @@ def test_with_more_options_it_needs_no_anchor(tiny_model, tmp_path) -> None:
 @pytest.mark.parametrize("update", ["gradient", "em"])
 def test_gold_finds_the_annotator_who_is_nearly_always_wrong(update, tiny_model, tmp_path) -> None:
     table = crowd(120, (0.9, 0.1, 0.15), labels=2)
-    channel = CoinChannel.from_annotations(table)
     settings = {"use_gold": True, "expertise_update": update, "objective": "joint", "max_steps": 10}
-    made = trainer(tiny_model("bert"), table, tmp_path, channel=channel, **settings)
+    made = trainer(tiny_model("bert"), table, tmp_path, channel="coin", **settings)
     made.train()
     expertise = made.channel.summary()["expertise_trained"][:, 0]
     assert expertise[0] > 0.5 > -0.4 > expertise[1:].max()

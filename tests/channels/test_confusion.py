@@ -1,74 +1,105 @@
-"""The confusion channel: a matrix per annotator, drawn to the habit mixture."""
+"""The channel in closed form: what the one model of annotators has learned, looked up label by label."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
+import pytest
 import torch
 
-from realm.channels import ConfusionChannel, HabitChannel, ItemScores, Observed
+from realm.channels import ConfusionChannel, ItemScores, Observed
+from realm.crowd.model import AnnotatorModel
+from realm.data import Annotations
 from tests.tiny import crowd
 
 
-def test_without_deviations_it_is_the_habit_channel() -> None:
-    table = crowd(10, (0.9, 0.4))
-    scores = ItemScores(torch.randn(10, 4).log_softmax(1), torch.full((10,), 4))
-    channels = [kind.from_annotations(table, start=0.7) for kind in (HabitChannel, ConfusionChannel)]
-    one, other = (channel(scores, Observed.of(table)) for channel in channels)
-    torch.testing.assert_close(one, other)
+def scores_of(table: Annotations, accuracy: float = 0.8) -> ItemScores:
+    """log P of a model that gives the true label this probability."""
+    width = int(table.option_counts.max())
+    log_probs = np.full((table.n_items, width), -np.inf)
+    for item, count in enumerate(table.option_counts):
+        log_probs[item, :count] = np.log((1 - accuracy) / max(count - 1, 1))
+    if table.gold is not None:
+        log_probs[np.arange(table.n_items), table.gold] = np.log(accuracy)
+    counts = torch.from_numpy(table.option_counts.astype(np.int64))
+    return ItemScores(torch.from_numpy(log_probs), counts, index=torch.arange(table.n_items))
 
 
-def test_the_closed_form_update_finds_who_mistakes_what_for_what() -> None:
-    """One annotator is careful, one calls every 1 a 2, one guesses; P is right on nine of ten."""
-    generator = np.random.default_rng(0)
-    n, k = 600, 3
-    truth = generator.integers(k, size=n)
-    labels = np.stack([
-        np.where(generator.random(n) < 0.95, truth, generator.integers(k, size=n)),
-        np.where(truth == 1, 2, truth),
-        generator.integers(k, size=n),
-    ])  # fmt: skip
-    probabilities = np.where(truth[:, None] == np.arange(k), 0.9, 0.05)
-    item = torch.arange(n).repeat(3)
-    observed = Observed(
-        item, torch.arange(3).repeat_interleave(n), torch.zeros_like(item), torch.from_numpy(labels.reshape(-1)),
-        torch.ones(3 * n),
-    )  # fmt: skip
-    channel = ConfusionChannel(3, options=k)
-    scores = ItemScores(torch.tensor(probabilities).log(), torch.full((n,), k))
-    for _ in range(30):
-        channel.update(scores, observed, (1.5, 1.5))
-    every = Observed(
-        torch.zeros(9, dtype=torch.long), torch.arange(3).repeat_interleave(3), torch.zeros(9, dtype=torch.long),
-        torch.arange(3).repeat(3), torch.ones(9),
-    )  # fmt: skip
-    one_item = ItemScores(scores.log_probs[:1], scores.option_counts[:1])
-    matrices = (
-        channel(one_item, every).exp().reshape(3, 3, 3).transpose(1, 2).detach().numpy()
-    )  # annotator, truth, label
-    empirical = np.array(
-        [[[np.mean(labels[a][truth == t] == y) for y in range(k)] for t in range(k)] for a in range(3)]
+def own_options() -> Annotations:
+    """Items with two and with three options of their own, by two annotators."""
+    rows = []
+    for item in range(40):
+        options = ["u", "v"] if item % 2 else ["p", "q", "r"]
+        for who in ("x", "y"):
+            label = options[(item * (3 if who == "x" else 5)) % len(options)]
+            rows.append({"text": f"t{item}", "annotator": who, "label": label, "options": options})
+    return Annotations.from_pandas(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize("table", [crowd(60, (0.95, 0.6, 0.3), tasks=2), own_options()], ids=["tasks", "own options"])
+def test_evidence_weights_and_offset_are_those_of_the_model_of_annotators(table) -> None:
+    channel, scores, observed = ConfusionChannel(table), scores_of(table), Observed.of(table)
+    channel.fit(scores, table)
+    model = AnnotatorModel(table).fit(scores.log_probs.numpy())
+    inside = np.arange(model.width) < table.option_counts[table.item][:, None]
+    found = channel(scores, observed).numpy()
+    np.testing.assert_allclose(found[inside], model.evidence()[inside], atol=1e-5)
+    assert list(channel.parameters()) == [] and channel.cell_evidence.shape[1] == model.width
+    np.testing.assert_allclose(
+        channel.evidence_exponent(observed), model.exponent[table.item_tasks[table.item]], atol=1e-6
     )
-    np.testing.assert_allclose(matrices, empirical, atol=0.06)
-    accuracy = channel.summary()["accuracy_trained"][:, 0]
-    np.testing.assert_allclose(accuracy, empirical.diagonal(axis1=1, axis2=2).mean(axis=1), atol=0.05)
+    np.testing.assert_allclose(channel.summary()["accuracy_trained"], model.summary()["accuracy_trained"])
 
 
-def test_the_accuracy_of_a_task_is_over_its_own_options() -> None:
-    """A task of two options beside one of five: at beta and even habits the accuracy is beta + (1 - beta) / K."""
-    shares = [[0.5, 0.5, 0.0, 0.0, 0.0], [0.2] * 5]
-    channel = ConfusionChannel(1, 2, options=5, shares=shares, counts=[[10, 10]])
-    with torch.no_grad():
-        channel.omega.fill_(1.0)
-    beta = torch.sigmoid(torch.tensor(1.0)).item()
-    expected = [beta + (1 - beta) / k for k in (2, 5)]
-    np.testing.assert_allclose(channel.summary()["accuracy_trained"][0], expected, rtol=1e-3)
+def test_labels_sum_to_one_and_a_label_never_given_before_has_evidence_too() -> None:
+    table = crowd(60, (0.95, 0.6, 0.3))
+    rare = table.keep_annotations(~((table.annotator == 2) & (table.label == 3)))
+    channel = ConfusionChannel(rare)
+    channel.fit(scores_of(rare), rare)
+    zeros = torch.zeros(4, dtype=torch.long)
+    scores = ItemScores(torch.zeros(1, 4), torch.tensor([4]))
+    for annotator in range(3):
+        every = Observed(zeros, zeros + annotator, zeros, torch.arange(4), torch.ones(4))
+        evidence = channel(scores, every)
+        assert bool(evidence.isfinite().all())
+        np.testing.assert_allclose(evidence.exp().sum(dim=0), 1.0, atol=1e-4)
 
 
-def test_few_labels_leave_the_matrix_near_the_habit_mixture() -> None:
-    observed = Observed(*(torch.tensor([0]) for _ in range(4)), torch.ones(1))
-    scores = ItemScores(torch.tensor([[0.5, 0.5]]).double().log(), torch.tensor([2]))
-    channel, habit = ConfusionChannel(1, options=2), HabitChannel(1, options=2)
-    for each in (channel, habit):
-        each.update(scores, observed, (1.5, 1.5))
-    difference = channel(scores, observed).exp() - habit(scores, observed).exp()
-    assert 0 < float(difference.abs().max().detach()) < 0.15
+def test_the_state_goes_into_another_channel_of_the_table_and_no_other() -> None:
+    table = crowd(60, (0.95, 0.6, 0.3))
+    one, other, scores = ConfusionChannel(table), ConfusionChannel(table), scores_of(table)
+    one.fit(scores, table)
+    other.load_state(one.state())
+    torch.testing.assert_close(one(scores, Observed.of(table)), other(scores, Observed.of(table)), rtol=0, atol=0)
+    one.update(scores, table)
+    assert not torch.equal(one.cell_evidence, other.cell_evidence)
+    smaller = crowd(10, (0.95, 0.6))
+    with pytest.raises(Exception, match="another table"):
+        ConfusionChannel(smaller).load_state(one.state())
+
+
+def test_a_copy_of_the_model_leaves_the_channel_as_it_is() -> None:
+    table = crowd(60, (0.95, 0.6, 0.3))
+    channel, scores = ConfusionChannel(table), scores_of(table)
+    channel.fit(scores, table)
+    before = channel.summary()["accuracy_trained"].copy()
+    channel.copied_model().update(scores_of(table, 0.3).log_probs.numpy(), steps=20)
+    np.testing.assert_array_equal(channel.summary()["accuracy_trained"], before)
+
+
+def test_constrained_forms_know_less() -> None:
+    """One annotator calls every 1 a 2: a matrix says so, a single number cannot."""
+    table = crowd(600, (0.95, 0.95, 0.95), labels=3)
+    swapped = (table.annotator == 1) & (table.gold[table.item] == 1)
+    label = np.where(swapped, 2, table.label).astype(np.int32)
+    table = replace(table, label=label)
+    zeros = torch.zeros(1, dtype=torch.long)
+    one_two = Observed(zeros, zeros + 1, zeros, zeros + 2, torch.ones(1))
+    values = {}
+    for form in ("confusion", "uniform"):
+        channel = ConfusionChannel(table, form)
+        channel.fit(scores_of(table), table)
+        values[form] = float(channel(ItemScores(torch.zeros(1, 3), torch.tensor([3])), one_two)[0, 1].exp())
+    assert values["confusion"] > 0.8 > 0.3 > values["uniform"]

@@ -15,14 +15,15 @@ from realm.errors import RealmError
 from realm.scorers.answers import masked_log_softmax
 from tests.tiny import crowd
 
-EVERY = (*CHANNELS, *RIVAL_CHANNELS)
-LEARNED = [name for name in CHANNELS if name != "identity"]
+EVERY = (*(name for name in CHANNELS if name != "confusion"), *RIVAL_CHANNELS)
+"""All but the one in closed form, which has a file of its own."""
+LEARNED = [name for name in EVERY if name not in ("identity", *RIVAL_CHANNELS)]
 
 
 def drawn(name: str, k: int, seed: int, spread: float = 2.0, annotators: int = 3, tasks: int = 2) -> Channel:
     """A channel with random parameters, in float64."""
     more = {} if name in ("identity", "uniform") else {"options": k}
-    if name in ("habit", "confusion"):
+    if name == "habit":
         more["counts"] = np.ones((annotators, tasks))
     channel = channel_class(name)() if name == "identity" else channel_class(name)(annotators, tasks, **more)
     generator = torch.Generator().manual_seed(seed)
@@ -91,19 +92,15 @@ def test_a_channel_of_a_table_fits_it_and_only_those_who_were_met_are_touched(na
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_a_pinned_annotator_gets_no_gradient_and_no_update(name) -> None:
+def test_a_pinned_annotator_gets_no_gradient(name) -> None:
     table = crowd(20, (0.9, 0.5, 0.3))
     channel = channel_class(name).from_annotations(table)
     channel.pin([1], 0.999)
-    pinned = {key: value[1].clone() for key, value in channel.named_parameters()}
     observed = Observed.of(table)
     scores = ItemScores(torch.randn(20, 4).log_softmax(1), torch.full((20,), 4))
     channel(scores, observed).sum().backward()
     assert all(not parameter.grad[1].any() for parameter in channel.parameters())
     assert any(parameter.grad[0].any() for parameter in channel.parameters())
-    channel.update(scores, observed, (1.5, 1.5))
-    for key, value in channel.named_parameters():
-        assert torch.equal(value[1], pinned[key]), key
 
 
 @pytest.mark.parametrize("name", LEARNED)
@@ -134,8 +131,8 @@ def test_the_shares_of_the_log_prior_add_up_however_the_table_is_cut(name) -> No
 
 
 def test_abilities_are_what_a_channel_has_of_its_own() -> None:
-    assert {name for name in EVERY if channel_class(name).can("update")} == set(LEARNED)
+    assert {name for name in (*CHANNELS, *RIVAL_CHANNELS) if channel_class(name).can("update")} == {"confusion"}
     with pytest.raises(RealmError, match="IdentityChannel cannot start from known expertise"):
         channel_class("identity")().start_from(torch.zeros(1, 1))
     with pytest.raises(RealmError, match="no closed-form update"):
-        channel_class("identity")().update(None, None, (1.0, 1.0))
+        channel_class("identity")().update(None, None)

@@ -49,7 +49,7 @@ def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-@pytest.mark.parametrize("method", ["majority", "weighted-majority", "dawid-skene", "one-coin", "glad"])
+@pytest.mark.parametrize("method", ["realm", "majority", "dawid-skene", "one-coin", "mace"])
 def test_labels_go_to_a_pipe_as_csv(run: Run, labels: Path, method: str) -> None:
     code, out, err = run(labels, "--method", method)
     assert code == 0
@@ -73,7 +73,7 @@ def test_files_are_safe_for_a_spreadsheet_unless_raw(run: Run, labels: Path, tmp
     output = tmp_path / "new" / "clean.csv"
     code, out, err = run(labels, "--output", output)
     assert code == 0 and "clean.annotators.csv" in err
-    assert "Annotators, by dawid-skene" in out
+    assert "Annotators, by realm" in out
     people = rows((tmp_path / "new" / "clean.annotators.csv").read_text())
     assert {row["annotator"]: round(float(row["accuracy"])) for row in people} == {"Ann": 1, "Bob": 1, "'=CY()": 0}
     assert rows(output.read_text())[0]["text"].startswith("'=")
@@ -151,7 +151,7 @@ def test_an_abstention_is_an_answer_of_its_own(run: Run, tmp_path: Path) -> None
     path.write_text("\n".join(["item,text,annotator,label", *rows]))
     code, out, _ = run(path, "--method", "mace", "--abstain", "none", "--json")
     assert code == 0 and {row["label"] for row in json.loads(out)["labels"]} == {"x", "y"}
-    code, _, err = run(path, "--method", "glad", "--abstain", "none")
+    code, _, err = run(path, "--abstain", "none")
     assert code == 2 and "--abstain" in err and "dawid-skene, mace" in " ".join(err.split())
 
 

@@ -11,13 +11,13 @@ import torch
 from safetensors.numpy import load_file
 from torch import Tensor, nn
 
-from realm import Channel, ConfusionChannel, HabitChannel, IdentityChannel, ItemScores, Observed, RealmError, Run
+from realm import Annotations, Channel, HabitChannel, IdentityChannel, ItemScores, Observed, RealmError, Run
 from realm.channels import CHANNELS, channel_class
 from realm.training import optimizer
 from tests.contracts.modules import modules
 from tests.invariant.test_resume import SETTINGS, StopAt
 from tests.tiny import crowd, save_tiny
-from tests.trainers import trainer
+from tests.trainers import DEFAULT, trainer
 
 
 class SlipChannel(Channel):
@@ -101,10 +101,87 @@ def test_a_run_is_not_resumed_with_another_channel(tmp_path, tiny_model) -> None
 def test_a_run_is_not_resumed_with_the_same_channel_of_other_settings(tmp_path, tiny_model) -> None:
     settings = {**SETTINGS, "max_steps": 2}
     table = crowd(20)
-    trainer(tiny_model("bert"), table, tmp_path, channel=ConfusionChannel.from_annotations(table), **settings).train()
-    other = ConfusionChannel.from_annotations(table, shrinkage=0.0)
+    trainer(tiny_model("bert"), table, tmp_path, channel=HabitChannel.from_annotations(table), **settings).train()
+    other = HabitChannel.from_annotations(table, learn_habits=False)
     with pytest.raises(RealmError, match="channel_settings"):
         trainer(tiny_model("bert"), table, tmp_path, channel=other, **settings).train(resume_from_checkpoint=True)
+
+
+class CountingChannel(Channel):
+    """One accuracy per annotator, in closed form: the mean probability that P gives to their labels."""
+
+    def __init__(self, annotators: int) -> None:
+        super().__init__(annotators)
+        self.accuracy = nn.Parameter(torch.full((annotators, 1), 0.5))
+
+    def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
+        right = self.accuracy[observed.annotator]
+        wrong = (1 - right) / (scores.option_counts[observed.item][:, None] - 1)
+        options = torch.arange(scores.log_probs.shape[1])
+        return torch.where(options == observed.label[:, None], right, wrong).log()
+
+    def update(self, scores: ItemScores, annotations: Annotations) -> None:
+        observed = Observed.of(annotations)
+        p = scores.log_probs[observed.item, observed.label].exp()
+        known = p.isfinite()
+        sums = torch.zeros(len(self.accuracy), dtype=p.dtype).index_add(0, observed.annotator[known], p[known])
+        counts = torch.bincount(observed.annotator[known], minlength=len(self.accuracy))
+        self.accuracy.copy_(((sums + 1) / (counts + 2))[:, None])
+
+    def summary(self) -> dict[str, Any]:
+        return {"expertise_trained": self.accuracy.detach().double().numpy()}
+
+
+@pytest.mark.parametrize("update", ["gradient", "em"])
+def test_a_channel_of_ones_own_is_what_labels_accuracies_and_intervals_come_from(update, tmp_path, tiny_model) -> None:
+    """Gradients or a closed form: who is turned upside down in the channel is so in every table."""
+    table = crowd(80, (0.95, 0.9, 0.3), per_item=3)
+    kind = SlipChannel if update == "gradient" else CountingChannel
+    settings = {**SETTINGS, "expertise_update": update, "objective": "joint", "max_steps": 3, "save_strategy": "no"}
+    made = trainer(tiny_model("bert"), table, tmp_path, channel=kind(3), **settings)
+    made.train()
+    if update == "em":
+        assert (
+            not torch.equal(made.channel.accuracy, torch.full((3, 1), 0.5)) and not made.channel.accuracy.requires_grad
+        )
+    usual = made.estimate()
+    flipped = trainer(tiny_model("bert"), table, tmp_path / "b", channel=kind(3), **settings)
+    flipped.train()
+    with torch.no_grad():  # the channel now believes the third and nobody else
+        if update == "gradient":
+            flipped.channel.own.copy_(torch.tensor([[9.0], [9.0], [-9.0]]))
+        else:
+            flipped.channel.accuracy.copy_(torch.tensor([[0.26], [0.26], [0.99]]))
+    flipped._forget_results()
+    believed = flipped.estimate()
+    assert usual.accuracy[:2].min() > usual.accuracy[2, 0] and believed.accuracy[2, 0] > believed.accuracy[:2].max()
+    assert np.abs(believed.low - usual.low).min() > 0.05, "and the intervals are those of the channel"
+    third = np.full(table.n_items, -1)
+    third[table.item[table.annotator == 2]] = table.label[table.annotator == 2]
+    assert (believed.posterior.argmax(axis=1) == third).mean() > 0.95 > (usual.posterior.argmax(axis=1) == third).mean()
+    run = Run.open(tmp_path)
+    np.testing.assert_allclose(run.estimate.accuracy, usual.accuracy)
+    assert {"accuracy", "low", "high", "expertise_trained" if update == "em" else "slip"} <= set(run.expertise.columns)
+
+
+@pytest.mark.parametrize("channel", ["confusion", "uniform"])
+def test_the_table_of_annotators_in_a_run_is_the_trained_channels(channel, tmp_path, tiny_model) -> None:
+    """Contract 8: labels, accuracies and confusions of a run are those of the model of annotators that was trained."""
+    table = crowd(80, (0.95, 0.9, 0.3), per_item=3)
+    settings = {**SETTINGS, **DEFAULT, "channel": channel, "max_steps": 4}
+    made = trainer(tiny_model("bert"), table, tmp_path, **settings)
+    made.train()
+    run, model = Run.open(tmp_path), made.channel.copied_model()
+    model.update(made.out_of_sample(), steps=10)
+    if made.temperature > 1:
+        model.update(made.scores().log_probs, steps=10)
+    expected = model.estimate(made.scores().log_probs)
+    np.testing.assert_allclose(run.estimate.accuracy, expected.accuracy)
+    np.testing.assert_allclose(run.estimate.posterior, expected.posterior, atol=1e-6)
+    np.testing.assert_allclose(run.estimate.cell_evidence, expected.cell_evidence, atol=1e-5)
+    trained = made.channel.summary()["accuracy_trained"]
+    np.testing.assert_allclose(run.channel_summary["accuracy_trained"], trained)
+    assert np.abs(run.estimate.accuracy - trained).max() < 0.1, "what is trained is what is reported"
 
 
 class BareChannel(SlipChannel):
@@ -154,6 +231,7 @@ def test_a_channel_may_read_the_state_that_the_answer_is_read_from(kind, layers,
     made = trainer(tiny_model(kind), table, tmp_path, channel=DependentChannel(3, 32), max_steps=3, train_layers=layers)
     made.train()
     assert made.model.channel.difficulty.weight.any() and made.model.channel.difficulty.bias.item() != 0
+    assert np.isfinite(made.estimate().accuracy).all()
 
 
 def test_a_hidden_state_that_does_not_exist_is_refused(tmp_path, tiny_model) -> None:

@@ -29,7 +29,7 @@ CHANGED: dict[str, Any] = {
     "expertise_start": 1.0,
     "expertise_update": "gradient",
     "channel": "habit",
-    "objective": "joint",
+    "objective": "paper",
 }
 
 

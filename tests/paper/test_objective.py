@@ -202,23 +202,30 @@ def test_deleting_the_gold_column_changes_no_byte_of_a_run(tiny_model, tmp_path)
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("exponent", [1.0, 0.3])
-def test_the_tempered_objective_is_the_joint_one_of_scaled_evidence(exponent, tiny_model, tmp_path) -> None:
-    """Against enumeration: log sum_k P(k) prod_a P(label of a | k)^(w tau), of the items of a batch."""
-    made = trainer(tiny_model("bert"), crowd(6), tmp_path, channel="uniform", objective="tempered")
-    joint = trainer(tiny_model("bert"), crowd(6), tmp_path, channel="uniform", objective="joint")
+class CopyingCrowd(UniformChannel):
+    """Annotators who err together, whose items have an offset, and whose labels count twice."""
+
+    def evidence_exponent(self, observed):
+        return torch.full((len(observed.item),), 0.3)
+
+    def item_offset(self, scores):
+        return torch.tensor([0.5, 0.0, -0.5, 0.0]).expand(len(scores.log_probs), 4)
+
+    def annotation_weights(self, observed):
+        return 2 * observed.weight
+
+
+def test_exponent_weights_and_offset_enter_the_joint_likelihood(tiny_model, tmp_path) -> None:
+    """Against enumeration: log sum_k P(k) exp(offset_k) prod_a P(label of a | k)^(w tau), of the items of a batch."""
+    made = trainer(tiny_model("bert"), crowd(6), tmp_path, channel=CopyingCrowd(3), objective="joint")
     batch = next(iter(made.get_train_dataloader()))
-    for each in (made, joint):
-        each.model.eval()
-    made.model.exponent = exponent
-    terms = made.model(**batch).detach()
-    if exponent == 1:
-        torch.testing.assert_close(terms, joint.model(**batch).detach(), rtol=0, atol=0)
+    terms = made.model.eval()(**batch).detach()
     log_probs = made.scorer(batch).detach().double()
+    torch.testing.assert_close(made.model.item_log_probs.double(), log_probs, msg="P itself stays as it is")
     item, label = batch["annotation_item"], batch["annotation_labels"]
     for index in torch.unique(item):
         rows, total = torch.nonzero(item == index)[:, 0], 0.0
-        for k in range(4):
-            factors = [(0.5 * float(label[row] == k) + 0.5 / 4) ** exponent for row in rows]  # beta = 0.5
-            total += math.exp(log_probs[index, k]) * math.prod(factors)
+        for k, offset in enumerate((0.5, 0.0, -0.5, 0.0)):
+            factors = [(0.5 * float(label[row] == k) + 0.5 / 4) ** (2 * 0.3) for row in rows]  # beta = 0.5
+            total += math.exp(log_probs[index, k] + offset) * math.prod(factors)
         assert float(terms[index]) == pytest.approx(math.log(total), rel=1e-5)

@@ -15,7 +15,7 @@ from realm.errors import RealmError
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.batches import Collator, ItemGroup
 from realm.training.labels import training_labels
-from realm.training.sharding import check, check_deepspeed
+from realm.training.processes import check, check_deepspeed
 from tests.tiny import crowd
 from tests.trainers import config, trainer
 
@@ -74,6 +74,7 @@ def test_several_gpus_without_a_launcher_are_refused(tiny_model, tmp_path, monke
         ({"use_gold": True, "batch_unit": "annotation"}, "cannot be combined"),
         ({"load_best_model_at_end": True, "eval_strategy": "steps", "save_strategy": "steps"}, "last step"),
         ({"optim": "adafactor"}, "`optim=adafactor`"),
+        ({"channel": "auto"}, "`channel=auto`: must be one of confusion, habit, uniform, coin"),
         ({"seed": -1}, "`seed` must be 0"),
         ({"max_length": 0}, "`max_length` must be 1"),
         ({"logging_steps": 0}, "`logging_steps` must be 1"),
@@ -82,6 +83,11 @@ def test_several_gpus_without_a_launcher_are_refused(tiny_model, tmp_path, monke
 def test_settings_that_make_no_sense(settings, said, tmp_path) -> None:
     with pytest.raises(RealmError, match=said):
         config(tmp_path, **settings)
+
+
+def test_confusion_matrices_have_no_gradient(tiny_model, tmp_path) -> None:
+    with pytest.raises(RealmError, match="`channel=confusion` has no gradient.*`expertise_update=em`"):
+        trainer(tiny_model("bert"), crowd(5), tmp_path, channel="confusion", expertise_update="gradient")
 
 
 @pytest.mark.parametrize("layers", [3, 7])

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from realm.channels.trace_confusion import TraceConfusionChannel
     from realm.channels.uniform import UniformChannel
 
-CHANNELS = ("identity", "uniform", "habit", "confusion", "coin")
-"""The channels that methods and settings can name."""
+CHANNELS = ("confusion", "habit", "uniform", "coin", "identity")
+"""The channels that methods and settings can name; the first is the default."""
 RIVAL_CHANNELS = ("crowd-layer", "trace-confusion")
 """The channels of published methods, which rows of `realm.methods` name and settings do not."""
 

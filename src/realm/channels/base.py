@@ -15,29 +15,34 @@ from torch import Tensor, nn
 from realm.data import Annotations
 from realm.errors import RealmError
 
+FIT_STEPS = 10
+"""Closed-form updates before the first step, for a channel that brings an `update` and no `fit` of its own."""
+
 
 @dataclass(frozen=True)
 class ItemScores:
-    """What the model says of the items of a batch.
+    """What the model says of some items.
 
     | field | shape | meaning |
     |---|---|---|
     | log_probs | (items, K) | log P(option given prompt), -inf beyond an item's own options |
     | option_counts | (items,) | K of each item |
     | hidden | (items, width) or None | the state that the answer is read from, for a channel that `needs_hidden` |
+    | index | (items,) or None | the items' rows in the table that the channel was made for; None for other items |
     """
 
     log_probs: Tensor
     option_counts: Tensor
     hidden: Tensor | None = None
+    index: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The annotations of a batch, one entry each: (annotations,).
+    """Annotations of these items, one entry each: (annotations,).
 
     `item` is a row of `ItemScores`, `label` an index into the item's own options, `weight` 1 unless the table says
-    otherwise.
+    otherwise, `index` the annotation's row in the table that the channel was made for (None for other annotations).
     """
 
     item: Tensor
@@ -45,6 +50,7 @@ class Observed:
     task: Tensor
     label: Tensor
     weight: Tensor
+    index: Tensor | None = None
 
     @classmethod
     def of(cls, annotations: Annotations, indices: npt.NDArray[np.integer] | None = None) -> Observed:
@@ -55,11 +61,6 @@ class Observed:
         weight = np.ones(len(rows)) if annotations.weight is None else annotations.weight[rows]
         columns = [torch.from_numpy(values.astype(np.int64)) for values in integers]
         return cls(*columns, weight=torch.from_numpy(weight.astype(np.float32)))  # type: ignore[misc]
-
-    def take(self, rows: Tensor) -> Observed:
-        """The annotations at these places; `item` still counts the same rows."""
-        columns = (self.item, self.annotator, self.task, self.label, self.weight)
-        return Observed(*(column[rows] for column in columns))
 
 
 class Channel(nn.Module, ABC):
@@ -74,11 +75,11 @@ class Channel(nn.Module, ABC):
     | `evidence(scores, observed)` | the formula, (annotations, K) | to be written |
     | `needs_hidden` | whether `scores.hidden` is wanted | False |
     | `log_prior(observed)` | each annotation's share of a log prior on the parameters | none |
+    | `update(scores, annotations)` | a closed-form step, in place of gradients | learns by gradient |
+    | `fit(scores, annotations)` | the closed form before the first step | a few `update`s |
+    | `item_offset`, `evidence_exponent`, `annotation_weights` | how P and evidence count in the likelihood | as is |
     | `start_from(expertise)` | begin at known expertise | refused |
-    | `go_on_from(state)` | begin where the channel of an earlier run ended | its parameters, the rest as new |
     | `needs_anchor(annotations)` | whether something must say which labelling is the true one | False |
-    | `update(scores, observed, prior)` | the closed-form update of `expertise_update="em"` | refused |
-    | `fit_pool(scores, observed)` | how strongly the update draws annotators to the pool | nothing to fit |
     | `summary()` | columns (annotators, tasks) for the expertise table | none |
     | `parameter_groups(rate)` | groups for the optimiser; `masked` ones are per annotator | every parameter, no decay |
     | `settings()` | what a run records beside the class, so that it is not resumed with another | `shared_tasks` |
@@ -87,47 +88,22 @@ class Channel(nn.Module, ABC):
     |---|---|
     | annotators, tasks | the size of what is learned per annotator; 0 for a channel that learns nothing of them |
     | shared_tasks | one value per annotator for all tasks |
-    | groups | (annotators,) numbers from 0: whose pool each annotator is drawn to; None for one pool of all |
     """
 
     needs_hidden = False
     options: int | None = None
     """The most options of an item that the channel was made for; None for any number."""
 
-    pools: Tensor
-    """The pool that each annotator is drawn to in each task, an index from 0. (annotators, columns)"""
-
-    def __init__(
-        self,
-        annotators: int = 0,
-        tasks: int = 1,
-        shared_tasks: bool = False,
-        *,
-        groups: npt.ArrayLike | None = None,
-    ) -> None:
+    def __init__(self, annotators: int = 0, tasks: int = 1, shared_tasks: bool = False) -> None:
         super().__init__()
         self.tasks, self.shared_tasks = tasks, shared_tasks
         self.touched = torch.zeros(annotators, 1 if shared_tasks else tasks, dtype=torch.bool)
         self.pinned = torch.zeros(annotators, dtype=torch.bool)
-        group = np.zeros(annotators, dtype=np.int64) if groups is None else np.asarray(groups, dtype=np.int64)
-        columns = self.touched.shape[1]
-        self.n_groups = int(group.max(initial=0)) + 1
-        pools = group.reshape(annotators, 1) * columns + np.arange(columns)
-        self.register_buffer("pools", torch.from_numpy(pools), persistent=False)
 
     @classmethod
     def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
         """The channel for a table: as many annotators and tasks as it has."""
         return cls(annotations.n_annotators, len(annotations.tasks), **settings)
-
-    @property
-    def n_pools(self) -> int:
-        """Pools of annotators: as many as there are groups, for each column of parameters."""
-        return self.n_groups * self.touched.shape[1]
-
-    def members(self, pool: int) -> Tensor:
-        """The annotators of a pool who are not pinned, with their column: a mask (annotators, columns)."""
-        return (self.pools.cpu() == pool) & ~self.pinned[:, None]
 
     # ---------------------------------------------------------------- the formula
 
@@ -156,6 +132,37 @@ class Channel(nn.Module, ABC):
         independent of how batches are cut.
         """
         return None
+
+    def item_offset(self, scores: ItemScores) -> Tensor | None:
+        """Added to log P in the likelihood, never to P itself. (items, K)"""
+        return None
+
+    def evidence_exponent(self, observed: Observed) -> Tensor | None:
+        """tau, by which the joint likelihood multiplies evidence: below 1 where annotators err alike. (annotations,)"""
+        return None
+
+    def annotation_weights(self, observed: Observed) -> Tensor:
+        """How much each annotation counts. (annotations,)"""
+        return observed.weight
+
+    # ---------------------------------------------------------------- closed form
+
+    def update(self, scores: ItemScores, annotations: Annotations) -> None:
+        """Set the parameters from all annotations of a table, and P of all its items: NaN where none is known yet.
+
+        Gold that is in use is `annotations.gold`.
+        """
+        raise RealmError(f"{type(self).__name__} has no closed-form update: it learns by gradient.")
+
+    def fit(self, scores: ItemScores, annotations: Annotations) -> None:
+        """`update` until it settles, before the first step; the arguments are those of `update`."""
+        for _ in range(FIT_STEPS if bool(scores.log_probs[:, 0].isfinite().any()) else 0):
+            self.update(scores, annotations)
+
+    @classmethod
+    def can(cls, ability: str) -> bool:
+        """Whether the channel has a `start_from` or an `update` of its own."""
+        return getattr(cls, ability) is not getattr(Channel, ability)
 
     # ---------------------------------------------------------------- parameters
 
@@ -205,47 +212,17 @@ class Channel(nn.Module, ABC):
         """Begin at these expertises, (annotators, tasks); entries that are NaN and pinned annotators stay."""
         raise RealmError(f"{type(self).__name__} cannot start from known expertise: it has no `start_from`.")
 
-    @torch.no_grad()
-    def go_on_from(self, state: Mapping[str, Tensor]) -> None:
-        """Begin at the parameters of an earlier channel of this kind, by name.
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """What was learned, by name: what checkpoints and runs hold."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in self.state_dict().items()}
 
-        Its annotators, tasks and options are the first of this channel's, so that its parameters are the leading parts
-        of these. Pinned annotators stay; priors are fitted to the pool anew.
-        """
-        own = {id(parameter) for parameter in self._of_annotators()}
-        for name, parameter in self.named_parameters():
-            earlier = state.get(name)
-            if earlier is None or earlier.dim() != parameter.dim() or (np.array(earlier.shape) > parameter.shape).any():
-                continue
-            part = parameter[tuple(slice(size) for size in earlier.shape)]
-            values = earlier.to(part)
-            if id(parameter) in own:
-                pinned = self.pinned[: len(values)].to(part.device).view(-1, *[1] * (part.dim() - 1))
-                values = torch.where(pinned, part, values)
-            part.copy_(values)
-
-    def update(
-        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
-    ) -> None:
-        """Set the parameters to their most probable values, given what is known of the items from elsewhere.
-
-        `scores` holds one row per annotation, and `observed.item` counts these rows: the distribution of its item's
-        true label without the annotation itself, by the model and the item's other annotations (`ChannelFit`). `prior`
-        is the Beta prior on expertise, numbers or (annotators * tasks,) each; None for the pool's (`fit_pool`).
-        """
-        raise RealmError(f"{type(self).__name__} has no closed-form update: it learns by gradient.")
-
-    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
-        """Fit the priors of `update` to all annotators together; the arguments are those of `update`."""
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Put a `state` back; another shape or name is an error (`RuntimeError`)."""
+        self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.items()})
 
     def settings(self) -> dict[str, Any]:
         """What distinguishes this channel from others of its class, as plain values."""
         return {"shared_tasks": self.shared_tasks}
-
-    @classmethod
-    def can(cls, ability: str) -> bool:
-        """Whether the channel has a `start_from` or an `update` of its own."""
-        return getattr(cls, ability) is not getattr(Channel, ability)
 
     def summary(self) -> dict[str, npt.NDArray[np.float64]]:
         """What was learned of each annotator, as columns of the expertise table: name to (annotators, tasks)."""

@@ -10,25 +10,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from realm.channels.base import ItemScores, Observed
-from realm.channels.weight import SURE, WeightChannel
-from realm.crowd.mixture_weights import PRIOR
+from realm.channels.base import Channel, ItemScores, Observed
 from realm.data import Annotations
 
+LEAST = 1e-6
+"""Accuracies are kept this far from 0 and 1, so that their log-odds stay within +-14."""
 
-class CoinChannel(WeightChannel):
-    """`P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k]`, a the annotator's accuracy in the task.
+
+class CoinChannel(Channel):
+    """`P(label = y | truth = k) = a [y = k] + (1 - a) / (K_Q - 1) [y != k]`, a the annotator's accuracy, by gradient.
 
     a = sigmoid(accuracy_logits[annotator, task]). Dawid and Skene's matrix with one number, and the signed coin of
     ILEED (Beliaev et al. 2022). With a >= 1/K it is `UniformChannel` with beta = (a K - 1) / (K - 1); below, beta is
     negative: the annotator is wrong more often than a guess would be, and their label counts against itself. At K = 2
     the labels of all annotators fit the flipped truth as well as the true one, so something must say which it is
-    (`needs_anchor`): gold in use, an expert, or an earlier estimate. Use `UniformChannel` or `HabitChannel` instead
-    where there is none.
+    (`needs_anchor`): gold in use, an expert, an earlier estimate, or the model's opinion.
 
     | argument | shape | meaning |
     |---|---|---|
-    | annotators, tasks, shared_tasks, groups | | as for `Channel` |
+    | annotators, tasks, shared_tasks | | as for `Channel` |
     | start | | where every annotator starts: at expertise sigmoid(start), which lies above chance |
     | options | | K, the most options of any item |
     | chance | (tasks,) | 1/K of a task's items, on average, which turns accuracy into expertise; None for 1/`options` |
@@ -52,16 +52,13 @@ class CoinChannel(WeightChannel):
         *,
         options: int,
         chance: npt.ArrayLike | None = None,
-        groups: npt.ArrayLike | None = None,
     ) -> None:
-        super().__init__(annotators, tasks, shared_tasks, groups=groups)
+        super().__init__(annotators, tasks, shared_tasks)
         self.options = options
         shares = np.full(tasks, 1 / options) if chance is None else np.asarray(chance, dtype=np.float64)
         shares = shares.mean(keepdims=True) if shared_tasks else shares
         self.register_buffer("chance", torch.tensor(shares), persistent=False)
         self.accuracy_logits = nn.Parameter(torch.zeros(self.touched.shape))
-        pool = np.tile(np.stack(_on_accuracy(PRIOR, shares), axis=1), (self.n_groups, 1))
-        self.register_buffer("pool_prior", torch.tensor(pool, dtype=torch.float64))
         self.start_from(torch.full((annotators, tasks), float(start), dtype=torch.float64).sigmoid())
 
     @classmethod
@@ -74,7 +71,7 @@ class CoinChannel(WeightChannel):
         return super().from_annotations(annotations, **{"options": options, "chance": chance, **settings})
 
     def needs_anchor(self, annotations: Annotations) -> bool:
-        return bool((annotations.option_counts[annotations.item] == 2).any())
+        return can_be_flipped(annotations)
 
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
         log_odds = self.accuracy_logits[observed.annotator, self.column(observed.task)]
@@ -89,35 +86,10 @@ class CoinChannel(WeightChannel):
         beta = expertise.to(self.accuracy_logits.device, torch.float64)
         if self.shared_tasks:
             beta = beta.nanmean(dim=1, keepdim=True)
-        self._set_accuracy(beta + (1 - beta) * self.chance)
-
-    def _set_accuracy(self, accuracy: Tensor) -> None:
-        """Accuracies (annotators, columns); entries that are NaN and pinned annotators stay."""
+        accuracy = beta + (1 - beta) * self.chance
         moved = accuracy.isfinite() & ~self.pinned.to(accuracy.device)[:, None]
-        log_odds = accuracy.clamp(SURE, 1 - SURE).logit().to(self.accuracy_logits.dtype)
+        log_odds = accuracy.clamp(LEAST, 1 - LEAST).logit().to(self.accuracy_logits.dtype)
         self.accuracy_logits.copy_(torch.where(moved, log_odds, self.accuracy_logits))
-
-    @torch.no_grad()
-    def update(
-        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
-    ) -> None:
-        """Solve for every accuracy (the log-likelihood is concave in each); annotators not observed stay.
-
-        Given P of the label, p, the label's probability is a p + (1 - a) (1 - p) / (K - 1). The Beta prior on expertise
-        becomes one on accuracy with the same weight, most probable at the same expertise.
-        """
-        if prior is not None:
-            prior = _on_accuracy(prior, np.tile(self.chance.numpy(), len(self.accuracy_logits)))
-        self._set_accuracy(self.solve_weights(scores, observed, prior))
-
-    @property
-    def weight_logits(self) -> nn.Parameter:
-        return self.accuracy_logits
-
-    def label_probabilities(self, scores: ItemScores, observed: Observed) -> tuple[Tensor, Tensor]:
-        """P(label) if the annotator is right, and if wrong."""
-        p = scores.log_probs[observed.item, observed.label].exp().double()
-        return p, (1 - p) / (scores.option_counts[observed.item] - 1).clamp(min=1).double()
 
     def accuracy(self) -> Tensor:
         """a, (annotators, columns)."""
@@ -130,7 +102,6 @@ class CoinChannel(WeightChannel):
         return {"expertise_trained": self._per_task(expertise), "accuracy_trained": self._per_task(accuracy)}
 
 
-def _on_accuracy(prior: tuple[npt.ArrayLike, npt.ArrayLike], chance: npt.NDArray[np.float64]) -> tuple[Any, Any]:
-    """The Beta on accuracy, as many as `chance`, of a Beta on expertise: right and wrong labels more than 1 each."""
-    right, wrong = (np.asarray(number, np.float64) - 1 for number in prior)
-    return 1 + right + wrong * chance, 1 + wrong * (1 - chance)
+def can_be_flipped(annotations: Annotations) -> bool:
+    """Whether an item has two options: swapping them explains one-coin annotators equally well."""
+    return bool((annotations.option_counts[annotations.item] == 2).any())

@@ -1,155 +1,168 @@
-"""The confusion channel: a whole matrix per annotator, drawn towards their habit mixture."""
+"""The channel of the one model of annotators: what `AnnotatorModel` has learned, as evidence for training."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
+from torch import Tensor
 
-from realm.channels.base import ItemScores, Observed
-from realm.channels.habit import HabitChannel
-from realm.crowd.pooling import dirichlet_strength
-
-CHUNK_SIZE = 2**24
-"""Entries of the annotations' matrices that are formed at once: 64 MB of float32."""
-SHRINKAGE = 4.0
-"""Precision of the prior on deviations: 1 / 0.5^2, so that a factor of 1.6 either way is an ordinary deviation."""
+from realm.channels.base import Channel, ItemScores, Observed
+from realm.channels.coin import can_be_flipped
+from realm.crowd.earlier import EarlierEstimates
+from realm.crowd.engine import PRIORS
+from realm.crowd.model import AnnotatorModel
+from realm.crowd.task_model import ASSIGNED_Z, assignment_z
+from realm.data import Annotations
 
 
-class ConfusionChannel(HabitChannel):
-    """`P(label = y | truth = k) = C[k, y]`, each row a softmax of the habit mixture and deviations from it.
+class ConfusionChannel(Channel):
+    """`P(label = y | truth = k) = C[k, y]`, a matrix per annotator and task, fitted in closed form by `AnnotatorModel`.
 
-    Row k is the softmax over y of `log(beta [y = k] + (1 - beta) xi(y)) + deviation[k, y]`.
+    Dawid and Skene's matrix, its rows drawn to the annotator's mixture of reading the item and guessing by habit
+    (`realm.crowd.engine`). Nothing here is trained by gradient: `fit` and `update` run EM on all annotations, and
+    `evidence` looks the result up. The other channels that settings name are constrained forms of the same model.
 
-    Dawid and Skene's matrix, one per annotator and task. A normal prior draws the deviations to 0, where the row is
-    `HabitChannel`'s: free matrices collapse when there are many options. With deviations held at 0 it is
-    `HabitChannel`, and with even habits `UniformChannel`.
-
-    | argument | shape | meaning |
-    |---|---|---|
-    | annotators, tasks, start, shared_tasks, options, shares, counts, learn_habits, groups | | as for `HabitChannel` |
-    | shrinkage | | precision of the prior on the deviations; in the closed-form update, as many annotations |
-    | pooled | | whether `fit_pool` fits how many, by how far all rows are from their mixtures |
-    | learn_deviations | | False holds them at 0 |
+    | argument | meaning |
+    |---|---|
+    | annotations | the table whose annotators are modelled |
+    | form | a key of `realm.crowd.engine.PRIORS`: `confusion`, or a constrained form such as `uniform` |
+    | gold | (items,) true labels, -1 where unknown; None for none |
+    | experts | names of annotators taken to be right |
+    | earlier | an earlier table of annotators |
     """
 
-    row_strength: Tensor
+    keys: Tensor
+    cell_evidence: Tensor
+    task_exponent: Tensor
+    annotation_weight: Tensor
+    offset: Tensor
 
     def __init__(
         self,
-        *size: Any,
-        shrinkage: float = SHRINKAGE,
-        pooled: bool = True,
-        learn_deviations: bool = True,
-        **habit_settings: Any,
+        annotations: Annotations,
+        form: str = "confusion",
+        *,
+        gold: npt.NDArray[np.integer] | None = None,
+        experts: tuple[str, ...] = (),
+        earlier: EarlierEstimates | None = None,
     ) -> None:
-        super().__init__(*size, **habit_settings)
-        self.shrinkage, self.pooled, self.learn_deviations = shrinkage, pooled, learn_deviations
-        strength = torch.full((self.n_pools,), float(shrinkage), dtype=torch.float64)
-        self.register_buffer("row_strength", strength)
-        shape = (*self.habit_logits.shape, self.habit_logits.shape[2])
-        self.deviations = nn.Parameter(torch.zeros(shape), learn_deviations)
+        super().__init__(annotations.n_annotators, len(annotations.tasks))
+        self.form = form
+        self.options = self.width = int(annotations.option_counts.max(initial=1))
+        self.annotators = AnnotatorModel(annotations, PRIORS[form], gold=gold, experts=experts, earlier=earlier)
+        item = annotations.item
+        key = self._key(
+            *(values.astype(np.int64) for values in (annotations.annotator, annotations.item_tasks[item])),
+            *(values.astype(np.int64) for values in (annotations.label, annotations.option_counts[item])),
+        )
+        keys = torch.from_numpy(np.unique(key))
+        shape = (len(keys), self.width)
+        self.register_buffer("keys", keys, persistent=False)
+        self.register_buffer("cell_evidence", torch.zeros(shape), persistent=False)
+        self.register_buffer("task_exponent", torch.ones(len(annotations.tasks)), persistent=False)
+        self.register_buffer("annotation_weight", torch.zeros(annotations.n_annotations), persistent=False)
+        self.register_buffer("offset", torch.zeros(0, self.width), persistent=False)
+        self._is_fitted = False
+
+    @classmethod
+    def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
+        return cls(annotations, **settings)
+
+    # ---------------------------------------------------------------- what training asks for
 
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
         width = scores.log_probs.shape[1]
-        pair = (observed.annotator, self.column(observed.task))
-        if self.omega.numel() <= len(observed.label) and int(scores.option_counts.min()) == self.options:
-            # Each annotator's matrix once, instead of once per annotation.
-            tables = self._log_matrices()
-            return tables[*pair, :, observed.label][:, :width]
-        deviations = self.deviations[pair][:, :width, :width]
-        rows = (log_mixture(self.omega[pair], self.log_habits(scores, observed)) + deviations).log_softmax(dim=2)
-        return rows.gather(2, observed.label[:, None, None].expand(-1, width, 1))[:, :, 0]
+        key = self._key(observed.annotator, observed.task, observed.label, scores.option_counts[observed.item])
+        place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
+        evidence = self.cell_evidence[place]
+        if observed.index is None:  # annotations of another table may have cells that this one has not
+            new = self.keys[place] != key
+            evidence[new] = self._evidence_of(key[new]).to(evidence)
+        return evidence[:, :width]
 
-    def log_prior(self, observed: Observed) -> Tensor | None:
-        habits = super().log_prior(observed)
-        if self.counts is None or not self.deviations.requires_grad:
-            return habits
-        pair = (observed.annotator, self.column(observed.task))
-        squares = self.deviations[pair].square().sum(dim=(1, 2))
-        own = -0.5 * self.shrinkage * squares / self.counts[pair].clamp(min=1)
-        return own if habits is None else own + habits
+    def item_offset(self, scores: ItemScores) -> Tensor | None:
+        if scores.index is None or not len(self.offset):
+            return None
+        return self.offset[scores.index, : scores.log_probs.shape[1]]
 
-    @torch.no_grad()
-    def update(
-        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
-    ) -> None:
-        """Expertise and habits as if there were no deviations, then each row from the labels given where it was true.
+    def evidence_exponent(self, observed: Observed) -> Tensor | None:
+        return self.task_exponent[observed.task]
 
-        A row is drawn to the habit mixture by as many annotations as `row_strength` says.
-        """
-        counts = self._label_counts(scores, observed) if self.learn_deviations else None
-        super().update(scores, observed, prior)
-        if counts is None:
-            return
-        mixture = self._log_mixtures().double()
-        totals = self.row_strength[self.pools][..., None, None] * mixture.exp() + counts
-        deviations = (totals / totals.sum(dim=3, keepdim=True)).log() - mixture
-        moved = (~self.pinned).view(-1, 1, 1, 1)
-        self.deviations.copy_(torch.where(moved, deviations.to(self.deviations.dtype), self.deviations))
+    def annotation_weights(self, observed: Observed) -> Tensor:
+        return observed.weight if observed.index is None else self.annotation_weight[observed.index]
 
-    @torch.no_grad()
-    def fit_pool(self, scores: ItemScores, observed: Observed) -> None:
-        """Beside the priors on expertise and habits: how far the rows of a pool are from their mixtures."""
-        if self.pooled and self.learn_deviations:
-            counts = self._label_counts(scores, observed)
-            mixture = self._log_mixtures().double().exp()
-            for pool in range(self.n_pools):
-                members = self.members(pool)
-                rows, means = (each[members].reshape(-1, each.shape[3]).numpy() for each in (counts, mixture))
-                met = rows.sum(axis=1) > 0
-                self.row_strength[pool] = dirichlet_strength(rows[met], means[met])
-        if self.pooled:
-            super().fit_pool(scores, observed)
+    # ---------------------------------------------------------------- the model of annotators
 
-    def _label_counts(self, scores: ItemScores, observed: Observed) -> Tensor:
-        """How often each annotator gave each label where each option was true, in expectation.
+    def wants_features(self) -> bool:
+        """Whether items have one label each, so that who was asked may depend on the item."""
+        return any(task.table.one_label_each and len(task.rows) > 0 for task in self.annotators.tasks)
 
-        (annotators, columns, truth, label)
-        """
-        counts = torch.zeros(self.deviations.shape, dtype=torch.float64)
-        rows_at_once = max(CHUNK_SIZE // self.deviations.shape[2] ** 2, 1)
-        for rows in torch.split(torch.arange(len(observed.label)), rows_at_once):
-            part = observed.take(rows)
-            truth = (scores.log_probs[part.item] + self.evidence(scores, part)).softmax(dim=1).double()
-            options = torch.arange(truth.shape[1])[None, :]
-            place = (part.annotator[:, None], self.column(part.task)[:, None], options, part.label[:, None])
-            counts.index_put_(place, truth * part.weight.double()[:, None], accumulate=True)
-        return counts
+    def use_features(self, features: npt.NDArray[Any]) -> None:
+        """Find out from features (items, d) of any kind whether who was asked depends on the item: before `fit`."""
+        for task in self.annotators.tasks:
+            if task.table.one_label_each and len(task.rows):
+                task.assigned = assignment_z(features[task.items], task.table) > ASSIGNED_Z
 
-    def _log_mixtures(self) -> Tensor:
-        """What every matrix is drawn to, over all options. (annotators, tasks, K, K)"""
-        return log_mixture(self.omega.detach(), self.habit_logits.detach().log_softmax(dim=2))
+    def fit(self, scores: ItemScores, annotations: Annotations) -> None:
+        log_probs = scores.log_probs.double().cpu().numpy()
+        self.annotators.fit(None if np.isnan(log_probs[:, 0]).all() else log_probs)
+        self._take_over()
 
-    def _log_matrices(self) -> Tensor:
-        """The log of every matrix, over all options. (annotators, tasks, K, K)"""
-        return (log_mixture(self.omega, self.habit_logits.log_softmax(dim=2)) + self.deviations).log_softmax(dim=3)
+    def fitted_model(self) -> AnnotatorModel:
+        """The model of annotators, fitted to agreement where nothing else has been seen yet."""
+        if not self._is_fitted:
+            self.annotators.fit()
+            self._take_over()
+        return self.annotators
+
+    def copied_model(self) -> AnnotatorModel:
+        """The fitted model, to be fitted further without this channel."""
+        annotators = copy.copy(self.fitted_model())
+        annotators.tasks = [replace(task) for task in annotators.tasks]
+        return annotators
+
+    def update(self, scores: ItemScores, annotations: Annotations) -> None:
+        self.annotators.update(scores.log_probs.double().cpu().numpy())
+        self._take_over()
+
+    def needs_anchor(self, annotations: Annotations) -> bool:
+        return self.form == "coin" and can_be_flipped(annotations)
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        return self.fitted_model().state()
+
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.annotators.load_state(dict(state))
+        self._take_over()
 
     def settings(self) -> dict[str, Any]:
-        own = {"shrinkage": self.shrinkage, "pooled": self.pooled, "learn_deviations": self.learn_deviations}
-        return {**super().settings(), **own}
+        return {"form": self.form}
 
-    def summary(self) -> dict[str, Any]:
-        """`accuracy_trained` is the mean of the diagonal over the options of the task.
+    def summary(self) -> dict[str, npt.NDArray[np.float64]]:
+        return self.fitted_model().summary()
 
-        `expertise_trained` is the beta of a mixture with the same mean, (K accuracy - 1) / (K - 1): negative for
-        somebody who is below chance.
-        """
-        diagonal = self._log_matrices().detach().exp().diagonal(dim1=2, dim2=3)
-        present = (self.pool[: self.touched.shape[1]] > 0).to(diagonal.dtype)  # of all groups alike
-        options = present.sum(dim=1)
-        accuracy = (diagonal * present).sum(dim=2) / options
-        expertise = (options * accuracy - 1) / (options - 1).clamp(min=1)
-        own = {"expertise_trained": self._per_task(expertise), "accuracy_trained": self._per_task(accuracy)}
-        return {**super().summary(), **own}
+    def _take_over(self) -> None:
+        """Bring the buffers to what the model of annotators holds now."""
+        self._is_fitted = True
+        self.cell_evidence.copy_(self._evidence_of(self.keys))
+        self.task_exponent.copy_(torch.from_numpy(np.asarray(self.annotators.exponent)))
+        self.annotation_weight.copy_(torch.from_numpy(self.annotators.weight))
+        offset = torch.from_numpy(self.annotators.item_offset())
+        self.offset = offset.to(self.cell_evidence) if bool(offset.any()) else self.cell_evidence.new_zeros(0, 1)
 
+    def _evidence_of(self, key: Tensor) -> Tensor:
+        """log P(label | k) of distinct (annotator, task, label, number of options), any. (n, options)"""
+        rest, options = np.divmod(key.cpu().numpy(), self.width + 1)
+        rest, label = np.divmod(rest, self.width)
+        annotator, task = np.divmod(rest, self.tasks)
+        return torch.from_numpy(self.annotators.evidence_of(annotator, task, label, options))
 
-def log_mixture(omega: Tensor, log_habits: Tensor) -> Tensor:
-    """log(beta [y = k] + (1 - beta) xi(y)) for every k and y: omega (...), log_habits (..., K), (..., K, K) out."""
-    guess = logsigmoid(-omega)[..., None] + log_habits
-    right = torch.logaddexp(logsigmoid(omega)[..., None], guess)
-    same = torch.eye(guess.shape[-1], dtype=torch.bool, device=guess.device)
-    return torch.where(same, right[..., None, :], guess[..., None, :])
+    def _key(self, annotator: Any, task: Any, label: Any, option_counts: Any) -> Any:
+        """One number for what evidence depends on. Arrays or tensors of whole numbers."""
+        return ((annotator * self.tasks + task) * self.width + label) * (self.width + 1) + option_counts

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from realm.channels.base import ItemScores, Observed
-from realm.channels.weight import WeightChannel
-from realm.crowd.mixture_weights import PRIOR
+from realm.channels.base import Channel, ItemScores, Observed
 
 
-class UniformChannel(WeightChannel):
+class UniformChannel(Channel):
     """`P(label = y | truth = k) = beta [y = k] + (1 - beta) / K_Q`, with `beta = sigmoid(omega[annotator, task])`.
 
-    Equations 1 and 5 of the paper. In log space, finite for |omega| up to 1e4 and P down to 0. omega = +inf is
-    `IdentityChannel`. Use `HabitChannel` instead where annotators favour a label whatever the item says.
+    Equations 1 and 5 of the paper: `realm.crowd.engine.mixture` in log space, finite for |omega| up to 1e4 and P down
+    to 0. omega = +inf is `IdentityChannel`. Use `HabitChannel` instead where annotators favour a label whatever the
+    item says, and `ConfusionChannel` for expertise that needs no learning rate.
 
     | argument | meaning |
     |---|---|
     | annotators, tasks | size of omega |
     | start | where omega starts; the paper does not say, 0 (beta = 0.5) is our assumption |
     | shared_tasks | one omega per annotator for all tasks |
-    | groups | as for `Channel` |
 
     Examples:
         >>> channel = UniformChannel(annotators=1, start=0.0)
@@ -35,18 +32,9 @@ class UniformChannel(WeightChannel):
         tensor([[0.7500, 0.2500]], grad_fn=<ExpBackward0>)
     """
 
-    def __init__(
-        self,
-        annotators: int,
-        tasks: int = 1,
-        start: float = 0.0,
-        shared_tasks: bool = False,
-        *,
-        groups: npt.ArrayLike | None = None,
-    ) -> None:
-        super().__init__(annotators, tasks, shared_tasks, groups=groups)
+    def __init__(self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False) -> None:
+        super().__init__(annotators, tasks, shared_tasks)
         self.omega = nn.Parameter(torch.full(self.touched.shape, float(start)))
-        self.register_buffer("pool_prior", torch.tensor(PRIOR, dtype=torch.float64).expand(self.n_pools, 2).clone())
 
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
         omega = self.omega[observed.annotator, self.column(observed.task)]
@@ -67,22 +55,6 @@ class UniformChannel(WeightChannel):
         moved = beta.isfinite() & ~self.pinned.to(beta.device)[:, None]
         omega = (beta.log() - (-beta).log1p()).to(self.omega.dtype)
         self.omega.copy_(torch.where(moved, omega, self.omega))
-
-    @torch.no_grad()
-    def update(
-        self, scores: ItemScores, observed: Observed, prior: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
-    ) -> None:
-        """Solve for every beta (the log-likelihood is concave in each); annotators not observed stay."""
-        self.start_from(self.solve_weights(scores, observed, prior))
-
-    @property
-    def weight_logits(self) -> nn.Parameter:
-        return self.omega
-
-    def label_probabilities(self, scores: ItemScores, observed: Observed) -> tuple[Tensor, Tensor]:
-        """P(label) if it is read off the item, and if it is not."""
-        p = scores.log_probs[observed.item, observed.label].exp().double()
-        return p, self.log_guess(scores, observed).exp().double()
 
     def expertise(self) -> Tensor:
         """beta = sigmoid(omega). (annotators, tasks)"""

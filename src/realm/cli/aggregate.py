@@ -15,12 +15,9 @@ from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
 from realm.display import counted
-from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from realm.crowd.aggregation.fitted import FittedAnnotators
 
 
 @takes(ReadingFlags)
@@ -28,20 +25,14 @@ def aggregate(
     files: LabelsFiles,
     reading: ReadingFlags,
     method: Annotated[
-        str, typer.Option(help="`majority`, `weighted-majority`, `dawid-skene`, `one-coin`, `glad` or `mace`.")
-    ] = "dawid-skene",
+        str,
+        typer.Option(help="`realm` (the labels that reports show), `majority`, `dawid-skene`, `one-coin` or `mace`."),
+    ] = "realm",
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
-            help="CSV to write the labels to. Annotators are written to NAME.annotators.csv, and the fitted "
-            "parameters, for --from, to NAME.fitted.parquet.",
+            "--output", "-o", help="CSV to write the labels to. Annotators are written to NAME.annotators.csv."
         ),
-    ] = None,
-    start_from: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FITTED", help="NAME.fitted.parquet of an earlier aggregation to start from."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for breaking ties at random.")] = 0,
     use_gold: Annotated[
@@ -57,6 +48,10 @@ def aggregate(
             help="The label that means no answer (of labelling functions, for example): never taken for the truth.",
         ),
     ] = None,
+    judges: Annotated[
+        bool,
+        typer.Option("--judges", help="The annotators are language models: they err together more often than people."),
+    ] = False,
     raw: Raw = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
@@ -64,23 +59,20 @@ def aggregate(
     """Estimate the true label of each item and the accuracy of each annotator, without training a model."""
     from realm.cli.against_gold import aggregate_against_gold, gold_sentences
     from realm.crowd.aggregation import aggregate as aggregate_labels
-    from realm.crowd.shared_error import too_sure
     from realm.runs.spreadsheet import guarded, write_csv
 
     beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
-    fitted = None if output is None else output.with_name(f"{output.stem}.fitted.parquet")
-    check_outputs(output, beside, fitted, reads=[*files, start_from, *reading.files()], overwrite=overwrite)
-    earlier = None if start_from is None else _read_fitted(start_from)
+    check_outputs(output, beside, reads=[*files, *reading.files()], overwrite=overwrite)
     annotations = reading.read(files)
     with progress_display() as progress:
+        kind = "models" if judges else None
         result = aggregate_labels(
-            annotations, method, seed, use_gold=use_gold, abstain=abstain, start_from=earlier, progress=progress
+            annotations, method, seed, use_gold=use_gold, abstain=abstain, kind=kind, progress=progress
         )
     labels = result.table(annotations).round({"confidence": 6})
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})
     if len(annotations.tasks) == 1:
         labels, annotators = labels.drop(columns="task"), annotators.drop(columns="task")
-    result.warnings.extend(too_sure(annotations))
     note_ledger(annotations.ledger)
     for warning in result.warnings:
         note(f"note: {warning}")
@@ -91,8 +83,6 @@ def aggregate(
     if output is not None and beside is not None:
         write_csv(labels, output, raw=raw)
         write_csv(annotators, beside, raw=raw)
-        if fitted is not None and result.fitted is not None:
-            result.fitted.write(fitted)
         n_labels = counted(int((result.labels >= 0).sum()), "label")
         note(f"{n_labels} in {output}, {counted(len(annotators), 'annotator')} in {beside}")
     if as_json:
@@ -103,16 +93,6 @@ def aggregate(
         _show(labels, annotators, method)
     else:
         typer.echo((labels if raw else guarded(labels)).to_csv(index=False), nl=False)
-
-
-def _read_fitted(path: Path) -> FittedAnnotators:
-    from realm.crowd.aggregation.fitted import FittedAnnotators
-
-    if path.suffix != ".parquet" or not path.is_file():
-        raise RealmError(
-            f"--from {path}: give the NAME.fitted.parquet that an earlier `realm aggregate -o NAME.csv` wrote."
-        )
-    return FittedAnnotators.read(path)
 
 
 def _show(labels: pd.DataFrame, annotators: pd.DataFrame, method: str) -> None:

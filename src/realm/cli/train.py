@@ -146,7 +146,7 @@ def _replace_printer(trainer: RealmTrainer, display: Display) -> None:
     from transformers.trainer_callback import PrinterCallback, TrainerCallback
     from transformers.utils import logging
 
-    from realm.training.step_progress import TRAINING
+    from realm.training.callbacks import TRAINING
 
     class Figures(TrainerCallback):  # type: ignore[misc]
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
@@ -198,20 +198,11 @@ def read_prior(path: Path) -> pd.DataFrame:
 def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: bool) -> None:
     """What the run found: warnings first, then annotators, changes since an earlier run, test figures, unused gold."""
     from realm.cli.against_gold import estimate_against_gold, gold_sentences
-    from realm.runs.folder import AGREEMENT
-    from realm.training.basis import NOT_USED
 
     for text in run.findings:
         note(f"warning: {text}")
     for text in notes:
         note(text)
-    is_used = not any(text.startswith(NOT_USED) for text in run.findings)
-    if AGREEMENT in run.probabilities and is_used and run.changes is None:
-        several = int((annotations.annotations_per_item > 1).sum())
-        note(
-            f"The labels of the {several:,} items with several annotations rest on agreement alone, because the model "
-            "was trained on them. --cross-fit 3 has models judge them that were not, and takes three times as long."
-        )
     # on the screen alone: nothing in the run folder depends on gold that was not used
     against = None if run.gold_used else estimate_against_gold(annotations, run.estimate)
     if as_json:

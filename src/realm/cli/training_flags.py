@@ -50,7 +50,7 @@ class TrainingFlags(Settings):
 
     def take_over(self, run: Run) -> None:
         """Take the settings of a run to go on from where no flag was typed; its model is the one to go on with."""
-        from realm.training.going_on import earlier_settings
+        from realm.training.continued import earlier_settings
 
         if "model" in self.typed:
             raise RealmError("--from continues with the model of the earlier run: leave out --model.")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.channels import Channel, ItemScores, Observed
+from realm.channels import Channel, ItemScores, Observed, channel_class
 from realm.comparison.cells import LIKELIHOOD, Cell, CellTables, cell_config
 from realm.comparison.shared_scorer import shared_scorer
 from realm.comparison.significance import rank_correlation
@@ -30,7 +30,6 @@ from realm.progress import Progress, ignore_progress
 from realm.scorers import Scorer
 from realm.scorers.scoring import score
 from realm.training import RealmConfig, RealmTrainer
-from realm.training.channel import configured_class
 from realm.training.labels import training_labels
 
 HELD_OUT = 0.1
@@ -127,7 +126,8 @@ def _trainer(
     """The trainer of a cell on `table`, a part of its tables, from a model that has its opinion."""
     channel = None
     if cell.shared_tasks:
-        channel = configured_class(config).from_annotations(table, start=config.expertise_start, shared_tasks=True)
+        kind = channel_class("uniform" if config.channel == "confusion" else config.channel)
+        channel = kind.from_annotations(table, start=config.expertise_start, shared_tasks=True)
     model = shared_scorer(cell.model, table.items, config) or cell.model
     if tables.gold_apart is not None:
         model = _with_opinion(model, cell, tables.gold_apart, config)
@@ -248,7 +248,7 @@ def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[l
     assert trainer.channel is not None
     trained = trainer.channel.summary()["expertise_trained"]
     estimates = (
-        estimate(_as_one_task(trainer.annotations), trainer.basis().log_probs)
+        estimate(_as_one_task(trainer.annotations), np.exp(trainer.scores().log_probs))
         if cell.shared_tasks
         else trainer.estimate()
     )

@@ -19,6 +19,8 @@ from realm.data import Annotations
 
 LEVEL = 0.95
 """The customary 95% interval."""
+BLOCK = 2**18
+"""Annotations of which others' evidence is held at once: a few megabytes."""
 NODES, POINTS = 33, 256
 """Nodes of the histogram of p and points of the grid of accuracies, both even in asin(sqrt(.)), where a proportion's
 uncertainty is the same everywhere: an interval from 10,000 labels still spans several points."""
@@ -40,10 +42,37 @@ def leave_one_out(
     | weight | (annotations,) | how much each counts |
     | own | (annotations,) | the weight that is left out, where copies of the annotation go with it; None: its own |
     """
-    total = np.stack([np.bincount(item, weight * column, minlength=len(log_prior)) for column in evidence.T], axis=1)
-    total = log_prior + exponent * total
+    total = log_prior + exponent * weighted_sums(evidence, slice(None), item, weight, len(log_prior))
     left_out = weight if own is None else own
     return log_softmax(total[item] - exponent * left_out[:, None] * evidence)
+
+
+def right_by_others(
+    log_prior: Floats, evidence: Floats, cell: Ints | slice, item: Ints, label: Ints, weight: Floats, own: Floats
+) -> Floats:
+    """P(the label is right | everything but the annotation itself), as `leave_one_out` has it. Shape (annotations,)"""
+    total = weighted_sums(evidence, cell, item, weight, len(log_prior))
+    total += log_prior
+    right = np.empty(len(label))
+    for start in range(0, len(label), BLOCK):
+        rows = slice(start, start + BLOCK)
+        part = evidence[rows] if isinstance(cell, slice) else evidence[cell[rows]]
+        others = log_softmax(total[item[rows]] - own[rows, None] * part)
+        right[rows] = np.exp(others[np.arange(len(others)), label[rows]])
+    return right
+
+
+def weighted_sums(evidence: Floats, cell: Ints | slice, item: Ints, weight: Floats, n_items: int) -> Floats:
+    """The weighted sum of `evidence[cell]` (annotations, K) over the annotations of each item. Shape (items, K)"""
+    out = np.zeros((n_items, evidence.shape[1]))
+    for start in range(0, len(item), BLOCK):
+        rows = slice(start, start + BLOCK)
+        first = int(item[rows].min())
+        span = int(item[rows].max()) + 1 - first  # a table is sorted by item: a block has few
+        part = evidence[rows] if isinstance(cell, slice) else evidence[cell[rows]]
+        for option, column in enumerate(part.T):
+            out[first : first + span, option] += np.bincount(item[rows] - first, weight[rows] * column, minlength=span)
+    return out
 
 
 def angle_grid(size: int, *, ends: bool) -> Floats:
@@ -58,12 +87,15 @@ def histogram(right: Floats, annotator: Ints, n_annotators: int, weight: Floats)
     A label between two nodes is shared between them so that its p stays what it is.
     """
     nodes = angle_grid(NODES, ends=True)
-    above = np.clip(np.searchsorted(nodes, right), 1, NODES - 1)
-    share = (right - nodes[above - 1]) / (nodes[above] - nodes[above - 1])
-    place = annotator.astype(np.int64) * NODES + above
-    counts = np.bincount(place, weight * share, minlength=n_annotators * NODES)
-    counts += np.bincount(place - 1, weight * (1 - share), minlength=n_annotators * NODES)
-    return np.asarray(counts.reshape(n_annotators, NODES))
+    counts = np.zeros(n_annotators * NODES)
+    for start in range(0, len(right), BLOCK):
+        rows = slice(start, start + BLOCK)
+        above = np.clip(np.searchsorted(nodes, right[rows]), 1, NODES - 1)
+        share = (right[rows] - nodes[above - 1]) / (nodes[above] - nodes[above - 1])
+        place = annotator[rows].astype(np.int64) * NODES + above
+        counts += np.bincount(place, weight[rows] * share, minlength=len(counts))
+        counts += np.bincount(place - 1, weight[rows] * (1 - share), minlength=len(counts))
+    return counts.reshape(n_annotators, NODES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,24 +133,25 @@ def accuracy_posterior(
     """
     points, nodes = angle_grid(POINTS, ends=False), angle_grid(NODES, ends=True)
     label = points[:, None] * nodes + (1 - points)[:, None] * (1 - nodes) / max(options - 1, 1)  # (POINTS, NODES)
-    logs = counts @ np.log(np.maximum(label, LEAST)).T
-    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    mass = counts @ np.log(np.maximum(label, LEAST)).T
+    mass -= mass.max(axis=1, keepdims=True)
+    np.exp(mass, out=mass)  # the likelihood; the prior is multiplied in below
     means = chance + (1 - chance) * (np.arange(POOL_MEANS) + 0.5) / POOL_MEANS
     pools = np.concatenate([beta_mass(points, means, weight) for weight in POOL_WEIGHTS])
-    mass = np.empty_like(likelihood)
     for each in np.unique(group):
         rows = np.flatnonzero(group == each)
         judged = rows[counts[rows].sum(axis=1) > 0][:FITTED]
-        fits = np.log(np.maximum(likelihood[judged] @ pools.T, LEAST)).sum(axis=0)
+        rows = rows[~np.isfinite(own_mean[rows])]
+        fits = np.log(np.maximum(mass[judged] @ pools.T, LEAST)).sum(axis=0)
         weight = np.exp(fits - fits.max())
-        marginal = np.maximum(likelihood[rows] @ pools.T, LEAST)  # (rows, pools)
-        mass[rows] = likelihood[rows] * ((weight / marginal) @ pools)
-    known = np.flatnonzero(np.isfinite(own_mean))
-    if len(known):
-        mass[known] = likelihood[known] * np.concatenate(
-            [beta_mass(points, own_mean[[j]], float(own_weight[j])) for j in known]
-        )
-    return AccuracyPosterior(points, mass / np.maximum(mass.sum(axis=1, keepdims=True), LEAST))
+        for start in range(0, len(rows), FITTED):
+            part = rows[start : start + FITTED]
+            marginal = np.maximum(mass[part] @ pools.T, LEAST)  # (part, pools)
+            mass[part] *= (weight / marginal) @ pools
+    for j in np.flatnonzero(np.isfinite(own_mean)):
+        mass[j] *= beta_mass(points, own_mean[[j]], float(own_weight[j]))[0]
+    mass /= np.maximum(mass.sum(axis=1, keepdims=True), LEAST)
+    return AccuracyPosterior(points, mass)
 
 
 def beta_mass(points: Floats, means: Floats, weight: float) -> Floats:
@@ -155,9 +188,9 @@ def annotator_accuracies(
     n = len(group)
     counts = histogram(right, annotator, n, weight)
     posterior = accuracy_posterior(counts, options, 1 / options, group, *prior)
-    total = np.bincount(annotator, weight, minlength=n)
+    total = counts.sum(axis=1)
     mean, low, high = posterior.mean, posterior.quantile((1 - LEVEL) / 2), posterior.quantile((1 + LEVEL) / 2)
-    on_known = np.bincount(annotator, weight * known, minlength=n)
+    on_known = np.bincount(annotator[known], weight[known], minlength=n)
     by_others = (on_known < 0.5 * total) & ~experts
     mean = np.where(by_others, shared.accuracy(mean, options), mean)
     low = np.where(by_others, np.minimum(low, shared.accuracy(low, options, shared.high)), low)
@@ -172,8 +205,11 @@ def annotator_accuracies(
 
 def pairs_of(annotations: Annotations) -> Ints:
     """The (annotator, task) pair of each annotation, numbered annotator by annotator. Shape (annotations,)."""
-    tasks = annotations.item_tasks[annotations.item].astype(np.int64)
-    return annotations.annotator.astype(np.int64) * len(annotations.tasks) + tasks
+    pair = annotations.annotator.astype(np.int64)
+    if len(annotations.tasks) > 1:
+        pair *= len(annotations.tasks)
+        pair += annotations.item_tasks[annotations.item]
+    return pair
 
 
 def expertise_of(accuracy: Floats, chance: Floats) -> Floats:

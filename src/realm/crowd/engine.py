@@ -31,6 +31,9 @@ LEAST = 1e-12
 """No label is taken to be impossible: the floor of probabilities before their logarithm."""
 INNER_STEPS = 5
 """Fixed-point steps for b and xi within one M-step: they move by less than 1e-3 after these."""
+EMPTY = 1e-10
+"""Without a prior on rows, the expected labels that a cell has at least: a truth that an annotator never met leaves the
+labels they gave equally likely, as in crowd-kit."""
 EXPERT = 0.999
 """The b at which an annotator named an expert is held: a slip of theirs is not an impossible event."""
 KAPPAS = np.geomspace(1.0, 1000.0, 25)
@@ -102,6 +105,7 @@ class LabelTable:
     | weight | (annotations,) or None | how much each counts; None: 1 |
     | option_counts | (items,) or None | where items have fewer options than `n_options`; None: all have them all |
     | group | (annotators,) or None | the pool that each annotator belongs to; None: one pool |
+    | never_true | (options,) bool or None | labels that annotators may give and no item has: abstentions; None: none |
     """
 
     item: npt.NDArray[np.integer]
@@ -113,6 +117,7 @@ class LabelTable:
     weight: Floats | None = None
     option_counts: Ints | None = None
     group: Ints | None = None
+    never_true: Bools | None = None
 
     @cached_property
     def _cells(self) -> tuple[npt.NDArray[np.int32], Ints]:
@@ -185,27 +190,39 @@ class LabelTable:
         counts = np.bincount(self.label, self.weight, minlength=self.n_options)
         return np.asarray((counts + 1) / (counts.sum() + self.n_options))
 
-    @cached_property
+    @property
     def vote_shares(self) -> Floats:
-        """The share of each label among an item's annotations; even where it has none. Shape (items, options)."""
+        """The share of each label among an item's annotations; even where it has none. Shape (items, options).
+
+        Labels that are never true are no votes.
+        """
         votes = np.bincount(self.item.astype(np.int64) * self.n_options + self.label, self.weight,
                             minlength=self.n_items * self.n_options).reshape(self.n_items, -1)  # fmt: skip
+        possible: Floats | float = 1 / self.n_options
+        if self.never_true is not None:
+            votes[:, self.never_true] = 0.0
+            possible = ~self.never_true / (~self.never_true).sum()
         total = votes.sum(axis=1, keepdims=True)
-        return np.where(total > 0, votes / np.maximum(total, LEAST), 1 / self.n_options)
+        return np.where(total > 0, votes / np.maximum(total, LEAST), possible)
 
     @cached_property
     def outside(self) -> Bools | None:
-        """The options that an item does not have. Shape (items, options); None where every item has all."""
-        if self.option_counts is None or (self.option_counts == self.n_options).all():
+        """The options that cannot be true of an item. Shape (items, options); None where every item has all."""
+        all_options = self.option_counts is None or bool((self.option_counts == self.n_options).all())
+        if all_options and self.never_true is None:
             return None
-        return np.arange(self.n_options) >= self.option_counts[:, None]
+        outside = np.zeros((self.n_items, self.n_options), dtype=bool)
+        if self.option_counts is not None:
+            outside |= np.arange(self.n_options) >= self.option_counts[:, None]
+        if self.never_true is not None:
+            outside |= self.never_true & self.labelled[:, None]
+        return outside
 
     @cached_property
     def narrow(self) -> list[tuple[int, sparse.csr_array]]:
         """Number of options and the matrix items x annotators, for each number below `n_options` that items have."""
-        if self.outside is None:
+        if self.outside is None or self.option_counts is None:
             return []
-        assert self.option_counts is not None
         own, weight = self.option_counts[self.item], np.ones(len(self.item)) if self.weight is None else self.weight
         shape = (self.n_items, self.n_annotators)
         matrices = []
@@ -388,6 +405,7 @@ def maximise(
 ) -> Parameters:
     """The M-step: parameters from expected counts (cells, K)."""
     options, cell_annotator, label = table.n_options, table.cell_annotator, table.cell_label
+    counts = np.maximum(counts, EMPTY) if priors.rows == 0 else counts
     row_mass = np.asarray(table.of_annotators @ counts)
     total = table.annotator_weight
     hits = counts[np.arange(len(label)), label]
@@ -461,8 +479,9 @@ def item_scores(
 ) -> Floats:
     """log P_i(k) + exponent * sum of w E[a, k] over the item's annotations; -inf beyond its options. (items, K)"""
     scores = np.asarray(table.matrix @ parameters.evidence)
-    for count, matrix in table.narrow:  # a label of an item with fewer options is conditional on being one of these
-        scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
+    if priors is None or priors.form != "none":  # free rows are estimated over all items, whatever options these have
+        for count, matrix in table.narrow:  # a label of an item with fewer options is given that it is one of these
+            scores -= matrix @ np.log(inside_mass(table, parameters, priors, count))
     scores = exponent * scores + log_prior if exponent != 1 else np.add(scores, log_prior, out=scores)
     if table.outside is not None:
         scores[table.outside] = -np.inf
@@ -509,7 +528,7 @@ def fit(
     | held_shares | (options,) | class shares that the posterior is held at by an offset of log P; None: free |
     | tol | | EM stops when the log-likelihood per annotation rises by less; 0: never |
     """
-    options, n = table.n_options, max(len(table.item), 1)
+    options, n = table.n_options, max(float(table.annotator_weight.sum()), LEAST)
     fixed = np.zeros(0, dtype=np.int64) if known is None else np.flatnonzero(known >= 0)
     free_rows = None if log_prior is None else np.isnan(log_prior[:, 0])
     if isinstance(start, Fit):
@@ -532,14 +551,15 @@ def fit(
         log_likelihood = normalise(posterior)
         if progress is not None:
             progress(iteration, max_iter)
-        if iteration >= max_iter or (tol and log_likelihood - last < tol * n and iteration > 1):
+        change = log_likelihood - last if held_shares is None else abs(log_likelihood - last)  # an offset may lower it
+        if iteration >= max_iter or (tol and change < tol * n and iteration > 1):
             break
         last, iteration = log_likelihood, iteration + 1
         parameters = maximise(statistics(table, posterior), table, priors, pool, parameters)
         shares = shares_of(posterior, table.labelled, priors.classes)
         if held_shares is not None:
             move = np.log((held_shares + 1e-4) / (shares + 1e-4))
-            offset = offset + move - move.mean()
+            offset, shares = offset + move - move.mean(), held_shares
     return Fit(parameters, shares, posterior, log_likelihood, offset, iteration)
 
 

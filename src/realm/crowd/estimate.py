@@ -17,6 +17,8 @@ from realm.crowd.accuracy import (
     lowest_expertise,
     pairs_of,
     relative_tasks,
+    right_by_others,
+    weighted_sums,
 )
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
@@ -166,6 +168,7 @@ def estimate_from_evidence(
     evidence: Floats,
     log_prior: Floats,
     *,
+    cell: Ints | None = None,
     weight: Floats | None = None,
     exponent: Floats | None = None,
     known: Ints | None = None,
@@ -180,6 +183,7 @@ def estimate_from_evidence(
     |---|---|---|
     | evidence | (annotations, Kmax) | log P(label | k) of every annotation, given the item's own options |
     | log_prior | (items, Kmax) | log P out of sample, or log class shares; -inf beyond an item's options |
+    | cell | (annotations,) | the row of `evidence` of each annotation, where they share rows; None: its own |
     | weight | (annotations,) | how much each counts; None: the table's own weights |
     | exponent | (tasks,) | tau; None: 1 |
     | known | (items,) | the truth where it is given, -1 elsewhere |
@@ -189,56 +193,59 @@ def estimate_from_evidence(
     | habits | (annotators, tasks, Kmax) | what each answers when not reading; None: as their labels are where wrong |
     """
     n_tasks, n, width = len(annotations.tasks), annotations.n_annotators, log_prior.shape[1]
-    own = np.ones(len(evidence)) if annotations.weight is None else annotations.weight.astype(np.float64)
+    ones, row = np.broadcast_to(1.0, annotations.n_annotations), slice(None) if cell is None else cell
+    own = ones if annotations.weight is None else annotations.weight.astype(np.float64)
     weight = own if weight is None else weight
     exponent = np.ones(n_tasks) if exponent is None else exponent
     known = np.full(annotations.n_items, -1) if known is None else known
     experts = np.zeros(n, dtype=bool) if experts is None else experts
     earlier = EarlierEstimates.none(annotations) if earlier is None else earlier
     item_task, counts = annotations.item_tasks, annotations.option_counts
-    task = item_task[annotations.item]
-    apparent = np.exp(log_softmax(log_prior + item_sums(evidence * (exponent[task] * weight)[:, None], annotations)))
+    per_item = annotations.annotations_per_item
+    apparent = weighted_sums(evidence, row, annotations.item, weight, annotations.n_items)
+    apparent *= exponent[item_task][:, None]
+    apparent = np.exp(log_softmax(apparent + log_prior))
     truth = np.flatnonzero(known >= 0)
-    certain = log_prior.copy()
+    certain = log_prior.copy() if len(truth) else log_prior
     certain[truth] = -np.inf
     certain[truth, known[truth]] = 0.0
-    others = leave_one_out(certain, evidence, annotations.item, weight, own=own)
-    cells, cell_evidence = cells_of(annotations, evidence)
+    right = right_by_others(certain, evidence, row, annotations.item, annotations.label, weight, own)
+    cells, cell_evidence = cells_of(annotations, evidence, row)
     posterior, shape = np.zeros_like(apparent), (n, n_tasks)
     mean, low, high, by_habit = (np.full(shape, np.nan) for _ in range(4))
     errors, highest_errors = np.zeros(n_tasks), np.zeros(n_tasks)
-    habits = habits_of(annotations, evidence, others, weight) if habits is None else habits.copy()
+    habits = habits_of(annotations, right, weight, width) if habits is None else habits.copy()
     for index in range(n_tasks):
-        items, rows = np.flatnonzero(item_task == index), np.flatnonzero(task == index)
-        given = items[(known[items] >= 0) & (annotations.annotations_per_item[items] > 0)]
+        items = np.flatnonzero(item_task == index)
+        rows = slice(None) if n_tasks == 1 else np.flatnonzero(item_task[annotations.item] == index)
+        given = items[(known[items] >= 0) & (per_item[items] > 0)]
         shared = SharedMistakes.of(kind, float(exponent[index])).given_gold(
             apparent[given], known[given], counts[given]
         )
         errors[index], highest_errors[index] = shared.mean, shared.high
         posterior[items] = shared.posterior(apparent[items], counts[items])
-        if not len(rows):
+        if not per_item[items].any():
             continue
-        right = np.exp(others[rows, annotations.label[rows]])
         mean[:, index], low[:, index], high[:, index] = annotator_accuracies(
-            right,
+            right[rows],
             annotations.annotator[rows],
             weight[rows],
             shared,
-            options=float(counts[annotations.item[rows]].mean()),
+            options=float(np.average(counts[items], weights=per_item[items])),
             group=annotations.annotator_groups,
-            known=known[annotations.item[rows]] >= 0,
+            known=(known >= 0)[annotations.item[rows]],
             experts=experts,
             prior=(earlier.mean[:, index], earlier.weight[:, index]),
         )
-        truths = np.zeros((n, width))
-        np.add.at(truths, annotations.annotator[rows], apparent[annotations.item[rows]])
+        columns = (column[annotations.item[rows]] for column in apparent.T)
+        truths = np.stack([np.bincount(annotations.annotator[rows], column, minlength=n) for column in columns], axis=1)
         total = np.maximum(truths.sum(axis=1), LEAST)
         by_habit[:, index] = (truths * np.nan_to_num(habits[:, index])).sum(axis=1) / total
+    del right, certain, apparent
     posterior[truth] = 0.0
     posterior[truth, known[truth]] = 1.0
     lowest = lowest_expertise(annotations).reshape(shape)
-    pair = pairs_of(annotations)
-    labelled = np.bincount(pair, minlength=n * n_tasks).reshape(shape)
+    labelled = np.bincount(pairs_of(annotations), minlength=n * n_tasks).reshape(shape)
     return Estimate(
         expertise=np.clip(expertise_of(mean, np.minimum(by_habit, 1 - 1e-6)), lowest, 1.0),
         accuracy=mean,
@@ -259,20 +266,27 @@ def estimate_from_evidence(
     )
 
 
-def cells_of(annotations: Annotations, evidence: Floats) -> tuple[Ints, Floats]:
+def cells_of(annotations: Annotations, evidence: Floats, row: Ints | slice) -> tuple[Ints, Floats]:
     """Every (annotator, task, label) that was given, sorted (cells, 3), and the mean of its evidence (cells, Kmax)."""
-    width = evidence.shape[1]
-    keys, place = np.unique(pairs_of(annotations) * width + annotations.label, return_inverse=True)
-    counts = np.bincount(place, minlength=len(keys))
-    means = np.stack([np.bincount(place, column, minlength=len(keys)) for column in evidence.T], 1) / counts[:, None]
+    width, n_pairs = evidence.shape[1], annotations.n_annotators * len(annotations.tasks)
+    key = pairs_of(annotations)
+    key *= width
+    key += annotations.label
+    if n_pairs * width <= 4 * len(key) + 1024:  # counting all cells is cheaper than a sort
+        place, counts = key, np.bincount(key, minlength=n_pairs * width)
+        keys = np.flatnonzero(counts)
+    else:
+        keys, place, counts = np.unique(key, return_inverse=True, return_counts=True)
+    present = counts > 0
+    sums = [np.bincount(place, column[row], minlength=len(counts))[present] for column in evidence.T]
+    means = np.stack(sums, axis=1) / counts[present, None]
     pair, label = np.divmod(keys, width)
     return np.stack([*np.divmod(pair, len(annotations.tasks)), label], axis=1), means
 
 
-def habits_of(annotations: Annotations, evidence: Floats, others: Floats, weight: Floats) -> Floats:
+def habits_of(annotations: Annotations, right: Floats, weight: Floats, width: int) -> Floats:
     """What each annotator answers where the item's other labels speak against it. Shape (annotators, tasks, Kmax)"""
-    width, pair = evidence.shape[1], pairs_of(annotations)
-    wrong = weight * (1 - np.exp(others[np.arange(len(pair)), annotations.label]))
+    pair, wrong = pairs_of(annotations), weight * (1 - right)
     n_pairs = annotations.n_annotators * len(annotations.tasks)
     counts = np.bincount(pair * width + annotations.label, wrong, minlength=n_pairs * width).reshape(-1, width)
     given = np.bincount(pair * width + annotations.label, minlength=n_pairs * width).reshape(-1, width)

@@ -6,6 +6,7 @@ comes in as log P, which must be out of sample.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -40,6 +41,8 @@ from realm.errors import RealmError
 TEMPERATURE_SD, HOTTEST = 0.5, 20.0
 """log T ~ N(0, .5^2) on [1, 20]: a free temperature on 50 items is spurious, and below 1 a model that has learned the
 crowd's common mistakes would be made surer of them."""
+REPORT_STEPS = 10
+"""EM steps that bring a trained model to the P of a report, and to its temperature: it has moved little since."""
 READS = 0.2
 """The expertise from which an annotator's labels count in the temperature: a fifth of them is read off the item."""
 
@@ -88,15 +91,16 @@ class AnnotatorModel:
     def _task_model(self, task: int, priors: Priors, features: npt.NDArray[Any] | None, find_copies: bool) -> TaskModel:
         annotations = self.annotations
         items = np.flatnonzero(annotations.item_tasks == task)
-        place = np.full(annotations.n_items, -1)
+        place = np.full(annotations.n_items, -1, dtype=np.int32)
         place[items] = np.arange(len(items))
-        rows = np.flatnonzero(place[annotations.item] >= 0)
+        rows = np.flatnonzero(place[annotations.item] >= 0).astype(np.int32)
         options = annotations.option_counts[items].astype(np.int64)
         weight = None if annotations.weight is None else annotations.weight[rows].astype(np.float64)
+        whole = len(annotations.tasks) == 1  # then nothing is copied
         table = LabelTable(
-            place[annotations.item[rows]],
-            annotations.annotator[rows],
-            annotations.label[rows],
+            annotations.item if whole else place[annotations.item[rows]],
+            annotations.annotator if whole else annotations.annotator[rows],
+            annotations.label if whole else annotations.label[rows],
             len(items),
             annotations.n_annotators,
             max(int(options.max(initial=2)), 2),
@@ -104,10 +108,9 @@ class AnnotatorModel:
             options,
             annotations.annotator_groups,
         )
-        own_weight = np.ones(len(rows)) if weight is None else weight
         copies = find_task_copies(table) if find_copies else []
         if copies:
-            table = replace(table, weight=own_weight * copy_weights(table, copies))
+            table = replace(table, weight=copy_weights(table, copies) * (1.0 if weight is None else weight))
         sparse = bool(self.relative_tasks[task])
         if sparse and priors.form != "none" and priors.mean is None:
             priors = replace(priors, mean=ONE_LABEL_MEAN)
@@ -120,7 +123,7 @@ class AnnotatorModel:
         assigned = False
         if table.one_label_each and features is not None and len(rows):
             assigned = assignment_z(np.asarray(features)[items], table) > ASSIGNED_Z
-        return TaskModel(table, items, rows, own_weight, self.known[items], priors, pool, copies, sparse, assigned)
+        return TaskModel(table, items, rows, self.known[items], priors, pool, copies, sparse, assigned)
 
     # ---------------------------------------------------------------- fitting
 
@@ -186,6 +189,8 @@ class AnnotatorModel:
     @property
     def weight(self) -> Floats:
         """How much each annotation counts, copies sharing one witness. Shape (annotations,)"""
+        if all(task.table.weight is None for task in self.tasks):
+            return np.broadcast_to(1.0, self.annotations.n_annotations)
         out = np.ones(self.annotations.n_annotations)
         for task in self.tasks:
             out[task.rows] = 1.0 if task.table.weight is None else task.table.weight
@@ -193,8 +198,18 @@ class AnnotatorModel:
 
     def evidence(self) -> Floats:
         """log P(label | k) of every annotation, before weights and tau. Shape (annotations, Kmax)"""
-        table, item = self.annotations, self.annotations.item
-        return self.evidence_of(table.annotator, table.item_tasks[item], table.label, table.option_counts[item])
+        out = np.zeros((self.annotations.n_annotations, self.width))
+        for task in self.tasks:
+            table = task.table
+            for option, column in enumerate(task.fitted.parameters.evidence.T):  # no second array of this size
+                out[task.rows, option] = column[table.cell]
+            if table.narrow:
+                assert table.option_counts is not None
+                rows = np.flatnonzero(table.option_counts[table.item] < table.n_options)
+                counts = table.option_counts[table.item[rows]]
+                own = task.evidence_of(table.annotator[rows], table.label[rows], counts)
+                out[task.rows[rows], : table.n_options] = own
+        return out
 
     def evidence_of(self, annotator: Ints, task: Ints, label: Ints, option_counts: Ints) -> Floats:
         """log P(label | k) of any labels, given or never given before, of items with so many options.
@@ -206,6 +221,17 @@ class AnnotatorModel:
             rows = np.flatnonzero(np.asarray(task) == index)
             out[rows, : model.table.n_options] = model.evidence_of(annotator[rows], label[rows], option_counts[rows])
         return out
+
+    def _shared_evidence(self) -> tuple[Floats, Ints | None]:
+        """Evidence by cell (cells, Kmax) and the cell of each annotation; by annotation where options differ."""
+        if any(task.table.narrow for task in self.tasks):
+            return self.evidence(), None
+        cell, values = np.empty(self.annotations.n_annotations, dtype=np.int32), list[Floats]()
+        for task in self.tasks:
+            cell[task.rows] = task.table.cell + sum(len(each) for each in values)
+            own = task.fitted.parameters.evidence
+            values.append(np.pad(own, ((0, 0), (0, self.width - own.shape[1]))))
+        return np.concatenate(values), cell
 
     def item_offset(self) -> Floats:
         """What is added to log P of each item in the likelihood: held class shares, and who was asked. (items, Kmax)"""
@@ -315,10 +341,12 @@ class AnnotatorModel:
         habits = np.full((self.annotations.n_annotators, len(self.tasks), self.width), np.nan)
         for index, task in enumerate(self.tasks):
             habits[:, index, : task.table.n_options] = task.fitted.parameters.habit
+        evidence, cell = self._shared_evidence()
         return estimate_from_evidence(
             self.annotations,
-            self.evidence(),
+            evidence,
             self.log_prior(log_probs),
+            cell=cell,
             weight=self.weight,
             exponent=self.exponent,
             known=self.known,
@@ -327,6 +355,15 @@ class AnnotatorModel:
             kind=self.kind,
             habits=habits,
         )
+
+    def estimate_at(self, log_probs: npt.ArrayLike) -> Estimate:
+        """`estimate` with new log P (items, Kmax) at its temperature, after EM steps on it; the model itself stays."""
+        model = copy.copy(self)
+        model.tasks = [replace(task) for task in self.tasks]
+        model.update(log_probs, REPORT_STEPS)
+        tempered = np.asarray(log_probs, dtype=np.float64) / model.best_temperature(log_probs)
+        model.update(tempered, REPORT_STEPS)
+        return model.estimate(tempered)
 
     # ---------------------------------------------------------------- state
 

@@ -7,12 +7,15 @@ with four of ten annotators inverted at K = 2 the mirrored solution has the high
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 
-from realm.crowd.engine import LEAST, Fit, Floats, Ints, LabelTable, mixture
+from realm.crowd.engine import LEAST, Fit, Floats, Ints, LabelTable, Parameters, Priors, mixture
 
+CHOOSING = 50_000
+"""Annotations on which the start is chosen at most; EM goes on from it on all."""
 MOST_ANNOTATORS = 1000
 """Annotators (those with most labels) whose pairs are compared: a million pairs."""
 LEAST_COMMON = 5
@@ -30,6 +33,9 @@ TRUST_KEPT = 0.5
 RENAMED = 0.7
 """A start whose labels are those of agreement under other names, on this share of the items, is refused where it is
 less diagonal: a mirrored solution."""
+GOLD_POOL, GOLD_OWN = 10.0, 5.0
+"""Gold labels that "halfway between chance and certainty" is worth against everybody's, and the pool against one's own:
+two unlucky items with gold turn nothing."""
 
 
 class PairAgreement:
@@ -105,6 +111,54 @@ class PairAgreement:
         return np.asarray(skill / max(skill.max(initial=0.0), LEAST))
 
 
+def chosen_start(table: LabelTable, known: Ints, priors: Priors, run: Callable[[LabelTable, Ints, Floats], Fit]) -> Fit:
+    """The best start of the table, or of a sample of its items where there are many.
+
+    `known` (items,) is the truth where it is given, -1 elsewhere; `run(table, known, posterior)` is EM.
+    """
+    items = np.arange(table.n_items)
+    if len(table.item) > CHOOSING:
+        per_item = len(table.item) / max(table.labelled.sum(), 1)
+        n = max(int(CHOOSING / per_item), 1)
+        items = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(table.labelled))[:n])
+    if len(items) == table.n_items:
+        part, part_known = table, known
+    else:
+        part, part_known = table.take_items(items), known[items]
+    best = best_start(part, lambda posterior: run(part, part_known, posterior))
+    if (part_known >= 0).any():
+        from_gold = run(part, part_known, gold_posterior(part, part_known))
+        best = max(best, from_gold, key=lambda each: each.log_likelihood)
+    return best if part is table else replace(best, parameters=_onto(best.parameters, part, table, priors))
+
+
+def _onto(parameters: Parameters, part: LabelTable, table: LabelTable, priors: Priors) -> Parameters:
+    """Parameters fitted on some items, with evidence for the cells of all."""
+    evidence = parameters.any_evidence(table.cell_annotator, table.cell_label, priors)
+    keys = table.cell_annotator * table.n_options + table.cell_label
+    known = np.searchsorted(keys, part.cell_annotator * part.n_options + part.cell_label)
+    evidence[known] = parameters.evidence
+    return replace(parameters, evidence=evidence)
+
+
+def gold_posterior(table: LabelTable, known: Ints) -> Floats:
+    """The posterior if everybody were as accurate as on the items with gold. (items, options)
+
+    EM finds the nearest maximum, and where a clique has won the vote that is a wrong one.
+    """
+    truth = known[table.item]
+    judged = truth >= 0 if table.never_true is None else (truth >= 0) & ~table.never_true[table.label]
+    weight = np.ones(len(truth)) if table.weight is None else table.weight
+    counts, right = (
+        np.bincount(table.annotator, weight * flags, minlength=table.n_annotators)
+        for flags in (judged, judged & (truth == table.label))
+    )
+    even = 1 / table.n_options
+    pool = (right.sum() + GOLD_POOL * (1 + even) / 2) / (counts.sum() + GOLD_POOL)
+    accuracy = (right + GOLD_OWN * pool) / (counts + GOLD_OWN)
+    return _posterior_of(table, (accuracy - even) / max(1 - even, LEAST), np.full(table.n_options, even))
+
+
 def best_start(table: LabelTable, run: Callable[[Floats], Fit]) -> Fit:
     """Fit from agreement, then from the two other starts where they pass the guard. `run` is EM from a posterior."""
     agreement = run(table.vote_shares)
@@ -116,22 +170,24 @@ def best_start(table: LabelTable, run: Callable[[Floats], Fit]) -> Fit:
     first, second = np.unravel_index(int(np.argmax(z)), z.shape)
     if z[first, second] >= PAIR_Z:
         believed = np.isin(table.annotator, pairs.annotators[[first, second]])
-        part = LabelTable(table.item[believed], table.annotator[believed], table.label[believed], table.n_items,
-                          table.n_annotators, table.n_options)  # fmt: skip
+        part = replace(table, item=table.item[believed], annotator=table.annotator[believed],
+                       label=table.label[believed], weight=None)  # fmt: skip
         own = np.where(part.labelled[:, None], part.vote_shares, table.vote_shares)
         best = _better(table, agreement, best, run(BELIEF * own + (1 - BELIEF) * table.vote_shares), PAIR_GAIN)
     skill = np.zeros(table.n_annotators)
     skill[pairs.annotators] = 0.9 * pairs.rank_one()
     if skill.any():
-        best = _better(table, agreement, best, run(_posterior_of(table, skill)), RANK_GAIN)
+        best = _better(table, agreement, best, run(_posterior_of(table, skill, table.label_shares)), RANK_GAIN)
     return best
 
 
-def _posterior_of(table: LabelTable, skill: Floats) -> Floats:
-    """The posterior of every item if annotators had these skills and guessed by the label shares. (items, options)"""
+def _posterior_of(table: LabelTable, skill: Floats, shares: Floats) -> Floats:
+    """The posterior of every item if annotators had these skills and guessed by these shares. (items, options)"""
     same = table.cell_label[:, None] == np.arange(table.n_options)
-    guess = table.label_shares[table.cell_label][:, None]
+    guess = shares[table.cell_label][:, None]
     logs = table.matrix @ np.log(np.maximum(mixture(skill[table.cell_annotator][:, None], same, guess), LEAST))
+    if table.outside is not None:
+        logs[table.outside] = -np.inf
     logs -= logs.max(axis=1, keepdims=True)
     return np.asarray(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True))
 

@@ -17,7 +17,6 @@ from realm.crowd.engine import (
     Floats,
     Ints,
     LabelTable,
-    Parameters,
     Pool,
     Priors,
     fit,
@@ -28,11 +27,9 @@ from realm.crowd.engine import (
     prior_parameters,
 )
 from realm.crowd.shared_mistakes import HELD_BELOW, forecast_labels
-from realm.crowd.starts import PairAgreement, best_start
+from realm.crowd.starts import PairAgreement, chosen_start
 from realm.errors import RealmError
 
-CHOOSING = 50_000
-"""Annotations on which the start is chosen at most; EM goes on from it on all."""
 ASSIGNED_Z = 2.3
 """Standard errors from which who was asked depends on the item: of 216 simulated tables with random assignment none is
 above 2.2, of those without 90% are from 500 items on; CEBaB 3 to 17, CivilComments and SentPolarity below 1."""
@@ -52,7 +49,7 @@ class TaskModel:
     |---|---|
     | table | the task's annotations, weights of copies included |
     | items | (task items,) their rows in the whole table |
-    | own_weight | (annotations,) the weights without those of copies |
+    | rows | (task annotations,) theirs |
     | known | (task items,) the truth where it is given, -1 elsewhere |
     | sparse | most annotations have no other on their item: the pool is held |
     | held_shares | (options,) class shares that the posterior is held at; None: free |
@@ -62,8 +59,7 @@ class TaskModel:
 
     table: LabelTable
     items: Ints
-    rows: Ints
-    own_weight: Floats
+    rows: npt.NDArray[np.int32]
     known: Ints
     priors: Priors
     pool: Pool
@@ -177,16 +173,11 @@ class TaskModel:
 
     def _agreement_start(self, progress: Callable[[int, int], None] | None) -> Floats | Fit:
         """The posterior by agreement alone, from the best of three starts, on a sample where there are many items."""
-        table, items = self.table, np.arange(self.table.n_items)
-        if len(table.item) > CHOOSING:
-            per_item = len(table.item) / max(table.labelled.sum(), 1)
-            n = max(int(CHOOSING / per_item), 1)
-            items = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(table.labelled))[:n])
-        part = replace(self, table=table.take_items(items), known=self.known[items], state=None)
-        best = best_start(part.table, lambda posterior: part.run(posterior, max_iter=100))
-        if len(items) == table.n_items:
-            return best
-        return replace(best, parameters=_onto(best.parameters, part.table, table, self.priors))
+
+        def run(part: LabelTable, known: Ints, posterior: Floats) -> Fit:
+            return replace(self, table=part, known=known, state=None).run(posterior, max_iter=100)
+
+        return chosen_start(self.table, self.known, self.priors, run)
 
     def update(self, log_prior: Floats, steps: int) -> None:
         """EM steps from where the fit stands, on new log P (task items, options); NaN rows: the class shares."""
@@ -245,15 +236,6 @@ class TaskModel:
             rows = np.flatnonzero(option_counts == count)
             out[rows] -= np.log(inside_mass(table, parameters, self.priors, int(count)))[annotator[rows]]
         return out
-
-
-def _onto(parameters: Parameters, part: LabelTable, table: LabelTable, priors: Priors) -> Parameters:
-    """Parameters fitted on some items, with evidence for the cells of all."""
-    evidence = parameters.any_evidence(table.cell_annotator, table.cell_label, priors)
-    keys = table.cell_annotator * table.n_options + table.cell_label
-    known = np.searchsorted(keys, part.cell_annotator * part.n_options + part.cell_label)
-    evidence[known] = parameters.evidence
-    return replace(parameters, evidence=evidence)
 
 
 def assignment_z(features: npt.NDArray[Any], table: LabelTable) -> float:

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from realm.crowd.evidence import log_softmax_rows
+from realm.crowd.engine import log_softmax
 from realm.data import Items
 from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
@@ -60,27 +60,60 @@ def score(
     scorer: Scorer,
     encoded: EncodedItems,
     *,
+    items: npt.NDArray[np.integer] | None = None,
     answer_mass: bool = False,
     cache: FrozenLayersCache | None = None,
     progress: Progress = ignore_progress,
     what: str = "scoring",
 ) -> Scores:
-    """Score every item at the scorer's temperature; `cache` spares the frozen layers, `progress` is told of `what`."""
+    """Score every item, or those of `items`, at the scorer's temperature.
+
+    `cache` spares the frozen layers, `progress` is told of `what`.
+    """
+    selected = np.arange(len(encoded)) if items is None else items
     log_probs = np.full((len(encoded), int(encoded.option_counts.max(initial=1))), -np.inf)
     mass = np.full(len(encoded), np.nan)
     lengths = None if cache is None else cache.computed_lengths
-    for items in scorer.eval_batches(encoded, what, progress, lengths=lengths):
+    for items in scorer.eval_batches(encoded, what, progress, selected, lengths=lengths):
         batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
         batch = {name: value.to(scorer.device) for name, value in batch.items()}
         batch_log_probs = scorer(batch).double().cpu().numpy()
         log_probs[items, : batch_log_probs.shape[1]] = batch_log_probs
         if answer_mass and (share := scorer.answer_mass(batch)) is not None:
             mass[items] = share.double().cpu().numpy()
+    log_probs, mass = log_probs[selected], mass[selected]
     if np.isnan(log_probs).any():
         raise RealmError("the model's answers are not numbers: its training diverged. Lower `learning_rate`.")
     if scorer.temperature != 1 and len(log_probs):
-        log_probs = log_softmax_rows(log_probs / scorer.temperature)
+        log_probs = log_softmax(log_probs / scorer.temperature)
     return Scores(log_probs, None if np.isnan(mass).any() or not len(mass) else mass)
+
+
+@torch.no_grad()
+def hidden_states(
+    scorer: Scorer,
+    encoded: EncodedItems,
+    *,
+    dims: int | None = None,
+    cache: FrozenLayersCache | None = None,
+    progress: Progress = ignore_progress,
+) -> torch.Tensor:
+    """The state that the answer to each item is read from, on the processor. (items, width)
+
+    `dims`: projected at random to so many dimensions, which keeps distances and saves memory. (items, dims)
+    """
+    states: torch.Tensor | None = None
+    lengths = None if cache is None else cache.computed_lengths
+    for items in scorer.eval_batches(encoded, "reading hidden states", progress, lengths=lengths):
+        batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
+        _, hidden = scorer.forward_with_hidden({name: value.to(scorer.device) for name, value in batch.items()})
+        hidden = hidden.float().cpu()
+        if dims is not None:
+            hidden = hidden @ torch.randn(hidden.shape[1], dims, generator=torch.Generator().manual_seed(0))
+        if states is None:
+            states = torch.zeros(len(encoded), hidden.shape[1])
+        states[torch.from_numpy(items)] = hidden
+    return torch.zeros(0, 0) if states is None else states
 
 
 def predict_chunks(

@@ -1,35 +1,23 @@
-"""What `RealmTrainer` says to arguments of other names or types, as those who know `Trainer` give them."""
+"""What `RealmTrainer` takes: arguments of the right type, and other items to answer in any form."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from transformers import TrainingArguments
-
 from realm.channels import Channel
+from realm.data import Annotations, Items
 from realm.data.arguments import require_annotations, require_test
+from realm.data.build import build_rows
+from realm.data.roles import TrainedColumns
 from realm.errors import RealmError
 from realm.runs import Run
+from realm.runs.predictions import asked_table, refuse_file_name
 from realm.scorers import Scorer
 from realm.training.config import RealmConfig
 
-OTHER_NAMES = {
-    "args": "The settings are `config`, a `RealmConfig`.",
-    "train_dataset": "The table to train on is `annotations`.",
-    "dataset": "The table to train on is `annotations`.",
-    "eval_dataset": "The table with gold is `test`.",
-    "processing_class": "The tokenizer is the model's own.",
-    "tokenizer": "The tokenizer is the model's own.",
-    "data_collator": "Batches are made of `annotations`; `instruction` and `answers` of `RealmConfig` set the prompt.",
-    "compute_metrics": "Accuracy, macro-F1, log loss and more are computed on `test`; `predict` gives log P.",
-    "optimizers": "The rates are set in `RealmConfig`: `learning_rate`, `expertise_learning_rate`.",
-    "peft_config": "Adapters are set in `RealmConfig`: `lora_rank`.",
-    "loss": "The loss is made of `channel` and `objective` of `RealmConfig`, or of a `channel` of your own.",
-}
-"""Arguments of `Trainer` and its kin that are called otherwise here."""
 
-
-def check_types(model: Any, annotations: Any, config: Any, test: Any, channel: Any) -> None:
+def check_arguments(model: Any, annotations: Any, config: Any, test: Any, channel: Any) -> None:
     """Refuse what is of another type than the argument, saying how to make it."""
     if not isinstance(model, str | Scorer | Run):
         own = getattr(getattr(model, "config", None), "_name_or_path", None)
@@ -40,8 +28,12 @@ def check_types(model: Any, annotations: Any, config: Any, test: Any, channel: A
     require_annotations(annotations, "annotations")
     if not isinstance(config, RealmConfig):
         how = f"RealmConfig({config!r})" if isinstance(config, str) else "RealmConfig(folder, ...)"
-        same = ", which takes the same names" if isinstance(config, TrainingArguments) else ""
-        raise RealmError(f"`config` is a {type(config).__name__}, not a `RealmConfig`. Give `{how}`{same}.")
+        raise RealmError(f"`config` is a {type(config).__name__}, not a `RealmConfig`. Give `{how}`.")
+    if config.n_gpu > 1:
+        raise RealmError(
+            f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
+            "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
+        )
     if test is not None:
         require_test(test, "test")
     elif config.eval_strategy != "no":
@@ -49,3 +41,37 @@ def check_types(model: Any, annotations: Any, config: Any, test: Any, channel: A
     if channel is not None and not isinstance(channel, Channel):
         how = f"; a channel by its name is a setting: RealmConfig(..., channel={channel!r})"
         raise RealmError(f"`channel` is {channel!r}, not a `Channel`{how if isinstance(channel, str) else ''}.")
+
+
+def prediction_items(asked: Any, annotations: Annotations, run: str) -> Items:
+    """Items to answer: `Items`, `Annotations`, a table with the columns that were trained on, a text or several.
+
+    They must have the tasks of the training table, and a context where all that was trained on has one.
+    """
+    items = _items(asked, annotations, run)
+    trained = annotations.items
+    if items.tasks != trained.tasks:
+        raise RealmError("predict: the items have other tasks or labels. Build them with `tasks=annotations.tasks`.")
+    if trained.contexts is not None and trained.contexts.null_count == 0 and items.contexts is None:
+        raise RealmError("predict: the items have no context, and the texts that were trained on have one.")
+    return items
+
+
+def _items(asked: Any, annotations: Annotations, run: str) -> Items:
+    if isinstance(asked, Items):
+        return asked
+    if isinstance(asked, Annotations):
+        return asked.items
+    tasks = annotations.tasks
+    if (table := asked_table(asked)) is not None:
+        columns = TrainedColumns(run, annotations.columns)
+        return build_rows(table, tasks=tasks, trained=columns if columns.columns else None)
+    if isinstance(asked, str):
+        refuse_file_name(asked, "test_dataset")
+        asked = [asked]
+    if isinstance(asked, Iterable) and not isinstance(asked, dict | bytes):
+        return Items.from_texts(list(asked), tasks)
+    raise RealmError(
+        f"predict: takes texts, a DataFrame, `Items` or `Annotations`, not {type(asked).__name__}. "
+        "`Run.open(folder).predict` answers files too."
+    )

@@ -132,13 +132,22 @@ class TrainingItems(Dataset[ItemGroup]):
 class Collator:
     """One row (or, for `cloze`, one row per option) per distinct item, however many annotations it has.
 
-    Gold goes along only where the table has it, and the methods leave it in the table only under `use_gold`.
+    Gold goes along only where the table has it, and the methods leave it in the table only under `use_gold`. Where
+    `annotations` are a part of the table that the channel is of, `item_rows` and `annotation_rows` say which.
     """
 
     def __init__(
-        self, scorer: Scorer, encoded: EncodedItems, annotations: Annotations, cache: FrozenLayersCache | None = None
+        self,
+        scorer: Scorer,
+        encoded: EncodedItems,
+        annotations: Annotations,
+        cache: FrozenLayersCache | None = None,
+        *,
+        item_rows: Index | None = None,
+        annotation_rows: Index | None = None,
     ) -> None:
         self.scorer, self.encoded, self.annotations, self.cache = scorer, encoded, annotations, cache
+        self.item_rows, self.annotation_rows = item_rows, annotation_rows
 
     def __call__(self, groups: Sequence[ItemGroup]) -> dict[str, Tensor]:
         items = np.array([group.item for group in groups], dtype=np.int64)
@@ -157,7 +166,10 @@ class Collator:
             "annotation_task": observed.task,
             "annotation_labels": observed.label,
             "annotation_weight": observed.weight,
-            "annotation_index": torch.from_numpy(indices),
+            "annotation_index": torch.from_numpy(
+                indices if self.annotation_rows is None else self.annotation_rows[indices]
+            ),
+            "item_index": torch.from_numpy(items if self.item_rows is None else self.item_rows[items]),
         }
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from transformers import TrainingArguments
+from transformers.integrations import integration_utils
 
 from realm.display import notebook_html
 from realm.errors import RealmError, refuses_other_names
 from realm.methods import METHODS
-from realm.training.reporting import check_integrations
 from realm.training.settings import (
     Settings,
     check_values,
@@ -23,25 +23,10 @@ from realm.training.settings import (
 if TYPE_CHECKING:
     from realm.runs import Run
 
-OTHER_NAMES = {
-    "output": "The run folder is `output_dir`.",
-    "folder": "The run folder is `output_dir`.",
-    "lr": "It is called `learning_rate`.",
-    "epochs": "It is called `num_train_epochs`.",
-    "steps": "It is called `max_steps`.",
-    "batch_size": "It is `per_device_train_batch_size` times `gradient_accumulation_steps`.",
-    "micro_batch_size": "It is called `per_device_train_batch_size`.",
-    "expert": "It is called `experts`, a list of annotators.",
-    "push_to_hub_model_id": "It is called `hub_model_id`.",
-    "evaluation_strategy": "It is called `eval_strategy`.",
-    "no_cuda": "It is called `use_cpu`.",
-    "random_state": "It is called `seed`.",
-}
-"""Settings by other names: those of the command line, of scikit-learn and of earlier versions of transformers."""
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")  # those whose state is per parameter and resumes to the byte
 
 
-@refuses_other_names(OTHER_NAMES)
+@refuses_other_names({})
 @dataclass
 class RealmConfig(Settings, TrainingArguments):
     """Settings of one run: the fields of `Settings` and those of `transformers.TrainingArguments`.
@@ -49,7 +34,8 @@ class RealmConfig(Settings, TrainingArguments):
     `output_dir` is the run folder. Besides the defaults of `Settings` (batches of 16 items, a learning rate by what is
     trained, a cosine schedule), those below differ from `TrainingArguments`: a checkpoint at the end of each epoch, of
     which the last two are kept, no reporting integrations, a private repository for `hub_model_id`, no column removal,
-    and six hours for `ddp_timeout`, since the other processes wait while the first one writes the run.
+    six hours for `ddp_timeout`, since the other processes wait while the first one writes the run, and no
+    broadcast of buffers at every step: the channel's are sent when they change.
     """
 
     save_strategy: str = field(default="epoch")
@@ -59,6 +45,7 @@ class RealmConfig(Settings, TrainingArguments):
     hub_private_repo: bool | None = field(default=True)
     remove_unused_columns: bool | None = field(default=False)
     ddp_timeout: int = field(default=6 * 3600)
+    ddp_broadcast_buffers: bool | None = field(default=False)
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -72,7 +59,7 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError("`cross_fit=1`: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
         if self.use_gold and self.batch_unit == "annotation":
             raise RealmError("`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
-        if self.method_objective in ("joint", "tempered") and self.batch_unit == "annotation":
+        if self.method_objective == "joint" and self.batch_unit == "annotation":
             own = METHODS[self.method].objective is not None
             joint = f"`method={self.method}`" if own else f"`objective={self.objective}`"
             raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
@@ -99,7 +86,16 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError("hub_token: set HF_TOKEN or log in with `hf auth login`; a run takes no token.")
         if self.hub_model_id is not None and not self.write_run:
             raise RealmError("`hub_model_id` pushes the finished run, and `write_run=False` writes none: choose one.")
-        check_integrations(self.report_to)
+        try:
+            integration_utils.get_reporting_integration_callbacks(list(self.report_to))
+        except ValueError as error:
+            raise RealmError(f"`report_to`: {error}") from None
+        for name in self.report_to:
+            installed = getattr(integration_utils, f"is_{name}_available", None)
+            if installed is not None and not installed():
+                raise RealmError(
+                    f"`report_to={name}`: the package {name} is not installed. Install it: pip install {name}"
+                )
 
     def changed(self) -> dict[str, Any]:
         """The settings of `Settings` that are not at their defaults."""
@@ -131,8 +127,8 @@ class RealmConfig(Settings, TrainingArguments):
 
     @classmethod
     def like(cls, run: Run, output_dir: str, **settings: Any) -> Self:
-        """The settings of an earlier run, for one that goes on from it; `settings` are those that differ."""
-        from realm.training.going_on import earlier_settings
+        """The settings of an earlier run, for one that continues it; `settings` are those that differ."""
+        from realm.training.continued import earlier_settings
 
         return cls(output_dir, **{**earlier_settings(run), **settings})
 

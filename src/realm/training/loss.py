@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import Bools, Floats
@@ -42,14 +42,11 @@ class AnnotatorLoss(nn.Module):
     Example:
         >>> table = Annotations.from_arrays(items=[0, 0, 1, 1], annotators=[0, 1, 0, 1], labels=[0, 0, 1, 0], options=2)
         >>> loss, model = AnnotatorLoss(table), nn.Linear(3, 2)
-        >>> features, items = torch.eye(3)[:2], torch.tensor([0, 1])
-        >>> value = loss(model(features), torch.tensor([[0, 0], [1, 0]]), torch.tensor([[0, 1], [0, 1]]), items)
-        >>> value.backward()
-        >>> torch.isclose(value, loss(model(features), items=items)).item()  # these are all labels of the two
+        >>> logits, items = model(torch.eye(3)[:2]), torch.tensor([0, 1])
+        >>> value = loss(logits, torch.tensor([[0, 0], [1, 0]]), torch.tensor([[0, 1], [0, 1]]), items)
+        >>> torch.isclose(value, loss(logits, items=items)).item()  # these are all labels of the two
         True
-        >>> loss.update()
-        >>> loss.estimate().posterior.shape
-        (2, 2)
+        >>> value.backward(); loss.update()
     """
 
     def __init__(self, annotations: Annotations, prior: pd.DataFrame | None = None, **settings: Any) -> None:
@@ -74,27 +71,29 @@ class AnnotatorLoss(nn.Module):
         items: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
-        """The loss, a scalar in float32 or float64; the sum over `num_items_in_batch` where that is given."""
-        table, rows, place = self.annotations, np.zeros(len(logits), np.int64), np.arange(len(logits))
+        """The loss, a scalar in float32 or float64: the sum by `num_items_in_batch` where that is given."""
+        model, table = self.model, self.annotations
+        rows, place = np.zeros(len(logits), np.int64), np.arange(len(logits))  # without items, each row is one
         if items is not None:
             rows, place = np.unique(items.cpu().numpy(), return_inverse=True)
-        elif labels is None or len(table.tasks) > 1 or (table.option_counts < self.model.width).any():
+        elif labels is None or len(table.tasks) > 1 or (table.option_counts < model.width).any():
             raise RealmError("`items` are needed without labels, with several tasks, and where items' options differ.")
         if len(place) != len(logits) or rows.min(initial=0) < 0 or rows.max(initial=0) >= table.n_items:
             raise RealmError(f"`items` must hold {len(logits)} rows of the table's {table.n_items:,} items.")
+        if not table.option_counts[rows].max(initial=0) <= logits.shape[1] <= model.width:
+            raise RealmError(f"`logits` has {logits.shape[1]} columns, and items have up to {model.width} options.")
         if self._constants is None:
-            self._constants = self.model.item_offset(), self.model.item_evidence(), table.annotations_per_item > 0
+            self._constants = model.item_offset(), model.item_evidence(), table.annotations_per_item > 0
         offset, evidence, labelled = (each[rows] for each in self._constants)
         if items is None:
-            offset = np.zeros(1) if (shares := self.model.tasks[0].label_offset) is None else shares
+            offset = np.zeros(1) if (shares := model.tasks[0].label_offset) is None else shares
         if labels is not None:
             if annotators is None or annotators.shape != labels.shape or len(labels) != len(logits):
                 raise RealmError("`labels` and `annotators` must have the same shape: (batch,) or (batch, m).")
             label, annotator = (each.cpu().numpy().reshape(len(place), -1) for each in (labels, annotators))
-            of = np.broadcast_to(place[:, None], label.shape)[given := label >= 0]
-            parts = self.model.counted_evidence(rows[of], annotator[given], label[given], items is not None)
+            of = np.broadcast_to(place[:, None], label.shape)[given := label >= 0]  # the item of each label
             evidence, labelled = np.zeros_like(evidence), np.bincount(of, minlength=len(rows)) > 0
-            np.add.at(evidence, of, parts)
+            np.add.at(evidence, of, model.counted_evidence(rows[of], annotator[given], label[given], items is not None))
         with torch.autocast(logits.device.type, enabled=False):
             logits = logits if logits.dtype == torch.float64 else logits.float()
             index, options = torch.from_numpy(place).to(logits.device), logits.shape[1]
@@ -108,15 +107,15 @@ class AnnotatorLoss(nn.Module):
             total = -scores.logsumexp(dim=1)[torch.from_numpy(labelled).to(logits.device)].sum()
             return total / (max(int(labelled.sum()), 1) if num_items_in_batch is None else num_items_in_batch)
 
-    def for_trainer(self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    def for_trainer(self, outputs: Any, labels: Tensor, **counts: Any) -> Tensor:
         """For `Trainer(compute_loss_func=loss.for_trainer)`: the column `labels` holds rows of `annotations.items`."""
-        return self.forward(outputs["logits"], items=labels, num_items_in_batch=num_items_in_batch)
+        return self.forward(outputs["logits"], items=labels, **counts)
 
     def update(self, steps: int = 3) -> None:
         """Fit the annotators to the recorded P by a few EM steps; processes share what they have recorded."""
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            records: list[Any] = [None] * torch.distributed.get_world_size()
-            torch.distributed.all_gather_object(records, (np.flatnonzero(self._fresh), self.log_probs[self._fresh]))
+        if distributed.is_available() and distributed.is_initialized():
+            records: list[Any] = [None] * distributed.get_world_size()
+            distributed.all_gather_object(records, (np.flatnonzero(self._fresh), self.log_probs[self._fresh]))
             for rows, values in records:
                 self.log_probs[rows] = values
         if np.isnan(self.log_probs).all():
@@ -127,7 +126,7 @@ class AnnotatorLoss(nn.Module):
     def estimate(self, pred_probs: npt.ArrayLike | None = None) -> Estimate:
         """Annotators and labels, with P (items, Kmax) of a model not trained on the items; None: as recorded."""
         log_probs = self.log_probs if pred_probs is None else checked_log_probs(self.annotations, pred_probs)
-        return self.model.estimate(log_probs / self.model.best_temperature(log_probs))
+        return self.model.estimate_at(log_probs)
 
     def expertise(self) -> pd.DataFrame:
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,30 +25,35 @@ class RealmModel(nn.Module):
     def __init__(self, scorer: Scorer, channel: Channel, objective: Objective) -> None:
         super().__init__()
         self.scorer, self.channel, self.objective = scorer, channel, objective
-        self.exponent = 1.0
-        """What evidence is multiplied by, below 1 where annotators err together: see `realm.objectives.Tempered`."""
         self.trained: list[nn.Parameter] = []
         """What the optimiser moves; none before there is one."""
-        self.annotation_log_probs: Tensor | None = None
-        """log P over the options of each annotation's item, as the last forward gave it. (annotations, K)"""
+        self.item_log_probs: Tensor | None = None
+        """log P over the options of each item, as the last forward gave it. (items, K)"""
 
     def forward(self, **batch: Tensor) -> Tensor:
         log_probs, hidden = self.scorer.forward_with_hidden(batch) if self.channel.needs_hidden else (
             self.scorer(batch), None)  # fmt: skip
-        observed = observed_of(batch)
-        item_log_probs, gold_terms = log_probs, None
+        self.item_log_probs = log_probs.detach()
+        gold_terms = None
         if "gold" in batch:
-            item_log_probs, gold_terms = self._with_gold(log_probs, batch["gold"])
-        self.annotation_log_probs = item_log_probs[observed.item].detach()
-        evidence = self.channel(ItemScores(item_log_probs, batch["option_counts"], hidden), observed)
-        if self.exponent != 1:
-            evidence = self.exponent * evidence
-        terms = [self.objective.log_likelihood(item_log_probs, evidence, observed)]
-        if (prior := self.channel.log_prior(observed)) is not None:
+            log_probs, gold_terms = self._with_gold(log_probs, batch["gold"])
+        scores = ItemScores(log_probs, batch["option_counts"], hidden, batch["item_index"])
+        terms = [self._log_likelihood(scores, observed_of(batch))]
+        if (prior := self.channel.log_prior(observed_of(batch))) is not None:
             terms.append(prior)
         if gold_terms is not None:
             terms.append(gold_terms)
         return torch.cat(terms)
+
+    def _log_likelihood(self, scores: ItemScores, observed: Observed) -> Tensor:
+        """The objective's terms, of evidence and P as the channel weighs them."""
+        evidence = self.channel(scores, observed)
+        if self.objective.takes_exponent and (exponent := self.channel.evidence_exponent(observed)) is not None:
+            evidence = exponent[:, None] * evidence
+        log_probs, offset = scores.log_probs, self.channel.item_offset(scores)
+        log_probs = log_probs if offset is None else log_probs + offset
+        observed = replace(observed, weight=self.channel.annotation_weights(observed))
+        return self.objective.log_likelihood(log_probs, evidence, observed)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Of the parameters that train: to visit the frozen ones costs as much as a step of a small head."""
@@ -82,5 +88,5 @@ class RealmModel(nn.Module):
 
 def observed_of(batch: dict[str, Tensor]) -> Observed:
     """The annotations of a batch."""
-    fields = ("item", "annotator", "task", "labels", "weight")
+    fields = ("item", "annotator", "task", "labels", "weight", "index")
     return Observed(*(batch[f"annotation_{field}"] for field in fields))

@@ -16,16 +16,15 @@ from realm.runs import Run, hub, writer
 from realm.runs import folder as layout
 from realm.runs.changes import Changes, find_changes
 from realm.training import checkpoints
-from realm.training.guards import moved_labels
-from realm.training.saving import channel_state, trajectory_arrays
 
 if TYPE_CHECKING:
     from realm.crowd.estimate import Estimate
+    from realm.scorers.scoring import Scores
     from realm.training.trainer import RealmTrainer
 
 
 def describe(trainer: RealmTrainer) -> writer.RunDescription:
-    going_on = trainer.going_on
+    continued = trainer.continued
     return writer.describe(
         trainer.model_name,
         trainer.annotations,
@@ -33,17 +32,14 @@ def describe(trainer: RealmTrainer) -> writer.RunDescription:
         gold_used=trainer.args.reads_gold,
         test=trainer.test,
         prior=trainer.prior,
-        start=None if going_on is None else going_on.description,
-        weights=None if going_on is None else going_on.run.config.get("weights"),
+        start=None if continued is None else continued.description,
+        weights=None if continued is None else continued.run.config.get("weights"),
     )
 
 
 def _channel_setting(trainer: RealmTrainer) -> dict[str, Any]:
-    """The channel that is trained, in place of the setting: the caller may have given another.
-
-    `auto` stays what it is: which channel it takes is known later.
-    """
-    if trainer.channel is None or (trainer._closed_form is not None and trainer._closed_form.make is not None):
+    """The channel that the caller gave, in place of the setting."""
+    if trainer.channel is None or trainer.given_channel is None:
         return {}
     names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
     name = names.get(type(trainer.channel), type(trainer.channel).__name__)
@@ -70,14 +66,13 @@ def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
     return checkpoint
 
 
-def end(trainer: RealmTrainer) -> None:
-    """Write everything the run produced."""
+def end(trainer: RealmTrainer, test_scores: Scores | None) -> None:
+    """Write everything the run produced; `test_scores` are what the model says of the test table."""
     test = None
-    if trainer.test is not None:
-        test = evaluate(trainer.test, trainer.test_scores(answer_mass=True))
+    if trainer.test is not None and test_scores is not None:
+        test = evaluate(trainer.test, test_scores)
         test["items_trained_on"] = items_trained_on(trainer.annotations, trainer.test)
     estimate = trainer.estimate()
-    moved = moved_labels(trainer.annotations, estimate.posterior)
     writer.write_results(
         trainer.run,
         writer.RunResults(
@@ -92,7 +87,7 @@ def end(trainer: RealmTrainer) -> None:
             steps=trainer.state.global_step,
             warnings=trainer.warnings,
             notes=trainer.notes,
-            findings=[*trainer.findings, *(finding.sentence for finding in moved)],
+            findings=trainer.findings,
             probabilities=trainer.probabilities,
             folds=trainer.folds,
             temperature=trainer.temperature,
@@ -110,16 +105,16 @@ def push(trainer: RealmTrainer) -> None:
 
 
 def _changes(trainer: RealmTrainer, estimate: Estimate, test: dict[str, Any] | None) -> Changes | None:
-    going_on = trainer.going_on
-    if going_on is None:
+    continued = trainer.continued
+    if continued is None:
         return None
     return find_changes(
-        going_on.run,
+        continued.run,
         trainer.annotations,
         estimate,
-        going_on.since,
-        trained_items=len(going_on.items),
-        test_before=going_on.test_before,
+        continued.diff,
+        trained_items=len(continued.items),
+        test_before=trainer.test_before,
         test=test,
     )
 
@@ -128,10 +123,10 @@ def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
     channel, trajectory = trainer.channel, trainer.trajectory()
     if channel is None:
         return None
-    arrays = trajectory_arrays(trajectory) if trajectory else {}
+    arrays = checkpoints.trajectory_arrays(trajectory) if trajectory else {}
     return writer.ChannelResults(
         name=type(channel).__name__,
-        state=channel_state(channel),
+        state=channel.state(),
         summary=channel.summary(),
         steps=arrays.pop("steps", np.zeros(0, np.int64)),
         trajectory=arrays,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from realm.files import read_json, write_json
 from realm.schema import Number, Whole, check
-from realm.training.distributed import gather
+from realm.training.processes import gather
 
 LOSSES = "losses.json"
 LOSSES_SCHEMA = {"unlogged": [Number()], "logged": Number(), "last_logged_step": Whole()}
@@ -39,8 +39,7 @@ class RunningLoss:
 
     def log(self, step: int) -> float:
         """The mean over processes and the steps since the last call, which ends here."""
-        sums = gather(self.args, self.unlogged.cpu())
-        interval = float(torch.stack(sums).mean())
+        interval = float(torch.stack(gather(self.args, self.unlogged.cpu())).mean())
         mean = interval / max(step - self.last_logged_step, 1)
         self.logged += interval
         self.last_logged_step = step
@@ -57,7 +56,8 @@ class RunningLoss:
         unlogged = gather(self.args, float(self.unlogged))
         return {"unlogged": unlogged, "logged": self.logged, "last_logged_step": self.last_logged_step}
 
-    def save(self, folder: Path, state: dict[str, Any]) -> None:
+    @staticmethod
+    def save(folder: Path, state: dict[str, Any]) -> None:
         write_json(folder / LOSSES, state)
 
     def load(self, folder: Path) -> None:

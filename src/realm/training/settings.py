@@ -176,16 +176,16 @@ class Settings:
 
     method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
     channel: str = setting(
-        "auto",
-        "How annotators err; auto takes what predicts held-out annotations best (by gradient: confusion)",
+        LEARNED_CHANNELS[0],
+        "How annotators err: a whole confusion matrix each, drawn to a few numbers, or a constrained form of it",
         panel=LEARNING,
-        choices=("auto", *LEARNED_CHANNELS),
+        choices=LEARNED_CHANNELS,
     )
     objective: str = setting(
-        "tempered",
+        "joint",
         "How the annotations of an item become a loss",
         panel=LEARNING,
-        choices=("paper", "joint", "tempered"),
+        choices=("joint", "paper"),
     )
     opinion: bool = setting(
         True,
@@ -212,10 +212,12 @@ class Settings:
         panel=LEARNING,
         choices=("masked", "adamw"),
     )
-    expertise_start: float = setting(0.0, "Initial value of omega; expertise is sigmoid(omega).", panel=LEARNING)
+    expertise_start: float = setting(
+        0.0, "Initial value of omega under `expertise_update=gradient`; expertise is sigmoid(omega).", panel=LEARNING
+    )
     expertise_update: str = setting(
         "em",
-        "How expertise is learned: in closed form, without a learning rate (where the channel has one), or by gradient",
+        "How expertise is learned: in closed form, without a learning rate, or by gradient",
         panel=LEARNING,
         choices=("em", "gradient"),
     )

@@ -3,88 +3,99 @@ folder for output. No method has a training loop of its own."""
 
 from __future__ import annotations
 
+import copy
 import logging
+import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import set_seed
+from transformers import Trainer, set_seed
+from transformers.trainer_callback import ExportableState, PrinterCallback
 from transformers.trainer_utils import PredictionOutput, TrainOutput
 from transformers.training_args import OptimizerNames
-from transformers.utils import is_in_notebook
 
-from realm.channels import Channel
-from realm.crowd.priors import earlier_estimates, expert_rows
+from realm.channels import Channel, ConfusionChannel, IdentityChannel
+from realm.crowd.engine import log_softmax
+from realm.crowd.estimate import Estimate
 from realm.data import Annotations
-from realm.data.alignment import aligned
 from realm.data.arguments import require_test
 from realm.display import ROWS, notebook_html
 from realm.errors import RealmError, refuses_other_names
 from realm.files import without_home, writing
-from realm.methods import METHODS
-from realm.metrics import check_test, evaluate
+from realm.metrics import evaluate
 from realm.objectives import OBJECTIVES
-from realm.progress import Progress, ignore_progress
+from realm.progress import Progress, ignore_progress, named
 from realm.runs import Run
+from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
 from realm.runs.hub import check_access
-from realm.scorers import Scorer, load_scorer
+from realm.scorers import Scorer
+from realm.scorers.finite import first_not_finite
+from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
-from realm.scorers.scoring import score
-from realm.training import channel_start, sharding
-from realm.training.arguments import OTHER_NAMES, check_types
-from realm.training.asked_items import asked_items
+from realm.scorers.scoring import Scores, hidden_states
+from realm.training import channel as channels
+from realm.training import checkpoints, processes, run_output
+from realm.training.arguments import prediction_items
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
-from realm.training.channel import check_anchor, make_channel, memorisation_warning, start_channel
+from realm.training.callbacks import StepProgress
 from realm.training.config import RealmConfig
-from realm.training.cross_fit import expected, planned_folds
-from realm.training.distributed import on_first
-from realm.training.going_on import GoingOn
-from realm.training.judging import JudgingTrainer
-from realm.training.labels import training_labels
+from realm.training.continued import ContinuedRun
+from realm.training.findings import few_steps, model_findings
+from realm.training.folds import FOLD_SETTINGS, cross_fit, planned_folds
 from realm.training.model import RealmModel
+from realm.training.opinion import Opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
-from realm.training.reporting import ChannelHistograms
+from realm.training.parts import RunParts
+from realm.training.report_model import ReportModel
 from realm.training.running_loss import RunningLoss
-from realm.training.step_progress import StepProgress
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
+Floats = npt.NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
+FEATURE_DIMS, MOST_FULL_FEATURES = 64, 20_000
+"""Items above which hidden states are kept in so few dimensions: 16 of them are looked at."""
+MOST_TRAJECTORY = 200
+"""Logging steps at which the trajectory of expertise is kept at most: a curve needs no more, and memory has an end."""
 
-@refuses_other_names(OTHER_NAMES)
-class RealmTrainer(JudgingTrainer):
+
+@refuses_other_names({})
+class RealmTrainer(Trainer):
     """Fine-tune a model on annotations and learn each annotator's expertise.
 
     | argument | meaning |
     |---|---|
-    | model | a folder, a named model, a Hugging Face id, a `Scorer`, or an earlier `Run` to go on from |
+    | model | a folder, a named model, a Hugging Face id, a `Scorer`, or an earlier `Run` to continue |
     | annotations | the table to train on |
     | config | a `RealmConfig`; its `output_dir` is the run folder |
     | test | a table with gold, evaluated every `eval_steps` and at the end |
     | channel | how annotators err; by default the one that `config.channel` names |
     | prior | an earlier run's expertise table: training starts from it, and it stands for the pool in the results |
-    | progress | called with how far frozen layers, optimiser steps, scoring and folds are; by default a notebook \
-shows bars, and nothing else does |
+    | progress | called with how far frozen layers, optimiser steps, scoring and folds are |
 
     | attribute | meaning |
     |---|---|
     | annotations | the table as given, which annotators are judged by; without gold unless the run reads it |
     | channel_annotations | the labels of the method: the same, one aggregated label per item, or gold |
-    | training_annotations | those of them that are trained on: all but where a run is gone on from |
-    | going_on | the earlier run that this one goes on from, and what is new since; None without one |
+    | training_annotations | those of them that are trained on: all but where a run is continued |
+    | continued | the earlier run that this one continues, and what is new since; None without one |
     | test | the test table, or None |
     | channel | the learned channel; None for methods that learn nothing of annotators |
     | warnings | what the user should know |
-    | notes | what training found: the model's opinion, the channel, how its confidence was calibrated |
+    | findings | what speaks against the model; empty where nothing does |
+    | folds, temperature | how many folds were trained, and what brings P to what the labels bear out |
 
     Examples:
         >>> annotations = Annotations.read("labels.csv")  # doctest: +SKIP
@@ -92,6 +103,9 @@ shows bars, and nothing else does |
         >>> trainer.train()  # doctest: +SKIP
         >>> trainer.expertise()  # doctest: +SKIP
     """
+
+    control: Any
+    optimizer: Any
 
     def __init__(
         self,
@@ -106,113 +120,108 @@ shows bars, and nothing else does |
         progress: Progress | None = None,
     ) -> None:
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        check_types(model, annotations, config, test, channel)
-        if config.n_gpu > 1:
-            raise RealmError(
-                f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
-                "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
-            )
+        parts = RunParts.of(model, annotations, config, test, channel, prior)
         if (repo_id := config.hub_model_id) is not None:
-            on_first(config, lambda: check_access(repo_id, "hub_model_id"))
-        self.going_on = GoingOn.of(model, annotations, config) if isinstance(model, Run) else None
-        if self.going_on is not None:
-            annotations = self.going_on.annotations
-            test = None if test is None else aligned(test, annotations.tasks, (), "the table")
-        labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
-        experts = expert_rows(annotations, config.experts or ())
-        earlier = None if prior is None else earlier_estimates(annotations, prior)
-        if isinstance(config.cross_fit, int) and config.cross_fit:
-            annotations.items.folds(config.cross_fit)  # refuses more folds than texts before anything is trained
-        self.annotations = annotations if config.reads_gold else annotations.without_gold()
-        self.channel_annotations = self.training_annotations = labels.annotations
-        self._annotation_rows: Tensor | None = None
-        self.prior = prior
-        if self.going_on is not None:
-            self._annotation_rows = self.going_on.annotation_rows(labels.annotations)
-            self.training_annotations = labels.annotations.take_items(self.going_on.items)
-            channel = self.going_on.channel(labels.annotations, config) if channel is None else channel
-        own_channel = channel is not None or config.channel != "auto" or METHODS[config.method].channel is not None
-        channel = make_channel(labels.annotations, config, channel)
-        self.warnings = [*annotations.ledger.warnings, *labels.warnings]
-        self.warnings += [] if self.going_on is None else self.going_on.warnings
-        self.notes = []
-        set_seed(config.seed)
-        scorer, self.model_name = _scorer(model, self.going_on, annotations, config)
-        self.loads_model = not isinstance(model, Scorer)
-        self._adapted = add_lora(scorer, config.lora_rank) if config.lora_rank else None
+            processes.on_first(config, lambda: check_access(repo_id, "hub_model_id"))
+        self.annotations, self.channel_annotations = parts.annotations, parts.channel_annotations
+        self.training_annotations, self.continued = parts.training_annotations, parts.continued
+        self.test, self.prior, self.earlier = parts.test, prior, parts.earlier
+        self.given_channel = parts.given_channel
+        self.scorer, self.model_name, self.loads_model = parts.scorer, parts.model_name, parts.loads_model
+        self._adapted = add_lora(self.scorer, config.lora_rank) if config.lora_rank else None
         if config.train_layers:
-            scorer.freeze_below(config.train_layers)
-        scorer.temperature = 1.0
-        self.scorer = scorer
-        self.encoded = scorer.encode(self.training_annotations.items)
-        if test is not None:
-            self.warnings += check_test(annotations, test)
-        self.test = test
-        self.encoded_test = None if test is None else scorer.encode(test.items)
-        self._in_notebook = is_in_notebook() and not config.disable_tqdm
-        self._progress = progress or _default_progress(self._in_notebook)
-        self._caches = {}
-        self._scores = self._basis = self._agreement = None
-        self.folds, self.supported_temperature = 0, 1.0
-        self.fold_of_item = self.out_of_fold = None
-        self._trajectory = []
+            self.scorer.freeze_below(config.train_layers)
+        self.encoded = self.scorer.encode(self.training_annotations.items)
+        self.encoded_test = None if self.test is None else self.scorer.encode(self.test.items)
+        self.warnings = [*parts.annotations.ledger.warnings, *parts.warnings]
+        self.findings: list[str] = []
+        self._progress = progress or ignore_progress
+        self._caches: dict[str, FrozenLayersCache | None] = {}
+        self._untrained_scores: Scores | None = None
+        self._features: npt.NDArray[Any] | None = None
+        self.test_before: dict[str, Any] | None = None
+        self._initial_log_probs: Floats | None = None
+        self._forget_results()
+        self.is_fold = False
+        """Whether this trains a fold of another run: nothing is calibrated or estimated."""
         if config.should_save:
             with writing(Path(config.output_dir)):
                 Path(config.output_dir).mkdir(parents=True, exist_ok=True)
         super().__init__(
-            model=RealmModel(scorer, channel, OBJECTIVES[config.method_objective]),
+            model=RealmModel(self.scorer, parts.channel, OBJECTIVES[config.method_objective]),
             args=config,
             train_dataset=TrainingItems(len(self.training_annotations)),
-            eval_dataset=None if test is None else TrainingItems(test.n_items),
+            eval_dataset=None if self.test is None else TrainingItems(self.test.n_items),
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
-        if self._in_notebook:
-            from transformers.utils.notebook import NotebookProgressCallback
-
-            from realm.training.notebook import TrainingTable
-
-            self.remove_callback(NotebookProgressCallback)
-            self.add_callback(TrainingTable)
-        elif progress is not None and progress is not ignore_progress:
-            self.add_callback(StepProgress(progress))
-        if config.report_to:
-            self.add_callback(ChannelHistograms(self))
-        # The loss is already divided by the count of the whole effective batch.
-        self.loss_is_scaled_for_ga = True
+        self.loss_is_scaled_for_ga = True  # divided already by the count of the whole effective batch
         if self.is_deepspeed_enabled:
-            sharding.check_deepspeed(config, int(self.accelerator.state.deepspeed_plugin.zero_stage))
+            processes.check_deepspeed(config, int(self.accelerator.state.deepspeed_plugin.zero_stage))
         if self.is_fsdp_enabled:
-            sharding.check(config, self.accelerator.state.fsdp_plugin)
-            sharding.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
-        self._running_loss = RunningLoss(config)
-        self._closed_form = None
-        self.is_fold = False
-        """Whether this trains a fold of another run: it goes on from that run's channel, and is not calibrated."""
-        if self.channel is not None:
-            start_channel(channel, labels.annotations, experts, earlier)
-            carried = self.going_on is not None and self.going_on.start_channel(channel)
-            self.anchored = bool(experts or config.use_gold or earlier or carried)
-            if config.method_update == "em" and channel.can("update"):
-                self._closed_form = channel_start.closed_form(self, None if own_channel else experts, earlier)
-                self.add_callback(self._closed_form)
-                if warning := memorisation_warning(labels.annotations, config):
-                    self.warnings.append(warning)
-            if not (self.anchored or config.opinion):
-                check_anchor(channel, labels.annotations)
-        if earlier is not None:
-            named = len({annotator for annotator, _ in earlier})
-            self.warnings.append(
-                f"`prior`: it has estimates of {named:,} of the {annotations.n_annotators:,} annotators."
-            )
-        for warning in self.warnings[len(annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
+            processes.check(config, self.accelerator.state.fsdp_plugin)
+            processes.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
+        self._set_up_channel(parts.experts)
+        if self._progress is not ignore_progress:
+            self.add_callback(StepProgress(self._progress))
+        for warning in self.warnings[len(parts.annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
             logger.warning("%s", warning)
+
+    def _set_up_channel(self, experts: Sequence[int]) -> None:
+        """Where annotators start that something is known of, and whether the channel has a closed form."""
+        channel, table, args = self.model.channel, self.channel_annotations, self.args
+        sampler = self._sampler()
+        closed_form = args.method_update == "em" and channel.can("update")
+        share = len(self.training_annotations) / max(len(table), 1)
+        self.updates = channels.ChannelUpdates(channel if closed_form else None, table, len(sampler.units), share)
+        self.add_callback(self.updates)
+        self.progress = checkpoints.Progress(self.scorer, channel, self.updates.record, RunningLoss(args))
+        if self.channel is None:
+            return
+        if closed_form:
+            channel.requires_grad_(False)
+            steps_per_epoch = max(math.ceil(len(sampler.units) / args.effective_batch_size), 1)
+            epochs = args.max_steps / steps_per_epoch if args.max_steps > 0 else args.num_train_epochs
+            if warning := channels.memorisation_warning(table, epochs):
+                self.warnings.append(warning)
+        else:
+            channels.place_annotators(channel, experts, self.earlier, table)
+        carried = self.continued is not None and (closed_form or self.continued.start_channel(channel))
+        self.anchored = bool(experts or args.use_gold or self.earlier or carried)
+        if not (self.anchored or args.opinion):
+            channels.check_anchor(channel, table)
+        if self.earlier is not None:
+            self.warnings.append(
+                f"`prior`: it has estimates of {self.earlier.annotators_named:,} of the {table.n_annotators:,} "
+                "annotators."
+            )
 
     @property
     def config(self) -> RealmConfig:
         """The settings that the trainer was given, which `Trainer` calls `args`."""
         config: RealmConfig = self.args
         return config
+
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return Path(self.args.output_dir)
+
+    @property
+    def notes(self) -> list[str]:
+        """What training found: the model's opinion, how its confidence was calibrated."""
+        return self.progress.notes
+
+    @property
+    def channel(self) -> Channel | None:
+        """The learned channel; None for methods that learn nothing of annotators."""
+        channel: Channel = self.model.channel
+        return None if isinstance(channel, IdentityChannel) else channel
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether no process holds the whole model."""
+        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
 
     def __repr__(self) -> str:
         steps = self.state.global_step
@@ -236,9 +245,9 @@ shows bars, and nothing else does |
 
     # ---------------------------------------------------------------- batches and loss
 
-    def get_train_dataloader(self) -> DataLoader[Any]:
+    def _sampler(self) -> EffectiveBatchSampler:
         args = self.args
-        sampler = EffectiveBatchSampler(
+        return EffectiveBatchSampler(
             self.training_annotations,
             self.encoded.lengths,
             unit=args.batch_unit,
@@ -249,7 +258,13 @@ shows bars, and nothing else does |
             seed=args.seed,
             length_grouping=args.length_grouping,
         )
-        collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"))
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        sampler, rows = self._sampler(), {}
+        if self.continued is not None:
+            annotation_rows = self.continued.annotation_rows(self.channel_annotations)
+            rows = {"item_rows": self.continued.items, "annotation_rows": annotation_rows}
+        collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"), **rows)
         return BatchLoader(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[dict[str, Tensor]], Tensor | None]:
@@ -268,9 +283,8 @@ shows bars, and nothing else does |
         num_items_in_batch: Tensor | None = None,
     ) -> Any:
         terms = model(**inputs)
-        if self._closed_form is not None and model.training:
-            rows, own = inputs["annotation_index"], self._annotation_rows
-            self._closed_form.observe(rows if own is None else own[rows.cpu()], self.model.annotation_log_probs)
+        if model.training:
+            self.updates.observe(inputs["item_index"], self.model.item_log_probs)
         count = self.model.count(inputs) if num_items_in_batch is None else num_items_in_batch
         # Data parallelism averages gradients over processes; the loss is a sum over them.
         loss = -terms.sum() / count * self.args.world_size
@@ -278,14 +292,14 @@ shows bars, and nothing else does |
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         loss: Tensor = super().training_step(*args, **kwargs)
-        self._running_loss.add(loss)
+        self.progress.running_loss.add(loss)
         if not self.accelerator.sync_gradients:
             return loss
         # once a step, when all processes have what is wrong in their gradients
-        if not self._running_loss.is_finite:
+        if not self.progress.running_loss.is_finite:
             raise self.diverged("the loss", self.state.global_step + 1)
         if self.is_fsdp_enabled:
-            sharding.average_gradients(self.model)
+            processes.average_gradients(self.model)
         return loss
 
     # ---------------------------------------------------------------- optimiser
@@ -320,7 +334,7 @@ shows bars, and nothing else does |
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         """Clip the model's gradients; the channel's have a scale of their own and are left out."""
         if self.is_fsdp_enabled:
-            norm = sharding.clip(self.model.scorer.parameters(), self.args.max_grad_norm)
+            norm = processes.clip(self.model.scorer.parameters(), self.args.max_grad_norm)
         else:
             channel = {id(parameter) for parameter in self.model.channel.parameters()}
             trained = self.model.trained or self.model.parameters()  # an optimiser of the user's own
@@ -332,17 +346,67 @@ shows bars, and nothing else does |
             raise self.diverged("the gradient", self.state.global_step + 1)
         return norm
 
-    # ---------------------------------------------------------------- during training
+    def diverged(self, what: str, step: int) -> RealmError:
+        """The error that ends a training whose numbers are no longer finite."""
+        return checkpoints.diverged(self.run, what, step, self.args.learning_rate)
+
+    def check_finite(self, parameters: Mapping[str, Tensor]) -> None:
+        """End the training where one of these is not finite."""
+        if (name := first_not_finite(parameters.items())) is not None:
+            raise self.diverged(f"the parameter {name}", self.state.global_step)
+
+    # ---------------------------------------------------------------- scores and logs
+
+    def _cache(self, table: str) -> FrozenLayersCache | None:
+        """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
+        if table not in self._caches:
+            encoded = self.encoded if table == "train" else self.encoded_test
+            self._caches[table] = None
+            if encoded is not None and self.args.train_layers and self.args.cache_gb:
+                self._caches[table] = FrozenLayersCache(
+                    self.scorer,
+                    encoded,
+                    self.args.cache_gb,
+                    dtype=self.args.cache_dtype,
+                    beside=self._caches.get("train"),
+                    progress=self._progress,
+                )
+        return self._caches[table]
+
+    def _score(self, encoded: Any, table: str | None = None, **how: Any) -> Scores:
+        """What the model says now of encoded items, in shares over the processes; all of them must ask.
+
+        A sharded model is asked by every process for everything: its layers are gathered together.
+        """
+        cache = None if table is None else self._cache(table)
+        settings = {"cache": cache, "progress": self._progress, **how}
+        with processes.gathered(self.model):
+            return processes.score_shared(self.args, self.scorer, encoded, alone=self.is_fsdp_enabled, **settings)
+
+    def score_training_items(self, what: str = "scoring") -> Scores:
+        """What the model says of the items that are trained on, as it is now."""
+        return self._score(self.encoded, "train", what=what)
+
+    def test_scores(self, answer_mass: bool = False) -> Scores:
+        """What the model says of the test items."""
+        if self.encoded_test is None:
+            raise RealmError("there is no test table to evaluate on: pass `test`.")
+        return self._score(self.encoded_test, "test", answer_mass=answer_mass)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        step = self.state.global_step
+        step, args = self.state.global_step, self.args
         if "loss" in logs:
-            logs["loss"] = self._running_loss.log(step)
-            if self.channel is not None:
-                self._trajectory.append((step, self.channel.summary()))
+            logs["loss"] = self.progress.running_loss.log(step)
+            every = max(math.ceil(self.state.max_steps / args.logging_steps / MOST_TRAJECTORY), 1) * args.logging_steps
+            if self.channel is not None and (step == 1 or step % every == 0 or step >= self.state.max_steps):
+                self.progress.trajectory.append((step, self.channel.summary()))
         if "train_loss" in logs:
-            logs["train_loss"] = self._running_loss.mean(step)
+            logs["train_loss"] = self.progress.running_loss.mean(step)
         super().log(logs, start_time)
+
+    def trajectory(self) -> checkpoints.Trajectory:
+        """(step, what the channel's `summary` said) at logging steps, of which at most 200 are kept."""
+        return list(self.progress.trajectory)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
@@ -354,9 +418,8 @@ shows bars, and nothing else does |
             figures = evaluate(self.test, scores)
         else:
             require_test(eval_dataset, "eval_dataset")
-            with sharding.gathered(self.model):
-                asked = self.scorer.encode(asked_items(self, eval_dataset))
-                figures = evaluate(eval_dataset, score(self.scorer, asked, progress=self._progress))
+            items = prediction_items(eval_dataset, self.annotations, str(self.run))
+            figures = evaluate(eval_dataset, self._score(self.scorer.encode(items)))
         logged = {f"{metric_key_prefix}_{k}": v for k, v in figures.items() if isinstance(v, float)}
         self.log(dict(logged))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
@@ -370,65 +433,102 @@ shows bars, and nothing else does |
         figures of `Annotations` that have gold. `Run.predict` gives labels by name.
         """
         table = test_dataset if isinstance(test_dataset, Annotations) else None
-        items = asked_items(self, test_dataset)
-        with sharding.gathered(self.model):
-            scores = score(self.scorer, self.scorer.encode(items), progress=self._progress)
+        items = prediction_items(test_dataset, self.annotations, str(self.run))
+        scores = self._score(self.scorer.encode(items))
         figures = {} if table is None or table.gold is None or (table.gold < 0).all() else evaluate(table, scores)
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in figures.items() if isinstance(value, float)}
         return PredictionOutput(scores.log_probs, None if table is None else table.gold, metrics)
 
-    # ---------------------------------------------------------------- the run
+    # ---------------------------------------------------------------- training
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **more: Any) -> Any:
         """Train, and write the run folder. `resume_from_checkpoint=True` goes on from the newest whole checkpoint."""
         if not isinstance(resume_from_checkpoint, bool | None):
             raise RealmError("resume_from_checkpoint: give True; the newest whole checkpoint of the run is taken.")
-        with ExitStack() as held:
-            return self._train(bool(resume_from_checkpoint), held, **more)
+        with ExitStack() as held:  # keeps the run folder from other processes
+            args = self.args
+            checkpoint = processes.on_first(args, lambda: run_output.begin(self, bool(resume_from_checkpoint), held))
+            with args.main_process_first(desc="computing the frozen layers"):  # which the others of a machine read
+                self._cache("train")
+                self._cache("test")
+            self._forget_results()
+            if args.world_size > 1:
+                set_seed(args.seed + args.process_index)  # each process its own dropout
+            start_time = time.monotonic()
+            if self.continued is not None:
+                self._score_new_items(self.continued)
+            if checkpoint is None:
+                self._start_channel()
+            result = self._train_from(checkpoint, **more)
+            steps = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
+            self._make_whole()
+            if not self.is_fold:
+                self._judge((time.monotonic() - start_time) / max(steps, 1))
+            if args.write_run:
+                test = None if self.test is None else self.test_scores(answer_mass=True)
+                processes.on_first(args, lambda: run_output.end(self, test))
+            if args.hub_model_id is not None:
+                processes.on_first(args, lambda: run_output.push(self))
+            return result._replace(training_loss=result.metrics["train_loss"])
 
-    def _train(self, resume: bool, held: ExitStack, **more: Any) -> Any:
-        """Train; `held` keeps the run folder from other processes."""
-        from realm.training import run_output
+    def _score_new_items(self, continued: ContinuedRun) -> None:
+        """What the earlier model says of the new items and of the test table, before the first step."""
+        self.scorer.temperature = continued.temperature
+        try:
+            scores = self.score_training_items("scoring the new items before training")
+            if self.test is not None:
+                self.test_before = continued.earlier_figures(self.test, self.test_scores())
+        finally:
+            self.scorer.temperature = 1.0
+        knows = self.scorer.kind != "classifier"
+        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=knows)
 
-        checkpoint = on_first(self.args, lambda: run_output.begin(self, resume, held))
-        self._fill_caches()
-        self._scores = self._basis = None
-        if self.args.world_size > 1:
-            set_seed(self.args.seed + self.args.process_index)  # each process its own dropout
-        start_time = time.monotonic()
-        if self.going_on is not None:
-            self.going_on.ask(self)
-        if checkpoint is None and not self.is_fold:
-            channel_start.start(self)
-        result = self._train_from(checkpoint, **more)
-        if self.is_fsdp_enabled:
-            sharding.make_whole(self.model)
-        self.check_finite(dict(self.model.named_parameters()))
-        if self._adapted is not None:
-            merge_lora(self.scorer, self._adapted)
-            self._adapted = None
-        self.scorer.merge_head()
-        if self.going_on is not None and not self.is_deepspeed_enabled:  # whose weights are in several processes
-            self.going_on.average(self.scorer)
-        if folds := planned_folds(self):
-            if self.is_world_process_zero():
-                steps = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
-                seconds = expected(self, folds, (time.monotonic() - start_time) / max(steps, 1))
-                logger.warning("cross-fit: %d folds to train, about %.0f s", folds, seconds)
-            self._cross_fit_or_say(folds)
-        elif self.going_on is not None and not self.going_on.everything:
-            self.going_on.judge(self)
-        if not self.is_fold:
-            channel_start.calibrate(self)
-        if self.args.write_run:
-            on_first(self.args, lambda: run_output.end(self))
-        if self.args.hub_model_id is not None:
-            on_first(self.args, lambda: run_output.push(self))
-        return result._replace(training_loss=result.metrics["train_loss"])
+    def _start_channel(self) -> None:
+        """Fit the channel to what is known before the first step: the model's opinion, gold, and agreement."""
+        channel, table = self.channel, self.channel_annotations
+        closed_form = self.updates.channel is not None
+        if channel is None or not (closed_form or channel.can("start_from")):
+            return
+        log_probs = self._initial_log_probs
+        if log_probs is None:
+            log_probs = self._opinion_log_probs(table)
+            if log_probs is None and not self.anchored:
+                channels.check_anchor(channel, table)
+        if isinstance(channel, ConfusionChannel) and channel.wants_features():
+            self._read_features(channel)
+        if closed_form:
+            nothing = np.full_like(self.updates.record.latest, np.nan)
+            self.updates.fit(self.args, nothing if log_probs is None else log_probs)
+        elif self.continued is None and (log_probs is not None or table.gold is not None):
+            channels.start_gradient_channel(channel, table, log_probs)
+
+    def _read_features(self, channel: ConfusionChannel) -> None:
+        """With one label per item: let the channel see from the texts whether who was asked depends on the item."""
+        if self.is_sharded or self.continued is not None or self.scorer.style.answers == "cloze":
+            return  # no process has all the states, or there is no one state that answers
+        if self._features is None:
+            dims = FEATURE_DIMS if len(self.encoded) > MOST_FULL_FEATURES else None
+            self._features = self._hidden_states(dims).numpy()
+        channel.use_features(self._features)
+
+    def _opinion_log_probs(self, table: Annotations) -> Floats | None:
+        """The untrained model's P of every item, where it is worth something. (items, K)"""
+        if not self.args.opinion or self.scorer.new_head:
+            return None
+        if self.is_sharded:
+            self.notes.append("opinion: a sharded model is not asked before training; expertise starts without it.")
+            return None
+        if self._untrained_scores is None:
+            self._untrained_scores = self.score_training_items("scoring the training items before training")
+        opinion = Opinion.of(table, self._untrained_scores.log_probs)
+        self.notes.append(opinion.sentence)
+        if not opinion.used:
+            return None
+        return opinion.calibrated(table)
 
     def _train_from(self, checkpoint: Path | None, **more: Any) -> TrainOutput:
         """Train on from a checkpoint. `Trainer` would take a step too many from one that ends the run in mid-epoch."""
-        state = None if checkpoint is None else self.checkpoint_state(checkpoint)
+        state = None if checkpoint is None else checkpoints.read_state(checkpoint)
         if state is None or state.global_step < state.max_steps:
             return super().train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint), **more)
         self._load_from_checkpoint(str(checkpoint))
@@ -436,6 +536,191 @@ shows bars, and nothing else does |
         metrics = {"train_loss": 0.0}
         self.log(metrics)  # fills in the mean loss
         return TrainOutput(state.global_step, metrics["train_loss"], metrics)
+
+    def _make_whole(self) -> None:
+        """After the last step: join shards, adapters and what a head is made of, in every process."""
+        if self.is_fsdp_enabled:
+            processes.make_whole(self.model)
+        self.check_finite(dict(self.model.named_parameters()))
+        if self._adapted is not None:
+            merge_lora(self.scorer, self._adapted)
+            self._adapted = None
+        self.scorer.merge_head()
+        if self.continued is not None and not self.is_deepspeed_enabled:  # whose weights are in several processes
+            self.continued.average_weights(self.scorer)
+
+    # ---------------------------------------------------------------- what the trained model says
+
+    def _forget_results(self) -> None:
+        self.folds, self.temperature = 0, 1.0
+        self._out_of_sample: Floats | None = None
+        self._report_model: ReportModel | None = None
+        self._estimate: Estimate | None = None
+        self.test_before = None
+
+    def _judge(self, seconds_per_step: float) -> None:
+        """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
+        self._cross_fit(seconds_per_step)
+        log_probs = self.out_of_sample()
+        self.temperature = processes.on_first(self.args, lambda: self.report_model().temperature)
+        self.scorer.temperature = self.temperature
+        self.scorer.merge_temperature()
+        done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
+        self.notes.append(f"confidence: {done}, fitted to the labels of items that were not trained on.")
+        basis = "on items that it was not trained on" if self.folds else "in training"
+        self.findings = model_findings(self.annotations, log_probs if self.folds else self.updates.record.latest, basis)
+        if note := few_steps(self.state.global_step):
+            self.notes.append(note)
+
+    def _cross_fit(self, seconds_per_step: float) -> None:
+        """Train the folds; rather than lose the training, a warning where that fails."""
+        args = self.args
+        partly = self.continued is not None and not self.continued.retrain_all
+        possible = self.loads_model and not (partly or self.is_sharded)
+        folds = planned_folds(self.annotations, args, possible=possible)
+        if not folds:
+            return
+        steps = self.state.max_steps * (folds if args.max_steps > 0 else folds - 1)
+        how: dict[str, Any] = {"seconds": seconds_per_step * steps, "verbose": self.is_world_process_zero()}
+        try:
+            self._out_of_sample = cross_fit(self.annotations, folds, args.seed, self._score_fold, **how)
+            self.folds = folds
+        except RealmError as error:
+            self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
+            if self.is_world_process_zero():
+                logger.warning("%s", self.warnings[-1])
+
+    def _score_fold(self, fold: int, others: Annotations) -> Floats:
+        """log P of all items by a model trained from the start on `others`, which lack the labels of a fold."""
+        config = replace(self.args, **FOLD_SETTINGS)
+        if others.gold is None or not (others.gold >= 0).any():  # all of the gold, if any, lies in this fold
+            config = replace(config, use_gold=False)
+        part = RealmTrainer(
+            self.model_name,
+            others,
+            config,
+            channel=copy.deepcopy(self.given_channel),
+            prior=self.prior,
+            progress=named(self._progress, f"fold {fold + 1}"),
+        )
+        part.remove_callback(PrinterCallback)
+        part.is_fold = True
+        part._untrained_scores, part._features = self._untrained_scores, self._features  # the same before any label
+        part.train()
+        return part.score_training_items().log_probs
+
+    def out_of_sample(self) -> Floats:
+        """log P of every item by a model that was not trained on it, not calibrated. (items, Kmax)
+
+        Out of fold; or what the run that is continued said; or what a forward gave before the first step on the item,
+        and what the trained model says of items that it never visited.
+        """
+        if self._out_of_sample is None:
+            self._out_of_sample = self._initial_log_probs
+        if self._out_of_sample is None:
+            log_probs = self.updates.record.first.copy()
+            unseen = np.isnan(log_probs[:, 0])
+            if unseen.any():
+                scores = self.score_training_items().log_probs
+                log_probs[unseen, : scores.shape[1]] = scores[unseen]
+            self._out_of_sample = log_probs
+        return self._out_of_sample
+
+    def scores(self) -> Scores:
+        """What the model says of the items, out of sample, at the temperature that the labels bear out."""
+        return Scores(log_softmax(self.out_of_sample() / self.temperature))
+
+    @property
+    def probabilities(self) -> str:
+        """What labels and reliability rest on, in words."""
+        if self.continued is not None and not self.folds:
+            return self.continued.run.probabilities
+        return f"{OUT_OF_FOLD} ({self.folds} folds)" if self.folds else BEFORE_TRAINING
+
+    def report_model(self) -> ReportModel:
+        """The model of annotators behind the estimates: the trained channel's, brought to out-of-sample P."""
+        if self._report_model is None:
+            hidden = self._hidden_states() if self.model.channel.needs_hidden else None
+            gold = self.annotations.gold if self.args.use_gold else None
+            known: dict[str, Any] = {"gold": gold, "experts": self.args.experts or (), "earlier": self.earlier}
+            self._report_model = ReportModel.of(
+                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, **known
+            )
+        return self._report_model
+
+    def _hidden_states(self, dims: int | None = None) -> Tensor:
+        """The state that each item's answer is read from, projected to `dims` dimensions. (items, width)"""
+        return hidden_states(self.scorer, self.encoded, dims=dims, cache=self._cache("train"), progress=self._progress)
+
+    def estimate(self) -> Estimate:
+        """Labels, accuracies and intervals by the trained model of annotators, with P out of sample."""
+        if self._estimate is None:
+            self._estimate = self.report_model().estimate()
+        return self._estimate
+
+    def expertise(self) -> pd.DataFrame:
+        """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
+        from realm.crowd.tables import expertise_table
+
+        trained = {} if self.channel is None else self.channel.summary()
+        return expertise_table(self.annotations, self.estimate(), trained, self.probabilities)
+
+    # ---------------------------------------------------------------- checkpoints
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes.
+
+        Under DeepSpeed none is written: its optimiser state is pickled, process by process.
+        """
+        if self.is_deepspeed_enabled:
+            return
+        self.store_flos()
+        args, sharded = self.args, self.is_fsdp_enabled
+        optimizer = processes.optimizer_state(self.model, self.optimizer) if sharded else self.optimizer.state_dict()
+        states = {checkpoints.SHARDED_OPTIMIZER if sharded else checkpoints.OPTIMIZER: optimizer}
+        states[checkpoints.SCHEDULER] = self.lr_scheduler.state_dict()
+        if (scaler := getattr(self.accelerator, "scaler", None)) is not None:
+            states[checkpoints.SCALER] = scaler.state_dict()
+        random = processes.gather(args, checkpoints.random_state(distributed=args.world_size > 1))
+        write_progress = self.progress.writer()
+        self.check_finite({n: p for n, p in self.model.named_parameters() if p.requires_grad})
+        for stateful in (*self.callback_handler.callbacks, self.control):
+            if isinstance(stateful, ExportableState):
+                self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
+
+        def write_files(folder: Path) -> None:
+            write_progress(folder)
+            checkpoints.write_trainer_files(folder, states, random, self.state)
+
+        folder, step, keep = self.run / "checkpoints", self.state.global_step, args.save_total_limit
+        processes.on_first(args, lambda: checkpoints.write_checkpoint(folder, step, keep, write_files))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        with checkpoints.reading(resume_from_checkpoint):
+            self._load_rng_state(
+                resume_from_checkpoint
+            )  # read again after skipped batches, too late for a clear message
+            self.progress.read(Path(resume_from_checkpoint))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with checkpoints.reading(checkpoint):
+            if checkpoint is None:
+                super()._load_optimizer_and_scheduler(checkpoint)
+                return
+            folder = Path(checkpoint)
+            checkpoints.check_schedule(folder / checkpoints.SCHEDULER, self.lr_scheduler)
+            if not self.is_fsdp_enabled:
+                super()._load_optimizer_and_scheduler(checkpoint)
+                checkpoints.check_optimizer(folder / checkpoints.OPTIMIZER, self.optimizer)
+                return
+            state, schedule = (
+                torch.load(folder / name, map_location="cpu", weights_only=True)
+                for name in (checkpoints.SHARDED_OPTIMIZER, checkpoints.SCHEDULER)
+            )
+            processes.load_optimizer_state(self.model, self.optimizer, state)
+            self.lr_scheduler.load_state_dict(schedule)
+
+    # ---------------------------------------------------------------- what `Trainer` offers and a run does otherwise
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Write backbone and tokenizer as a plain checkpoint; a run's own is in its model/ when training has ended."""
@@ -448,54 +733,9 @@ shows bars, and nothing else does |
             self.scorer.backbone.save_pretrained(folder)
             self.scorer.tokenizer.save_pretrained(folder)
 
-    def hyperparameter_search(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: a comparison tries settings, judged by annotations that are held out."""
-        raise RealmError(
-            "hyperparameter_search: use `compare(..., choose={'realm': {'learning_rate': [1e-5, 5e-5]}})`."
-        )
-
     def push_to_hub(self, *args: Any, **kwargs: Any) -> str:
         """Refused: `Trainer` would upload the whole run folder, the annotators with it."""
         raise RealmError(
             "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Give "
             f"`hub_model_id` before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
         )
-
-    def _cross_fit_or_say(self, folds: int) -> None:
-        """Probabilities out of fold; rather than lose the training, a warning where the folds cannot be trained."""
-        try:
-            self.cross_fit(folds)
-        except RealmError as error:
-            self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
-            if self.is_world_process_zero():
-                logger.warning("%s", self.warnings[-1])
-
-
-def _default_progress(in_notebook: bool) -> Progress:
-    """Bars in a notebook, nothing elsewhere."""
-    if not in_notebook:
-        return ignore_progress
-    from realm.training.notebook import ProgressBars
-
-    return ProgressBars()
-
-
-def _scorer(
-    model: str | Scorer | Run, going_on: GoingOn | None, annotations: Annotations, config: RealmConfig
-) -> tuple[Scorer, str]:
-    """The scorer to train, and the name of the model that it is made from."""
-    if going_on is not None:
-        return going_on.scorer(), str(going_on.run.config["model"])
-    if isinstance(model, Scorer):
-        return model, without_home(model.backbone.config._name_or_path)
-    assert isinstance(model, str)
-    scorer = load_scorer(
-        model,
-        annotations.items,
-        scorer=config.scorer,
-        answers=config.answers,
-        instruction=config.instruction,
-        max_length=config.max_length,
-        chat_template=config.chat_template,
-    )
-    return scorer, without_home(model)

@@ -1,0 +1,305 @@
+"""The engine: its posterior is Bayes' rule, its EM rises, and renaming what is in a table renames the result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realm.crowd import engine
+from realm.crowd.engine import (
+    EXPERT,
+    PRIORS,
+    LabelTable,
+    Parameters,
+    Pool,
+    fit,
+    item_scores,
+    log_softmax,
+    maximise,
+    mixture,
+    normalise,
+    prior_parameters,
+    statistics,
+)
+
+from .crowds import coins, mixtures
+from .label_tables import DAWID_SKENE, confusions, drawn, run
+
+EVERY = {**PRIORS, "dawid-skene": DAWID_SKENE}
+every_prior = pytest.mark.parametrize("name", EVERY)
+
+
+def small(seed: int, options: int = 3, weighted: bool = False, items: int = 40, people: int = 5) -> LabelTable:
+    rng = np.random.default_rng(seed)
+    return drawn(
+        seed + 1,
+        rng.integers(0, options, items),
+        coins(np.linspace(0.3, 0.9, people), options),
+        chance=0.6,
+        weighted=weighted,
+    )
+
+
+# -------------------------------------------------------------------- the E-step
+
+
+@every_prior
+def test_the_posterior_is_that_of_every_truth_enumerated(name: str) -> None:
+    """P(truths of all items | labels) written out over all K^n truths, on a table of five items."""
+    table = small(0, items=5, people=3)
+    fitted = run(table, EVERY[name], max_iter=7, tol=0.0)
+    evidence, shares = fitted.parameters.evidence[table.cell], fitted.class_shares
+    joint, total, marginals = 0.0, 0.0, np.zeros((5, 3))
+    for truths in product(range(3), repeat=5):
+        joint = np.prod(shares[list(truths)])
+        for row in range(len(table.item)):
+            joint *= np.exp(evidence[row, truths[table.item[row]]])
+        total += joint
+        marginals[np.arange(5), list(truths)] += joint
+    np.testing.assert_allclose(fitted.posterior, marginals / total, atol=1e-12)
+    assert fitted.log_likelihood == pytest.approx(np.log(total), rel=1e-9)
+
+
+def test_weights_multiply_evidence_and_an_item_without_labels_has_the_class_shares() -> None:
+    table = LabelTable(np.array([0, 0]), np.array([0, 1]), np.array([0, 1]), 2, 2, 2, np.array([1.0, 0.25]))
+    fitted = run(table, max_iter=3)
+    evidence, prior = fitted.parameters.evidence[table.cell], np.log(fitted.class_shares)
+    expected = np.exp(log_softmax(prior + evidence[0] + 0.25 * evidence[1]))
+    np.testing.assert_allclose(fitted.posterior[0], expected, atol=1e-12)
+    np.testing.assert_allclose(fitted.posterior[1], fitted.class_shares, atol=1e-12)
+
+
+def test_items_with_fewer_options_are_judged_given_that_the_label_is_one_of_theirs() -> None:
+    counts = np.array([2, 3, 3, 2])
+    table = LabelTable(np.array([0, 1, 2, 3]), np.zeros(4, int), np.array([0, 2, 1, 1]), 4, 1, 3, None, counts)
+    priors = PRIORS["habit"]
+    fitted = run(table, priors, max_iter=3)
+    matrix = confusions(table, fitted, priors)[0]
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
+    scores = item_scores(table, fitted.parameters, np.zeros(3), priors=priors)
+    for item, label in enumerate(table.label):
+        inside = matrix[: counts[item], : counts[item]]
+        expected = np.log(inside[:, label] / inside.sum(axis=1))
+        np.testing.assert_allclose(scores[item, : counts[item]], expected, atol=1e-12)
+        assert np.isinf(scores[item, counts[item] :]).all()
+    assert not fitted.posterior[[0, 3], 2].any()
+
+
+def test_known_truths_are_taken_as_given() -> None:
+    table = small(3)
+    known = np.full(40, -1)
+    known[:6] = 2
+    fitted = fit(table, PRIORS["confusion"], Pool.of(table, PRIORS["confusion"]), table.vote_shares, known=known)
+    assert (fitted.posterior[:6] == [0, 0, 1]).all()
+    assert ((fitted.posterior[6:] > 0) & (fitted.posterior[6:] < 1)).all()
+
+
+def test_a_models_probabilities_are_the_prior_of_each_item_and_nan_rows_have_the_class_shares() -> None:
+    table = small(4)
+    log_prior = np.log(np.random.default_rng(0).dirichlet(np.ones(3), 40))
+    log_prior[30:] = np.nan
+    fitted = run(table, log_prior=log_prior, max_iter=5)
+    scores = item_scores(table, fitted.parameters, np.zeros(3))
+    np.testing.assert_allclose(fitted.posterior[:30], np.exp(log_softmax(log_prior[:30] + scores[:30])), atol=1e-12)
+    # the parameters are those of the last M-step, as the shares are
+    expected = np.exp(log_softmax(np.log(fitted.class_shares) + scores[30:]))
+    np.testing.assert_allclose(fitted.posterior[30:], expected, atol=1e-12)
+
+
+def test_held_class_shares_are_held() -> None:
+    truth = np.repeat([0, 1], [120, 380])
+    table = drawn(5, truth, mixtures([0.5, 0.4, 0.6, 0.5], [0.2, 0.8]), 3)
+    free = run(table, max_iter=60)
+    held = run(table, max_iter=60, held_shares=np.array([0.5, 0.5]))
+    assert free.class_shares[1] > 0.7
+    np.testing.assert_allclose(held.posterior.mean(axis=0), [0.5, 0.5], atol=0.01)
+
+
+def test_normalise_is_a_softmax_of_any_size() -> None:
+    scores = np.random.default_rng(0).normal(size=(5000, 7)) * 50
+    scores[3, 2:] = -np.inf
+    reference = scores.copy()
+    total = normalise(scores)
+    np.testing.assert_allclose(scores, np.exp(log_softmax(reference)), atol=1e-14)
+    top = reference.max(axis=1)
+    assert total == pytest.approx((top + np.log(np.exp(reference - top[:, None]).sum(axis=1))).sum(), rel=1e-12)
+
+
+# -------------------------------------------------------------------- the M-step
+
+
+@every_prior
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_row_of_a_confusion_matrix_sums_to_one(name: str, weighted: bool) -> None:
+    table = small(1, weighted=weighted)
+    fitted = run(table, EVERY[name], max_iter=9)
+    np.testing.assert_allclose(confusions(table, fitted, EVERY[name]).sum(axis=2), 1, atol=1e-9)
+    np.testing.assert_allclose(fitted.parameters.habit.sum(axis=1), 1, atol=1e-12)
+
+
+def test_the_rows_of_an_expert_sum_to_one_and_stay_where_they_are() -> None:
+    table, priors = small(1), PRIORS["confusion"]
+    pool = replace(Pool.of(table, priors), experts=np.arange(5) == 0)
+    fitted = fit(table, priors, pool, table.vote_shares, max_iter=9)
+    assert fitted.parameters.skill[0] == EXPERT
+    np.testing.assert_allclose(confusions(table, fitted, priors).sum(axis=2), 1, atol=1e-9)
+    assert (np.diag(confusions(table, fitted, priors)[0]) > 0.99).all()
+
+
+def test_without_labels_everybody_is_the_pool() -> None:
+    table, priors = small(1), PRIORS["confusion"]
+    parameters = prior_parameters(table, priors, Pool.of(table, priors))
+    assert set(parameters.skill) == {engine.POOL_START}
+    rho = parameters.cell_probabilities(np.array([2]), np.array([1]), priors)
+    np.testing.assert_allclose(rho[0, 0] + mixture(0.7, 0, 1 - table.label_shares[1]), 0.3, atol=1e-12)
+
+
+def test_dawid_skenes_maximum_is_the_share_of_each_label_among_the_items_of_each_truth() -> None:
+    """With priors that are worth nothing the M-step is Dawid and Skene's (1979), equation 2.3."""
+    table = small(2)
+    posterior = np.random.default_rng(0).dirichlet(np.ones(3), 40)
+    free = replace(DAWID_SKENE, rows=0.0)
+    matrices = np.exp(maximise(statistics(table, posterior), table, free, Pool.of(table, free)).evidence)
+    for row, (annotator, label) in enumerate(zip(table.cell_annotator, table.cell_label, strict=True)):
+        own = table.annotator == annotator
+        gave = own & (table.label == label)
+        expected = posterior[table.item[gave]].sum(axis=0) / posterior[table.item[own]].sum(axis=0)
+        np.testing.assert_allclose(matrices[row], expected, atol=1e-12)
+
+
+def test_uniform_and_coin_are_the_formulas_of_their_channels() -> None:
+    table = small(6)
+    for name, other in (("uniform", 1 / 3), ("coin", None)):
+        fitted = run(table, PRIORS[name], max_iter=9)
+        b = fitted.parameters.skill[table.cell_annotator]
+        same = np.eye(3)[table.cell_label]
+        wrong = ((1 - b) / 3)[:, None] if other else ((1 - b) / 2)[:, None] * (1 - same)
+        np.testing.assert_allclose(np.exp(fitted.parameters.evidence), b[:, None] * same + wrong, atol=1e-12)
+
+
+# -------------------------------------------------------------------- EM
+
+
+@pytest.mark.parametrize("options", [2, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_likelihood_never_falls_under_dawid_and_skene(seed: int, options: int) -> None:
+    """EM's own promise: what it climbs is the likelihood times the prior, here a Dirichlet on rows and class shares."""
+    table = small(seed, options, weighted=seed % 2 == 1, items=60)
+    values = []
+    for steps in range(25):
+        fitted = run(table, DAWID_SKENE, max_iter=steps, tol=0.0)
+        matrices = np.log(confusions(table, fitted, DAWID_SKENE))
+        prior = DAWID_SKENE.rows / options * matrices.sum() + DAWID_SKENE.classes * np.log(fitted.class_shares).sum()
+        values.append(fitted.log_likelihood + prior)
+    assert (np.diff(values) > -1e-9).all()
+    assert values[-1] > values[0]
+
+
+def test_em_recovers_confusion_matrices() -> None:
+    rng = np.random.default_rng(0)
+    matrices = np.stack([np.full((3, 3), 0.1) + 0.7 * np.eye(3), np.eye(3)[[0, 2, 1]] * 0.7 + 0.1,
+                         *coins([0.9, 0.85, 0.8], 3)])  # fmt: skip
+    truth = rng.choice(3, 3000, p=[0.5, 0.3, 0.2])
+    table = drawn(1, truth, matrices)
+    fitted = run(table, PRIORS["confusion"])
+    assert (fitted.posterior.argmax(axis=1) == truth).mean() > 0.95
+    np.testing.assert_allclose(confusions(table, fitted, PRIORS["confusion"]), matrices, atol=0.06)
+    np.testing.assert_allclose(fitted.class_shares, [0.5, 0.3, 0.2], atol=0.03)
+
+
+def test_em_goes_on_from_an_earlier_fit() -> None:
+    table = small(8)
+    whole = run(table, max_iter=10, tol=0.0)
+    half = run(table, max_iter=5, tol=0.0)
+    again = run(table, start=half, max_iter=5, tol=0.0)
+    for field in Parameters.__dataclass_fields__:
+        np.testing.assert_allclose(getattr(again.parameters, field), getattr(whole.parameters, field), atol=1e-12)
+    np.testing.assert_allclose(again.posterior, whole.posterior, atol=1e-12)
+
+
+def test_it_stops_by_its_tolerance_and_tells_how_far_it_is() -> None:
+    table, steps = small(9), []
+    fitted = run(table, progress=lambda step, most: steps.append((step, most)))
+    assert 1 < fitted.iterations < 100 and steps == [(step, 100) for step in range(fitted.iterations + 1)]
+
+
+# -------------------------------------------------------------------- renaming
+
+tables = st.integers(0, 10_000).flatmap(
+    lambda seed: st.tuples(st.just(seed), st.sampled_from([2, 3, 4]), st.sampled_from(list(EVERY)))
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables)
+def test_renaming_items_annotators_or_labels_renames_the_result(drawn_table) -> None:
+    seed, options, name = drawn_table
+    table, rng, priors = (
+        small(seed, options, weighted=seed % 2 == 0, items=25),
+        np.random.default_rng(seed),
+        EVERY[name],
+    )
+    fitted = run(table, priors, max_iter=8, tol=0.0)
+    items, people, labels = (rng.permutation(size) for size in (25, 5, options))  # new number of each
+    order = rng.permutation(len(table.item))
+    renamed = LabelTable(
+        items[table.item][order],
+        people[table.annotator][order],
+        labels[table.label][order],
+        25,
+        5,
+        options,
+        None if table.weight is None else table.weight[order],
+    )
+    other = run(renamed, priors, max_iter=8, tol=0.0)
+    np.testing.assert_allclose(other.posterior[items][:, labels], fitted.posterior, atol=1e-9)
+    np.testing.assert_allclose(other.parameters.skill[people], fitted.parameters.skill, atol=1e-9)
+    np.testing.assert_allclose(other.parameters.habit[people][:, labels], fitted.parameters.habit, atol=1e-9)
+    np.testing.assert_allclose(other.parameters.shared[labels][:, labels], fitted.parameters.shared, atol=1e-9)
+    assert other.log_likelihood == pytest.approx(fitted.log_likelihood, rel=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_a_weight_of_two_is_a_label_given_twice(seed: int) -> None:
+    table = small(seed, items=25)
+    twice = replace(table, item=np.repeat(table.item, 2), annotator=np.repeat(table.annotator, 2),
+                    label=np.repeat(table.label, 2))  # fmt: skip
+    heavy = replace(table, weight=np.full(len(table.item), 2.0))
+    one, two = run(twice, max_iter=6, tol=0.0), run(heavy, max_iter=6, tol=0.0)
+    np.testing.assert_allclose(one.posterior, two.posterior, atol=1e-9)
+    np.testing.assert_allclose(one.parameters.skill, two.parameters.skill, atol=1e-9)
+
+
+# -------------------------------------------------------------------- kappa, and the table itself
+
+
+def test_kappa_is_large_where_annotators_label_shares_differ_by_chance_alone() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 600)
+    alike = drawn(1, truth, np.repeat(coins([0.8], 2), 8, axis=0), 4)
+    apart = drawn(1, truth, mixtures(np.full(8, 0.3), np.array([[0.95, 0.05], [0.05, 0.95]] * 4)), 4)
+    assert engine.concentration(alike) > 100 and engine.concentration(apart) < 10
+
+
+def test_cells_are_the_same_by_table_and_by_sorting() -> None:
+    rng = np.random.default_rng(0)
+    item, annotator, label = np.arange(60), rng.integers(0, 2000, 60), rng.integers(0, 50, 60)
+    wide, narrow = (LabelTable(item, annotator, label, 60, people, 50) for people in (2000, 100_000))
+    for field in ("cell", "cell_annotator", "cell_label"):
+        np.testing.assert_array_equal(getattr(wide, field), getattr(narrow, field))
+    assert (wide.cell_annotator[wide.cell] == annotator).all() and (wide.cell_label[wide.cell] == label).all()
+
+
+def test_the_matrix_is_the_same_whatever_the_order_of_annotations() -> None:
+    table = small(0, weighted=True)
+    order = np.random.default_rng(0).permutation(len(table.item))
+    shuffled = replace(table, item=table.item[order], annotator=table.annotator[order], label=table.label[order],
+                       weight=table.weight[order])  # fmt: skip
+    np.testing.assert_allclose(shuffled.matrix.toarray(), table.matrix.toarray())
+    assert table.labelled.sum() == len(np.unique(table.item))

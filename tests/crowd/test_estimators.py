@@ -1,0 +1,358 @@
+"""Aggregation over arrays: what every estimator promises, and what each of them is for."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from realm.crowd.estimators import (
+    ESTIMATORS,
+    Aggregator,
+    DawidSkene,
+    EMAggregator,
+    Mace,
+    MajorityVote,
+    OneCoin,
+    most_probable,
+)
+from realm.errors import RealmError
+from tests.crowd.pools import simulate
+
+EVERY = list(ESTIMATORS.values())
+EM = [DawidSkene, OneCoin, Mace]
+
+
+# -------------------------------------------------------------------- every estimator
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"items": []}, "equally long"),
+        ({"items": [], "annotators": [], "labels": []}, "not empty"),
+        ({"items": [0, 0, 1, -2]}, r"`items\[3\]` is -2"),
+        ({"labels": [0.0, 1.0, 1.0, 0.0]}, "`labels` must be whole numbers"),
+        ({"annotators": ["ann", "bob", "ann", "bob"]}, "numpy.unique"),
+        ({"labels": [[0, 1, 1, 0]]}, "one dimension"),
+        ({"n_options": 1}, r"`labels\[1\]` is 1, but `n_options` is 1"),
+        ({"gold": [0]}, "`gold` must have one dimension and 2 or more entries"),
+        ({"gold": [0, 5], "n_options": 2}, r"`gold\[1\]` is 5"),
+        ({"weight": [1, 1, 0, 1]}, "`weight` must be one number above 0 for each of the 4"),
+        ({"weight": [1]}, "`weight`"),
+        ({"abstain": 2}, "`abstain` must be one of several labels"),
+    ],
+)
+def test_wrong_arrays_are_named(arguments: dict[str, object], message: str) -> None:
+    good = {"items": [0, 0, 1, 1], "annotators": [0, 1, 0, 1], "labels": [0, 1, 1, 0]}
+    with pytest.raises(RealmError, match=message):
+        MajorityVote().fit(**{**good, **arguments})
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_what_every_method_promises(method: type[Aggregator]) -> None:
+    pool = simulate(seed=1, n_options=4)
+    model = method()
+    assert model.fit(*pool.arrays) is model
+    assert model.labels_.shape == (400,) and model.labels_.dtype == np.int32
+    assert model.posterior_.shape == (400, 4) and model.accuracy_.shape == (20,)
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    np.testing.assert_allclose(model.posterior_.sum(axis=1), 1)
+    best = model.posterior_[np.arange(400), model.labels_]
+    np.testing.assert_allclose(best, model.posterior_.max(axis=1))
+    assert "seed=0" in repr(model)
+    if isinstance(model, EMAggregator):
+        assert model.confusion_matrices_.shape == (20, 4, 4) and model.class_shares_.shape == (4,)
+        np.testing.assert_allclose(model.confusion_matrices_.sum(axis=2), 1)
+        assert np.isfinite(model.log_likelihood_) and 1 < model.n_iter_ <= 100
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_the_order_of_annotations_does_not_matter(method: type[Aggregator]) -> None:
+    pool = simulate(seed=2)
+    order = np.argsort(pool.items, kind="stable")
+    shuffled = method().fit(*pool.arrays)
+    ordered = method().fit(pool.items[order], pool.annotators[order], pool.labels[order])
+    np.testing.assert_allclose(shuffled.posterior_, ordered.posterior_, atol=1e-9)
+    np.testing.assert_array_equal(shuffled.labels_, ordered.labels_)
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_renaming_the_options_renames_the_answers(method: type[Aggregator]) -> None:
+    pool = simulate(seed=3)
+    renamed = np.array([2, 0, 1])
+    plain, other = method().fit(*pool.arrays), method().fit(pool.items, pool.annotators, renamed[pool.labels])
+    np.testing.assert_allclose(plain.posterior_, other.posterior_[:, renamed], atol=1e-7)
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_items_without_annotations_and_gold(method: type[Aggregator]) -> None:
+    """Item 0 has nothing, item 1 gold alone, item 2 gold against its annotators."""
+    pool = simulate(seed=5, low=0.6)
+    items = np.concatenate([[2, 2, 2], pool.items + 3])
+    annotators, labels = np.concatenate([[0, 1, 2], pool.annotators]), np.concatenate([[0, 0, 0], pool.labels])
+    gold = np.full(403, -1)
+    gold[[1, 2]] = [1, 2]
+    model = method().fit(items, annotators, labels, gold=gold)
+    assert model.labels_[:3].tolist() == [-1, 1, 2]
+    np.testing.assert_allclose(model.posterior_[0], 1 / 3)
+    assert model.posterior_[[1, 2], [1, 2]].tolist() == [1, 1]
+    assert (model.labels_[3:] == pool.truth).mean() > 0.9
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_bare_items_do_not_change_the_others(method: type[Aggregator]) -> None:
+    pool = simulate(seed=4)
+    spaced = method().fit(pool.items * 2, pool.annotators, pool.labels)
+    plain = method().fit(*pool.arrays)
+    np.testing.assert_allclose(spaced.posterior_[::2], plain.posterior_, atol=1e-9)
+    assert (spaced.labels_[1::2] == -1).all()
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_one_option_is_no_question(method: type[Aggregator]) -> None:
+    model = method().fit([0, 0, 1], [0, 1, 0], [0, 0, 0])
+    assert model.labels_.tolist() == [0, 0]
+    assert model.posterior_.tolist() == [[1], [1]]
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_a_weight_of_two_is_as_good_as_two_annotations(method: type[Aggregator]) -> None:
+    pool = simulate(seed=8, n_items=80)
+    weight = np.where(np.arange(len(pool.items)) % 3 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(len(pool.items)), weight.astype(int))
+    one = method(seed=0).fit(*pool.arrays, weight=weight)
+    other = method(seed=0).fit(*(column[twice] for column in pool.arrays))
+    np.testing.assert_allclose(one.posterior_, other.posterior_, atol=1e-9)
+
+
+def test_ties_fall_uniformly_at_random_by_seed() -> None:
+    scores = np.tile([0.4, 0.2, 0.4], (6000, 1))
+    first, again, other = most_probable(scores, 0), most_probable(scores, 0), most_probable(scores, 1)
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    shares = np.bincount(first, minlength=3) / 6000
+    assert shares[1] == 0 and abs(shares[0] - 0.5) < 0.03
+
+
+def test_equal_up_to_rounding_is_a_tie_and_more_is_not() -> None:
+    chosen = most_probable(np.tile([0.1 + 0.2, 0.3], (200, 1)), 0)
+    assert 0 < chosen.mean() < 1
+    assert not most_probable(np.tile([0.5 + 1e-6, 0.5 - 1e-6], (200, 1)), 0).any()
+
+
+def test_booleans_are_labels() -> None:
+    assert MajorityVote().fit([0, 0, 0], [0, 1, 2], [True, True, False]).labels_.tolist() == [1]
+
+
+# -------------------------------------------------------------------- the vote
+
+
+def test_counts_votes() -> None:
+    vote = MajorityVote().fit([0, 0, 0, 1, 1, 1, 1], [0, 1, 2, 0, 1, 2, 3], [2, 2, 1, 0, 0, 0, 1])
+    assert vote.labels_.tolist() == [2, 0]
+    np.testing.assert_allclose(vote.posterior_, [[0, 1 / 3, 2 / 3], [3 / 4, 1 / 4, 0]])
+    np.testing.assert_allclose(vote.accuracy_, [1, 1, 0.5, 0])
+
+
+def test_accuracy_is_against_the_labels_that_were_drawn() -> None:
+    items, annotators, labels = np.repeat(np.arange(2000), 2), np.tile([0, 1], 2000), np.tile([0, 1], 2000)
+    vote = MajorityVote(seed=3).fit(items, annotators, labels)
+    assert abs(vote.labels_.mean() - 0.5) < 0.05
+    assert vote.accuracy_[1] == vote.labels_.mean()
+
+
+# -------------------------------------------------------------------- EM
+
+
+def probability(model: EMAggregator, annotator: int, truth: int, label: int) -> float:
+    return float(model.confusion_matrices_[annotator, truth, label])
+
+
+@pytest.mark.parametrize("method", EM)
+def test_posterior_and_likelihood_against_every_assignment_of_truths(method: type[EMAggregator]) -> None:
+    pool = simulate(seed=3, n_items=6, n_annotators=4, n_options=3, per_item=3, low=0.5)
+    model = method(max_iter=3000, tol=0).fit(*pool.arrays)
+    evidence, marginal = 0.0, np.zeros((6, 3))
+    for truths in itertools.product(range(3), repeat=6):
+        joint = math.prod(model.class_shares_[k] for k in truths)
+        for i, a, y in zip(*pool.arrays, strict=True):
+            joint *= probability(model, a, truths[i], y)
+        evidence += joint
+        for i, k in enumerate(truths):
+            marginal[i, k] += joint
+    np.testing.assert_allclose(model.posterior_, marginal / evidence, atol=1e-5)
+    assert model.log_likelihood_ == pytest.approx(math.log(evidence), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", [DawidSkene, OneCoin])
+def test_likelihood_never_falls(method: type[EMAggregator]) -> None:
+    pool = simulate(seed=11, n_options=4, low=0.1, high=0.8)
+    path = [method(max_iter=n, tol=0).fit(*pool.arrays).log_likelihood_ for n in (1, 2, 3, 5, 10, 30, 100)]
+    assert np.diff(path).min() > -1e-6 and path[-1] > path[0] + 30
+
+
+def test_stops_when_the_likelihood_settles() -> None:
+    pool = simulate(seed=2)
+    early, late = DawidSkene().fit(*pool.arrays), DawidSkene(max_iter=1000, tol=0).fit(*pool.arrays)
+    assert early.n_iter_ < 100 and late.n_iter_ == 1000
+    assert (early.labels_ == late.labels_).mean() > 0.99
+
+
+@pytest.mark.parametrize("method", EM)
+def test_learns_who_is_reliable_and_beats_the_vote(method: type[EMAggregator]) -> None:
+    pool = simulate(seed=5, n_items=2000, n_annotators=15, n_options=3)
+    model, vote = method().fit(*pool.arrays), MajorityVote().fit(*pool.arrays)
+    assert (model.labels_ == pool.truth).mean() > (vote.labels_ == pool.truth).mean() + 0.02
+    assert np.abs(model.accuracy_ - pool.accuracy).max() < 0.08
+    diagonal = np.einsum("akk->ak", model.confusion_matrices_)
+    assert np.abs(diagonal - pool.accuracy[:, None]).max() < 0.15
+
+
+@pytest.mark.parametrize("settings", [{"max_iter": 0}, {"tol": -1.0}])
+def test_refuses_settings_that_mean_nothing(settings: dict[str, float]) -> None:
+    with pytest.raises(RealmError, match="or more"):
+        DawidSkene(**settings).fit([0, 0], [0, 1], [0, 0])
+
+
+@pytest.mark.parametrize("method", EM)
+def test_refuses_votes_that_nothing_can_be_held_against(method: type[EMAggregator]) -> None:
+    """Everyone would be called perfect."""
+    votes = [0, 1, 2, 3], [0, 1, 0, 1], [0, 1, 1, 0]
+    with pytest.raises(RealmError, match="no item has two annotations"):
+        method().fit(*votes)
+    method().fit(*votes, gold=[0, -1, -1, -1])
+
+
+@pytest.mark.parametrize("method", EM)
+def test_gold_sees_through_a_clique(method: type[EMAggregator]) -> None:
+    """Three who agree on the wrong label out-vote two careful ones; a tenth of the truth unmasks them."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=300)
+    items, annotators = np.repeat(np.arange(300), 5), np.tile(np.arange(5), 300)
+    labels = np.where(annotators < 3, 1 - truth[items], truth[items])
+    gold = np.where(np.arange(300) < 30, truth, -1)
+    assert (method().fit(items, annotators, labels).labels_ == truth).mean() < 0.1
+    assert (method().fit(items, annotators, labels, gold=gold).labels_ == truth).mean() > 0.9
+
+
+def test_two_unlucky_gold_items_turn_nothing() -> None:
+    pool = simulate(seed=10, n_options=2, low=0.7, high=0.95)
+    wrong = np.flatnonzero(MajorityVote().fit(*pool.arrays).labels_ != pool.truth)[:2]
+    gold = np.full(400, -1)
+    gold[wrong] = pool.truth[wrong]
+    assert (OneCoin().fit(*pool.arrays, gold=gold).labels_ == pool.truth).mean() > 0.9
+
+
+# -------------------------------------------------------------------- Dawid-Skene
+
+
+def test_confusion_is_truth_by_label() -> None:
+    """An annotator who calls every 0 a 1, and is otherwise right, among careful ones."""
+    truth = np.tile([0, 1], 50)
+    items, annotators = np.repeat(np.arange(100), 4), np.tile(np.arange(4), 100)
+    model = DawidSkene().fit(items, annotators, np.where(annotators == 3, 1, truth[items]))
+    np.testing.assert_allclose(model.confusion_matrices_[3], [[0, 1], [0, 1]], atol=1e-6)
+    np.testing.assert_allclose(model.confusion_matrices_[0], np.eye(2), atol=1e-6)
+
+
+def test_thousands_of_annotations_of_one_item_do_not_underflow() -> None:
+    labels = (np.random.default_rng(0).random(20_000) < 0.4).astype(int)
+    model = DawidSkene().fit(np.repeat([0, 1], 10_000), np.tile(np.arange(10_000), 2), labels)
+    assert np.isfinite(model.posterior_).all() and np.isfinite(model.log_likelihood_)
+    np.testing.assert_allclose(model.posterior_.sum(axis=1), 1)
+
+
+def test_an_option_nobody_gave_is_never_the_answer() -> None:
+    pool = simulate(seed=1, n_items=60, n_options=2, low=0.0, high=1.0)
+    wide = DawidSkene(max_iter=50, tol=0).fit(*pool.arrays, n_options=5)
+    narrow = DawidSkene(max_iter=50, tol=0).fit(*pool.arrays)
+    assert not wide.posterior_[:, 2:].any()
+    np.testing.assert_allclose(wide.posterior_[:, :2], narrow.posterior_, atol=1e-9)
+
+
+def test_an_annotator_without_annotations_changes_nothing() -> None:
+    pool = simulate(seed=4)
+    shifted = DawidSkene().fit(pool.items, pool.annotators + 1, pool.labels)
+    np.testing.assert_allclose(shifted.posterior_, DawidSkene().fit(*pool.arrays).posterior_, atol=1e-12)
+    assert np.isnan(shifted.accuracy_[0])
+    np.testing.assert_allclose(shifted.confusion_matrices_[0], np.full((3, 3), 1 / 3))
+
+
+# -------------------------------------------------------------------- MACE
+
+
+def slow_mace(annotations: list[tuple[int, int, int]], n_options: int, iterations: int):
+    """EM as it was published (whether a label was copied from the truth is a latent variable), one label at a time."""
+    items, people = sorted({i for i, _, _ in annotations}), sorted({a for _, a, _ in annotations})
+    ks = range(n_options)
+    prior, beta = [1 / n_options] * n_options, dict.fromkeys(people, 0.5)
+    counts = [sum(y == k for _, _, y in annotations) for k in ks]
+    xi = {a: [count / sum(counts) for count in counts] for a in people}
+    posterior = {}
+    for _ in range(iterations):
+        copied, total = dict.fromkeys(people, 0.0), dict.fromkeys(people, 0.0)
+        guessed = {a: [1e-12] * n_options for a in people}
+        for i in items:
+            joint = list(prior)
+            for _, a, y in (row for row in annotations if row[0] == i):
+                joint = [p * (beta[a] * (y == k) + (1 - beta[a]) * xi[a][y]) for k, p in enumerate(joint)]
+            posterior[i] = [p / sum(joint) for p in joint]
+            for _, a, y in (row for row in annotations if row[0] == i):
+                copy = posterior[i][y] * beta[a] / (beta[a] + (1 - beta[a]) * xi[a][y])
+                copied[a], total[a] = copied[a] + copy, total[a] + 1
+                guessed[a][y] += 1 - copy
+        beta = {a: copied[a] / total[a] for a in people}
+        xi = {a: [g / sum(guessed[a]) for g in guessed[a]] for a in people}
+        prior = [sum(posterior[i][k] for i in items) / len(items) for k in ks]
+    return posterior, beta
+
+
+def test_without_a_pool_it_is_the_em_of_the_publication() -> None:
+    pool = simulate(seed=3, n_items=60, n_annotators=6, n_options=3, per_item=4, low=0.6)
+    posterior, beta = slow_mace(list(zip(*pool.arrays, strict=True)), 3, iterations=600)
+    model = Mace(pooled=False, max_iter=600, tol=0).fit(*pool.arrays)
+    np.testing.assert_allclose(model.posterior_, [posterior[i] for i in range(60)], atol=1e-4)
+    np.testing.assert_allclose(model.expertise_, [beta[a] for a in range(6)], atol=1e-3)
+
+
+def test_annotators_with_habits_do_not_look_expert() -> None:
+    """Four who always say 1 agree with each other, and are no better than a coin that fell on 1."""
+    rng = np.random.default_rng(2)
+    truth = (rng.random(1500) < 0.4).astype(int)
+    items, annotators = np.repeat(np.arange(1500), 8), np.tile(np.arange(8), 1500)
+    read = rng.random(len(items)) < np.where(annotators < 4, 0.1, 0.75)
+    guess = (rng.random(len(items)) < np.where(annotators < 4, 0.95, 0.5)).astype(int)
+    labels = np.where(read, truth[items], guess)
+    model = Mace().fit(items, annotators, labels)
+    assert model.expertise_[:4].max() < 0.3 < model.expertise_[4:].min()
+    assert model.habits_[:4, 1].min() > 0.9
+    vote = MajorityVote().fit(items, annotators, labels)
+    assert (model.labels_ == truth).mean() > (vote.labels_ == truth).mean() + 0.1
+
+
+def few_labels_each(seed: int, n_items: int, per_item: int, annotators: int, shares: list[float], alike: float):
+    """Annotators with a Beta(4, 2) expertise and habits around the shares of the labels."""
+    rng = np.random.default_rng(seed)
+    truth = rng.choice(len(shares), size=n_items, p=shares)
+    items = np.repeat(np.arange(n_items), per_item)
+    annotator = rng.integers(annotators, size=len(items))
+    beta, xi = rng.beta(4, 2, annotators), rng.dirichlet(alike * np.array(shares), annotators)
+    guess = (xi[annotator].cumsum(axis=1) < rng.random(len(items))[:, None]).sum(axis=1).clip(max=len(shares) - 1)
+    return items, annotator, np.where(rng.random(len(items)) < beta[annotator], truth[items], guess), truth
+
+
+@pytest.mark.parametrize(
+    ("shares", "per_item", "alike"), [([0.7, 0.3], 5, 5.0), ([0.6, 0.3, 0.1], 5, 5.0), ([0.9, 0.1], 3, 1.0)]
+)
+def test_thousands_of_annotators_with_few_labels_are_pooled_to_no_less_than_a_vote(shares, per_item, alike) -> None:
+    *arrays, truth = few_labels_each(0, 3000, per_item, 3000, shares, alike)
+    right = {type(model): (model.fit(*arrays).labels_ == truth).mean() for model in (Mace(), MajorityVote())}
+    assert right[Mace] >= right[MajorityVote] - 0.002
+
+
+def test_fewer_parameters_than_a_confusion_matrix_pay_with_many_labels() -> None:
+    *arrays, truth = few_labels_each(1, 1000, 5, 200, [0.3, 0.2, 0.15, 0.15, 0.1, 0.1], 4.0)
+    assert (Mace().fit(*arrays).labels_ == truth).mean() > (DawidSkene().fit(*arrays).labels_ == truth).mean() + 0.01
