@@ -337,7 +337,7 @@ class OneModel:
 
         self.crowd, self.annotations = table.crowd, table.crowd.annotations()
         self.model = AnnotatorModel(self.annotations, kind=table.crowd.kind, features=table.features)
-        self.model.fit()
+        self.model.fit(waits=True)
 
     def sums(self) -> Floats:
         model, table, options = self.model, self.annotations, self.crowd.n_options
