@@ -111,7 +111,7 @@ class ConfusionChannel(Channel):
 
     def fit(self, scores: ItemScores, annotations: Annotations) -> None:
         log_probs = scores.log_probs.double().cpu().numpy()
-        self.annotators.fit(None if np.isnan(log_probs[:, 0]).all() else log_probs)
+        self.annotators.fit(None if np.isnan(log_probs[:, 0]).all() else log_probs, waits=True)
         self._take_over()
 
     def fitted_model(self) -> AnnotatorModel:
@@ -152,7 +152,7 @@ class ConfusionChannel(Channel):
         self._is_fitted = True
         self.cell_evidence.copy_(self._evidence_of(self.keys))
         self.task_exponent.copy_(torch.from_numpy(np.asarray(self.annotators.exponent)))
-        self.annotation_weight.copy_(torch.from_numpy(self.annotators.weight))
+        self.annotation_weight.copy_(torch.tensor(self.annotators.weight))
         offset = torch.from_numpy(self.annotators.item_offset())
         self.offset = offset.to(self.cell_evidence) if bool(offset.any()) else self.cell_evidence.new_zeros(0, 1)
 

@@ -34,8 +34,8 @@ from realm.locks import LOCK, refuse_held
 
 FORMAT = 2
 """The version of the layout above. It is raised when a file of a run changes its meaning."""
-OUT_OF_FOLD, BEFORE_TRAINING = "out of fold", "before training on the item"
-"""Where the model's probabilities behind labels and reliability come from: always from a model not trained on the item."""
+OUT_OF_FOLD, BEFORE_TRAINING = "out of fold", "before each step"
+"""Where the probabilities behind labels and reliability come from: models of folds, or the forward before each step."""
 AGREEMENT, IN_SAMPLE, LABELS = "agreement alone", "in-sample", "the label alone"
 """What they rested on in tables without a model, or of other sources."""
 CONFIG = "config.yaml"

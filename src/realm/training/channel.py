@@ -166,31 +166,25 @@ def annotation_evidence(
 
 
 class ItemRecord:
-    """log P of every item as forwards gave it, each before the optimiser's step on it. (items, Kmax), NaN before.
-
-    `latest` follows the model as it learns. `first` is out of sample: the model had not been trained on the item yet.
-    """
+    """log P of every item as the last forward gave it, before the optimiser's step on it. (items, Kmax), NaN before."""
 
     def __init__(self, annotations: Annotations) -> None:
         shape = (annotations.n_items, int(annotations.option_counts.max(initial=1)))
-        self.latest, self.first = np.full(shape, np.nan), np.full(shape, np.nan)
+        self.latest = np.full(shape, np.nan)
 
     def add(self, rows: npt.NDArray[np.int64], log_probs: Floats) -> None:
         """What a forward said of the items at these rows: (n,), (n, K)."""
-        whole = np.full((len(rows), self.latest.shape[1]), -np.inf)
-        whole[:, : log_probs.shape[1]] = log_probs
-        self.latest[rows] = whole
-        new = np.isnan(self.first[rows, 0])
-        self.first[rows[new]] = whole[new]
+        self.latest[rows] = -np.inf
+        self.latest[rows, : log_probs.shape[1]] = log_probs
 
     def save(self, folder: Path) -> None:
-        write_tensors(folder / RECORD, latest=self.latest, first=self.first)
+        write_tensors(folder / RECORD, latest=self.latest)
 
     def load(self, folder: Path) -> None:
         record = load_file(folder / RECORD)
         if record["latest"].shape != self.latest.shape:
             raise RealmError(f"{folder / RECORD} belongs to another table: its log-probabilities have another shape.")
-        self.latest, self.first = record["latest"], record["first"]
+        self.latest = record["latest"]
 
 
 class ChannelUpdates(TrainerCallback):

@@ -562,15 +562,21 @@ class RealmTrainer(Trainer):
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
         self._cross_fit(seconds_per_step)
         log_probs = self.out_of_sample()
+        if self.channel is not None or self.folds:
+            self._calibrate()
+        basis = "on items that it was not trained on" if self.folds else "in training"
+        self.findings = model_findings(self.annotations, log_probs, basis)
+        if note := few_steps(self.state.global_step):
+            self.notes.append(note)
+
+    def _calibrate(self) -> None:
+        """Bring the model to the temperature that the labels bear out."""
         self.temperature = processes.on_first(self.args, lambda: self.report_model().temperature)
         self.scorer.temperature = self.temperature
         self.scorer.merge_temperature()
         done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
-        self.notes.append(f"confidence: {done}, fitted to the labels of items that were not trained on.")
-        basis = "on items that it was not trained on" if self.folds else "in training"
-        self.findings = model_findings(self.annotations, log_probs if self.folds else self.updates.record.latest, basis)
-        if note := few_steps(self.state.global_step):
-            self.notes.append(note)
+        on = "items that were not trained on" if self.folds else "the items in training"
+        self.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
 
     def _cross_fit(self, seconds_per_step: float) -> None:
         """Train the folds; rather than lose the training, a warning where that fails."""
@@ -610,15 +616,15 @@ class RealmTrainer(Trainer):
         return part.score_training_items().log_probs
 
     def out_of_sample(self) -> Floats:
-        """log P of every item by a model that was not trained on it, not calibrated. (items, Kmax)
+        """log P of every item that labels and annotators are judged by, not calibrated. (items, Kmax)
 
-        Out of fold; or what the run that is continued said; or what a forward gave before the first step on the item,
+        Out of fold; or what the run that is continued said; or what the last forward gave before its step on the item,
         and what the trained model says of items that it never visited.
         """
         if self._out_of_sample is None:
             self._out_of_sample = self._initial_log_probs
         if self._out_of_sample is None:
-            log_probs = self.updates.record.first.copy()
+            log_probs = self.updates.record.latest.copy()
             unseen = np.isnan(log_probs[:, 0])
             if unseen.any():
                 scores = self.score_training_items().log_probs
