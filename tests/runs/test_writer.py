@@ -22,7 +22,7 @@ def test_frozen_layers_are_not_run_again_for_the_figures_on_the_test_table(
     trainer.train()
     runs: list[object] = []
     trainer.scorer.backbone.model.layers[0].self_attn.register_forward_hook(lambda *call: runs.append(call))
-    end(trainer)
+    end(trainer, trainer.test_scores(answer_mass=True))
     assert not runs
     figures = read_json(tmp_path / "run" / "metrics.json")["test"]
     assert 0 <= figures["answer_mass"] <= 1 and figures["items"] == 12

@@ -105,7 +105,7 @@ def test_the_model_cards_snippet_gives_the_same_answers(kind, answers, tiny_mode
     monkeypatch.chdir(tmp_path / "run" / "model")
     names: dict = {}
     exec(compile(code, "README.md", "exec"), names)
-    expected = [table.label_name(i, k) for i, k in enumerate(made.scores().labels)]
+    expected = [table.label_name(i, k) for i, k in enumerate(made.score_training_items().labels)]
     assert [names["answer"](text.as_py()) for text in table.texts] == expected
     assert len(set(expected)) > 1
 
@@ -136,7 +136,7 @@ def test_the_snippet_gives_the_probabilities_of_predict(
     made.scorer.temperature = 1.7
     from realm.training import run_output
 
-    run_output.end(made)  # as a run that was softened is written
+    run_output.end(made, None)  # as a run that was softened is written
     run = Run.open(tmp_path / "run")
     assert run.scorer.temperature == pytest.approx(1.7)
     code = (tmp_path / "run" / "model" / "README.md").read_text().split("```python\n")[1].split("```")[0]
@@ -171,7 +171,7 @@ def test_the_snippet_answers_for_every_task(kind, answers, tiny_model, tmp_path,
         chosen = code.replace(f"task = {table.tasks[0].name!r}", f"task = {task.name!r}")
         exec(compile(chosen, "README.md", "exec"), names)
         items = np.flatnonzero(table.item_tasks == index)
-        expected = [table.label_name(i, made.scores().labels[i]) for i in items]
+        expected = [table.label_name(i, made.score_training_items().labels[i]) for i in items]
         assert [names["answer"](table.texts[int(i)].as_py()) for i in items] == expected
 
 
@@ -207,7 +207,7 @@ def test_the_snippet_of_items_with_their_own_options(tiny_model, tmp_path, monke
     names: dict = {}
     exec(compile(code, "README.md", "exec"), names)
     for item, (_, text, _, options) in enumerate(table.items):
-        assert names["answer"](text, options) == options[made.scores().labels[item]]
+        assert names["answer"](text, options) == options[made.score_training_items().labels[item]]
 
 
 def test_gradient_checkpointing_and_bf16_train(tiny_model, tmp_path) -> None:

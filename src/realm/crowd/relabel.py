@@ -64,7 +64,7 @@ def bits(share: Floats) -> Floats:
 
 
 def channel_of(estimate: Estimate, annotator: int, task: int, options: int) -> Floats:
-    """P(answer | truth) on items with so many options, to the power of tau: less where annotators err together. (K, K)"""
+    """P(answer | truth) on items with so many options, to the power of tau: flatter where annotators err together."""
     matrix = estimate.confusion(annotator, task)[:options, :options] ** float(estimate.exponent[task])
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 

@@ -649,8 +649,9 @@ class RealmTrainer(Trainer):
             hidden = self._hidden_states() if self.model.channel.needs_hidden else None
             gold = self.annotations.gold if self.args.use_gold else None
             known: dict[str, Any] = {"gold": gold, "experts": self.args.experts or (), "earlier": self.earlier}
+            in_sample = not self.folds and self._initial_log_probs is None
             self._report_model = ReportModel.of(
-                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, **known
+                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, in_sample=in_sample, **known
             )
         return self._report_model
 
