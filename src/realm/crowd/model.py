@@ -369,8 +369,10 @@ class AnnotatorModel:
         model = copy.copy(self)
         model.tasks = [replace(task) for task in self.tasks]
         model.update(log_probs, REPORT_STEPS)
-        tempered = np.asarray(log_probs, dtype=np.float64) / model.best_temperature(log_probs)
-        model.update(tempered, REPORT_STEPS)
+        temperature = model.best_temperature(log_probs)
+        tempered = np.asarray(log_probs, dtype=np.float64) / temperature
+        if temperature > 1:
+            model.update(tempered, REPORT_STEPS)
         return model.estimate(tempered)
 
     # ---------------------------------------------------------------- state
