@@ -122,7 +122,7 @@ def peer(name: str, crowd: Crowd, restarts: int) -> Answer | None:
     """What a peer says; None where it does not apply or would take too long."""
     dense = (crowd.n_options**2 * len(crowd.accuracy)) if name == "DS" else len(crowd.item) * crowd.n_options
     if name == "CROWDLAB":
-        return None if crowd.probs is None else _crowdlab(crowd)
+        return None if crowd.probs is None or crowd.per_item <= 1 else _crowdlab(crowd)
     if name == "vote":
         votes = crowd.votes() + np.random.default_rng(0).random((crowd.n_items, crowd.n_options)) * 1e-6
         return _answer(crowd, votes / votes.sum(axis=1, keepdims=True))

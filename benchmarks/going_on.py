@@ -3,7 +3,6 @@
     python -m benchmarks.going_on                         # minilm-l6, its head alone: a few minutes of one core
     python -m benchmarks.going_on --model mpnet-base      # a larger encoder
     python -m benchmarks.going_on --layers 0 --seeds 1    # all layers: an hour
-    python -m benchmarks.going_on --aggregate             # 10 million labels and 1,000 more, without a model
     python -m benchmarks.going_on --quick                 # a small part of everything, no targets
 
 SentPolarity's own annotators. The earlier run has nine tenths of the items (`new items`) or nine tenths of the labels
@@ -46,11 +45,8 @@ def main() -> int:
     parser.add_argument("--items", type=int, default=0)
     parser.add_argument("--replay", type=float, default=1.0)
     parser.add_argument("--kinds", default="new items,new labels")
-    parser.add_argument("--aggregate", action="store_true")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    if arguments.aggregate:
-        return aggregation(quick=arguments.quick)
     if arguments.quick:
         arguments.items, arguments.seeds = arguments.items or 300, 1
     return training(arguments)
@@ -147,40 +143,6 @@ def answers(run: Run, test: Annotations) -> np.ndarray:
     assert test.gold is not None
     gold = np.array([test.label_name(item, label) for item, label in enumerate(test.gold.tolist())])
     return np.asarray(labels == gold)
-
-
-# -------------------------------------------------------------------- aggregation
-
-
-def aggregation(*, quick: bool) -> int:
-    """Dawid-Skene of 10 million labels and 1,000 more: from scratch, and from the fit to the 10 million."""
-    from realm.crowd.aggregation.dawid_skene import DawidSkene
-    from realm.crowd.aggregation.fitted import WarmStart
-
-    n, annotators, more = (100_000, 400, 100) if quick else (10_000_000, 40_000, 1_000)
-    rng = np.random.default_rng(0)
-    truth = rng.integers(4, size=n // 5)
-    item, annotator = np.repeat(np.arange(n // 5), 5), rng.integers(annotators, size=n)
-    right = rng.random(n) < rng.uniform(0.4, 0.95, annotators)[annotator]
-    label = np.where(right, truth[item], rng.integers(4, size=n))
-    chosen = rng.integers(n // 5, size=more)
-    added = chosen, rng.integers(annotators, size=more), truth[chosen]
-    print(
-        f"dawid-skene, {n:,} labels and {more:,} more\n\n| start | iterations | s | labels right |\n|---|---|---|---|"
-    )
-    earlier = DawidSkene().fit(item, annotator, label)
-    arrays = [np.concatenate(pair) for pair in zip((item, annotator, label), added, strict=True)]
-    figures, labels = {}, {}
-    for name, start in (("scratch", None), ("earlier fit", WarmStart(earlier.parameters_, earlier.priors_))):
-        begun = time.process_time()
-        model = DawidSkene().fit(*arrays, start=start)
-        figures[name], labels[name] = time.process_time() - begun, model.labels_
-        print(f"| {name} | {model.n_iter_} | {figures[name]:.2f} | {np.mean(model.labels_ == truth):.4f} |", flush=True)
-    same = float(np.mean(labels["scratch"] == labels["earlier fit"]))
-    print(
-        f"\nthe same label for {same:.3%} of the items; {figures['earlier fit'] / figures['scratch']:.2f} of the time"
-    )
-    return int(same < 0.999) if not quick else 0
 
 
 if __name__ == "__main__":

@@ -85,8 +85,7 @@ def some_gold(table: Annotations, per_task: int, seed: int) -> Ints:
 def labels_of(table: Annotations, method: str, gold: Ints | None) -> Ints:
     """The most probable labels by a method, with this gold or without any. (items,)"""
     if method == ESTIMATE:
-        even = np.log(np.full((table.n_items, 2), 0.5))
-        return estimate(table.without_gold(), even, gold=gold).posterior.argmax(axis=1).astype(np.int32)
+        return estimate(table.without_gold(), gold=gold).posterior.argmax(axis=1).astype(np.int32)
     given = table.without_gold() if gold is None else replace(table, gold=gold)
     return aggregate(given, method, use_gold=gold is not None).labels
 

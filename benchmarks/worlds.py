@@ -25,13 +25,15 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 import realm.crowd
 from benchmarks import _worlds, crowds_from_labels
 from benchmarks._worlds import Answer, Crowd, Floats
 
 METHODS = ("noisy", "vote", "DS", "MACE", "realm")
-BATCH, RATE, EPOCHS, UPDATES, TEST_ITEMS = 16, 1e-3, 3, 4, 1500
+BATCH, RATE, EPOCHS, UPDATES, TEST_ITEMS, FOLDS = 16, 1e-3, 3, 4, 1500, 4
 """UPDATES: how often an epoch the model of annotators is fitted to the P recorded before each step."""
 
 
@@ -43,6 +45,9 @@ class AnnotatorsInTraining(Protocol):
 
     def update(self, log_probs: Floats) -> None:
         """Fit to P recorded so far (items, options); NaN rows where nothing is."""
+
+    def temperature(self, log_probs: Floats) -> float:
+        """T of P^(1/T), from P out of sample (items, options)."""
 
     def answer(self, log_probs: Floats) -> Answer:
         """Labels and annotators."""
@@ -249,17 +254,25 @@ class Head(torch.nn.Module):
 
 
 def train(
-    table: Table, seed: int, epochs: int, targets: Floats | None, annotators: AnnotatorsInTraining | None
+    table: Table,
+    seed: int,
+    epochs: int,
+    *,
+    targets: Floats | None = None,
+    annotators: AnnotatorsInTraining | None = None,
+    items: Any = None,
+    learns: bool = True,
 ) -> tuple[Head, Floats]:
     """A trained head, and the log P of every item recorded before the last step on it. Shape (items, options).
 
     Trains on fixed `targets` (items, options), or on the posterior under a model of annotators that learns on the way:
-    the loss is -log sum_k P(k) exp(sums_k), whose gradient in the logits is P minus the posterior.
+    the loss is -log sum_k P(k) exp(sums_k), whose gradient in the logits is P minus the posterior. `items` are those
+    trained on, all with labels otherwise; the model of annotators stays as it is unless it `learns`.
     """
     crowd, features = table.crowd, torch.tensor(table.features)
     head = Head(table.pooler, crowd.n_options, seed)
     torch.manual_seed(seed + 1)
-    units = np.unique(crowd.item)
+    units = np.unique(crowd.item) if items is None else items
     per_epoch = math.ceil(len(units) / BATCH)
     total, every = per_epoch * epochs, max(per_epoch // UPDATES, 1)
     optimiser = torch.optim.AdamW(head.parameters(), lr=RATE, weight_decay=0.0)
@@ -284,10 +297,36 @@ def train(
             optimiser.step()
             schedule.step()
             step += 1
-            if annotators is not None and step % every == 0:
+            if annotators is not None and learns and step % every == 0:
                 annotators.update(log_probs)
                 sums = torch.tensor(annotators.sums(), dtype=torch.float32)
     return head, log_probs
+
+
+def out_of_fold(
+    table: Table, seed: int, epochs: int, targets: Floats | None, annotators: AnnotatorsInTraining | None
+) -> Floats:
+    """log P of every item with labels by a head that was not trained on it; NaN rows elsewhere. (items, options)"""
+    units = np.unique(table.crowd.item)
+    fold = np.random.default_rng([seed, 9]).permutation(len(units)) % FOLDS
+    log_probs = np.full((table.crowd.n_items, table.crowd.n_options), np.nan)
+    for each in range(FOLDS):
+        others, held = units[fold != each], units[fold == each]
+        head, _ = train(table, seed, epochs, targets=targets, annotators=annotators, items=others, learns=False)
+        log_probs[held] = head.predict(table.features[held])
+    return log_probs
+
+
+def temperature_of(targets: Floats, log_probs: Floats) -> float:
+    """T >= 1 at which P^(1/T) is closest to fixed targets, log T ~ N(0, .5^2): as the model of annotators has it."""
+    rows = ~np.isnan(log_probs[:, 0])
+
+    def loss(log_t: float) -> float:
+        scaled = log_probs[rows] / np.exp(log_t)
+        logs = scaled - logsumexp(scaled, axis=1, keepdims=True)
+        return 0.5 * (log_t / 0.5) ** 2 - float((targets[rows] * logs).sum())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(0.0, 3.0), method="bounded").x))
 
 
 class OneModel:
@@ -298,7 +337,7 @@ class OneModel:
 
         self.crowd, self.annotations = table.crowd, table.crowd.annotations()
         self.model = AnnotatorModel(self.annotations, kind=table.crowd.kind, features=table.features)
-        self.model.fit()
+        self.model.fit(waits=True)
 
     def sums(self) -> Floats:
         model, table, options = self.model, self.annotations, self.crowd.n_options
@@ -310,6 +349,9 @@ class OneModel:
     def update(self, log_probs: Floats) -> None:
         self.model.update(log_probs)
 
+    def temperature(self, log_probs: Floats) -> float:
+        return self.model.best_temperature(log_probs)
+
     def answer(self, log_probs: Floats) -> Answer:
         estimate = self.model.estimate(log_probs)
         return Answer(estimate.posterior[:, : self.crowd.n_options], *(
@@ -319,8 +361,11 @@ class OneModel:
 one_model: Callable[[Table], AnnotatorsInTraining] = OneModel
 
 
-def run(table: Table, method: str, seed: int, epochs: int) -> dict[str, Any]:
-    """Train by a method; its figures on the test items, of its cleaned labels and of annotators."""
+def run(table: Table, method: str, seed: int, epochs: int, folds: bool = False) -> dict[str, Any]:
+    """Train by a method; its figures on the test items, of its cleaned labels and of annotators.
+
+    With `folds` P is brought to a temperature out of fold, and labels and annotators are judged by P out of fold, too.
+    """
     start = time.perf_counter()
     crowd, annotators, targets = table.crowd, None, None
     votes = crowd.votes()
@@ -335,7 +380,7 @@ def run(table: Table, method: str, seed: int, epochs: int) -> dict[str, Any]:
         targets = answer.posterior
         if method == "vote":
             targets = np.eye(crowd.n_options)[targets.argmax(axis=1)]
-    head, log_probs = train(table, seed, epochs, targets, annotators)
+    head, log_probs = train(table, seed, epochs, targets=targets, annotators=annotators)
     seconds = time.perf_counter() - start
     if annotators is not None:
         answer = annotators.answer(log_probs)
@@ -344,6 +389,15 @@ def run(table: Table, method: str, seed: int, epochs: int) -> dict[str, Any]:
     predicted = head.predict(table.test_features)
     gold, label = table.test_gold, predicted.argmax(axis=1)
     labels = {f"labels_{name}": value for name, value in _worlds.figures(crowd, answer).items()}
+    if folds:
+        outside = out_of_fold(table, seed, epochs, targets, annotators)
+        t = temperature_of(targets, outside) if annotators is None else annotators.temperature(outside)
+        scaled = predicted / t
+        labels["temperature"], labels["temperature_of_gold"] = t, temperature_of(np.eye(crowd.n_options)[gold], predicted)
+        labels["log_loss_t"] = float(-(scaled - logsumexp(scaled, axis=1, keepdims=True))[np.arange(len(gold)), gold].mean())
+        if annotators is not None:
+            again = _worlds.figures(crowd, annotators.answer(outside / t))
+            labels |= {f"folds_{name}": value for name, value in again.items()}
     return {
         "accuracy": float((label == gold).mean()),
         "f1": _worlds.macro_f1(gold, label, crowd.n_options),
@@ -382,7 +436,7 @@ def runs(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Tabl
 def show(rows: pd.DataFrame) -> None:
     """One line for each setting: mean over seeds, the methods side by side."""
     columns = ["setting", "seeds", *METHODS, "realm - noisy", "realm - best", "F1 noisy / realm", "log loss noisy / realm",
-               "labels vote / realm", "rank", "coverage", "wrong at .99", "s"]  # fmt: skip
+               "at T noisy / realm (T)", "labels vote / realm (/ out of fold)", "rank", "coverage", "wrong at .99", "s"]  # fmt: skip
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for setting, group in rows.groupby("setting", sort=False):
         means = group.groupby("method").mean(numeric_only=True)
@@ -398,7 +452,10 @@ def show(rows: pd.DataFrame) -> None:
                  f"{get('noisy', 'f1'):.3f} / {get('realm', 'f1'):.3f}",
                  f"{get('noisy', 'log_loss'):.3f} / {get('realm', 'log_loss'):.3f}"
                  + (" (!)" if get("realm", "log_loss") > get("noisy", "log_loss") + 0.02 else ""),
-                 f"{get('vote', 'labels_right'):.3f} / {get('realm', 'labels_right'):.3f}",
+                 f"{get('noisy', 'log_loss_t'):.3f} / {get('realm', 'log_loss_t'):.3f} ({get('realm', 'temperature'):.2f})"
+                 if "log_loss_t" in means else "",
+                 f"{get('vote', 'labels_right'):.3f} / {get('realm', 'labels_right'):.3f}"
+                 + (f" / {get('realm', 'folds_right'):.3f}" if "folds_right" in means else ""),
                  f"{get('realm', 'labels_rank'):.2f}",
                  f"{own['labels_covered'].sum() / judged:.2f}" if judged and "labels_covered" in own else "",
                  f"{own['labels_wrong99'].sum():.0f}/{own['labels_sure99'].sum():.0f}", f"{get('realm', 'seconds'):.1f}"]  # fmt: skip
@@ -431,6 +488,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--folds", action="store_true", help="temperature, labels and annotators by P out of fold, too")
     parser.add_argument("--name", default="", help="what this version of ours is called; its code otherwise")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -445,10 +503,10 @@ def main() -> int:
         table = None
         for method in arguments.methods:
             peers = per_item_of(setting) > 1 or method in ("noisy", "realm")
-            key = f"{setting}|{method}|{seed}|{arguments.epochs}|{version if method == 'realm' else ''}"
+            key = f"{setting}|{method}|{seed}|{arguments.epochs}{'|folds' * arguments.folds}|{version if method == 'realm' else ''}"
             if key not in done and peers and not arguments.table:
                 table = make() if table is None else table
-                result = run(table, method, seed, arguments.epochs)
+                result = run(table, method, seed, arguments.epochs, arguments.folds)
                 done[key] = {"key": key, "setting": setting, "method": method, "seed": seed, **result}
                 with file.open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps(done[key]) + "\n")

@@ -135,7 +135,7 @@ def test_functions_that_take_annotations_say_so() -> None:
 
 def test_aggregators_are_estimators() -> None:
     arrays = ([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [1, 1, 0, 0, 0, 0])
-    for aggregator in (realm.MajorityVote(), realm.DawidSkene(), realm.Mace(), realm.OneCoin(), realm.Glad()):
+    for aggregator in (realm.MajorityVote(), realm.DawidSkene(), realm.Mace(), realm.OneCoin()):
         with pytest.raises(AttributeError, match=r"has no attribute 'labels_'\. Call `fit` first"):
             _ = aggregator.labels_
         labels = aggregator.fit_predict(*arrays, n_options=2)

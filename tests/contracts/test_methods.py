@@ -22,11 +22,11 @@ from tests.contracts.commands import run_commands
 from tests.tiny import crowd
 from tests.trainers import config, trainer
 
-GLAD = Method("glad", "GLAD", "trained on GLAD labels", "glad")
+ONE_COIN = Method("one-coin", "One coin", "trained on one-coin labels", "one-coin")
 
 WITH_ROW = """
 from realm.methods import METHODS, Method
-METHODS["glad"] = Method("glad", "GLAD", "trained on GLAD labels", "glad")
+METHODS["one-coin"] = Method("one-coin", "One coin", "trained on one-coin labels", "one-coin")
 """
 
 
@@ -40,30 +40,30 @@ def test_one_row_reaches_every_command(tmp_path: Path, tiny_model) -> None:
         ["train", "--help"],
         ["compare", "--help"],
         ["check", labels, "--json"],
-        ["train", labels, *model, "--method", "glad", "--output", run],
-        ["compare", labels, "--test", test, *model, "--methods", "noisy,glad", "--seeds", 1, "--output", compared],
+        ["train", labels, *model, "--method", "one-coin", "--output", run],
+        ["compare", labels, "--test", test, *model, "--methods", "noisy,one-coin", "--seeds", 1, "--output", compared],
         ["train", labels, *model, "--method", "magic", "--output", tmp_path / "none"],
     )
     assert [code for code, _, _ in results] == [0, 0, 0, 0, 0, 2], results
     train_help, compare_help, check, _, _, refused = results
-    assert "glad" in train_help[1] and "glad" in compare_help[1]
+    assert "one-coin" in train_help[1] and "one-coin" in compare_help[1]
     verdicts = {verdict["name"]: verdict["applies"] for verdict in json.loads(check[1])["methods"]}
-    assert list(verdicts) == [*METHODS, "glad"] and verdicts["glad"] == "yes"
-    assert "glad (trained on GLAD labels)" in (run / "report.html").read_text()
+    assert list(verdicts) == [*METHODS, "one-coin"] and verdicts["one-coin"] == "yes"
+    assert "one-coin (trained on one-coin labels)" in (run / "report.html").read_text()
     comparison = json.loads((compared / "results.json").read_text())
-    assert [entry["method"] for entry in comparison["methods"]] == ["noisy", "glad"]
-    assert f"must be one of {', '.join(METHODS)}, glad" in " ".join(refused[2].split())
+    assert [entry["method"] for entry in comparison["methods"]] == ["noisy", "one-coin"]
+    assert f"must be one of {', '.join(METHODS)}, one-coin" in " ".join(refused[2].split())
 
 
 def test_a_row_says_which_labels_are_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RealmError, match="`method=glad`: must be one of"):
-        check_values(Settings(method="glad"))
-    monkeypatch.setitem(METHODS, "glad", GLAD)
-    check_values(Settings(method="glad"))
+    with pytest.raises(RealmError, match="`method=one-coin`: must be one of"):
+        check_values(Settings(method="one-coin"))
+    monkeypatch.setitem(METHODS, "one-coin", ONE_COIN)
+    check_values(Settings(method="one-coin"))
     table = crowd(60, (0.9, 0.6, 0.4))
-    trained_on = training_labels(table, "glad").annotations
+    trained_on = training_labels(table, "one-coin").annotations
     assert trained_on.n_annotations == table.n_items and trained_on.annotators == ("aggregate",)
-    assert (trained_on.label == aggregate(table, "glad").labels).all()
+    assert (trained_on.label == aggregate(table, "one-coin").labels).all()
 
 
 def test_what_the_rows_need_and_learn() -> None:

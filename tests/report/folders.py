@@ -90,8 +90,9 @@ def write_run(
         state = {"omega": np.log(trained / (1 - trained)).astype(np.float32)}
         steps = 10 * np.arange(len(path))
         channel = ChannelResults("uniform", state, {"expertise_trained": trained}, steps, {"expertise_trained": path})
+    found = found or estimate(annotations, np.exp(log_probs))
     results = RunResults(
-        scorer, "tiny/model", "realm", annotations, log_probs, found or estimate(annotations, np.exp(log_probs)), channel,
+        scorer, "tiny/model", "realm", annotations, log_probs, found, channel,
         probabilities=probabilities_in_words(folds), folds=folds, temperature=temperature, **usual,
     )  # fmt: skip
     write_tables(folder, results)

@@ -109,13 +109,13 @@ def test_a_useless_model_has_a_tile_of_its_own() -> None:
     assert tile(None, ["`no` is more frequent among the cleaned labels."]) is None
 
 
-def test_guards_say_what_the_report_looks_for() -> None:
+def test_findings_of_training_say_what_the_report_looks_for() -> None:
     import inspect
 
-    from realm.training import guards
+    from realm.training import findings
 
     for words in summary.MODEL_FAILS:
-        assert words in inspect.getsource(guards)
+        assert words in inspect.getsource(findings)
 
 
 def test_an_item_on_which_only_the_model_is_wrong_does_not_look_broken() -> None:

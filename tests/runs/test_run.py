@@ -382,11 +382,11 @@ def test_weights_and_gold_change_the_fingerprint() -> None:
 
 def test_training_estimates_once(tmp_path: Path, realm_cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of the run, the report and the table on the screen come from one estimate."""
-    from realm.crowd.model import AnnotatorModel
+    import realm.crowd.model as module
 
     calls: list[object] = []
-    original = AnnotatorModel.estimate
-    monkeypatch.setattr(AnnotatorModel, "estimate", lambda *a, **k: (calls.append(1), original(*a, **k))[1])
+    original = module.estimate_from_evidence
+    monkeypatch.setattr(module, "estimate_from_evidence", lambda *a, **k: (calls.append(1), original(*a, **k))[1])
     model = save_tiny(tmp_path / "model", "bert", layers=1, width=16)
     crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
     code, out, error = realm_cli(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from realm import AnnotatorLoss, RealmError
 from realm.crowd.engine import log_softmax
 from realm.crowd.model import AnnotatorModel
 from tests.crowd.crowds import Crowd, simulate, table
+from tests.forked import run_together
 
 ACCURACY = np.array([0.95, 0.85, 0.75, 0.6, 0.4])
 
@@ -62,6 +65,15 @@ def test_the_gradient_is_p_minus_the_posterior(crowd: Crowd) -> None:
     np.testing.assert_allclose(logits.grad.numpy(), gradient, atol=1e-12)
     items = torch.arange(5)
     assert torch.autograd.gradcheck(lambda part: loss(part, items=items), logits[:5].detach().requires_grad_())
+
+
+def test_held_class_shares_are_in_the_loss_with_items_and_without(crowd: Crowd) -> None:
+    loss, n = AnnotatorLoss(crowd.annotations), crowd.annotations.n_items
+    logits, free = logits_of(n, 3), AnnotatorLoss(crowd.annotations)
+    task = loss.model.tasks[0]
+    task.state = replace(task.fitted, offset=np.array([0.5, 0.0, -0.5]))
+    with_items, without = (loss(logits, *padded(crowd), items).item() for items in (torch.arange(n), None))
+    assert with_items == pytest.approx(without, rel=1e-12) != pytest.approx(free(logits, *padded(crowd)).item())
 
 
 def test_rows_of_one_item_count_jointly_and_once(crowd: Crowd) -> None:
@@ -254,6 +266,32 @@ def test_it_is_a_loss_of_transformers_trainer(tiny_model, tmp_path) -> None:
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     reference = loss(torch.from_numpy(loss.log_probs), items=torch.arange(50)).item()
     assert losses and abs(np.mean(losses) - reference) < 0.5, "a mean over the items of an accumulated batch"
+
+
+def record_a_share(folder: str) -> None:
+    """One of several processes: it sees every second item, and updates with the others."""
+    crowd = simulate(1, annotators=ACCURACY, labels_each=150, per_item=3, options=3)
+    torch.distributed.init_process_group("gloo")
+    rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    loss, own = AnnotatorLoss(crowd.annotations), torch.arange(rank, crowd.annotations.n_items, world)
+    for sharper in (1.0, 2.0):  # the second time, each sees the other's items
+        loss(sharper * torch.from_numpy(crowd.log_probs)[own].requires_grad_(), items=own)
+        loss.update()
+        own = torch.arange(1 - rank, crowd.annotations.n_items, world)
+    save_file(loss.state_dict(), f"{folder}/{rank}.safetensors")
+    torch.distributed.destroy_process_group()
+
+
+def test_processes_share_what_they_have_recorded(crowd: Crowd, tmp_path) -> None:
+    run_together(record_a_share, str(tmp_path))
+    one, two = (load_file(tmp_path / f"{rank}.safetensors") for rank in range(2))
+    alone, items = AnnotatorLoss(crowd.annotations), torch.arange(crowd.annotations.n_items)
+    for sharper in (1.0, 2.0):
+        alone(sharper * torch.from_numpy(crowd.log_probs).requires_grad_(), items=items)
+        alone.update()
+    for name, value in alone.state_dict().items():
+        torch.testing.assert_close(one[name], value)
+        torch.testing.assert_close(two[name], value)
 
 
 # -------------------------------------------------------------------- state

@@ -122,6 +122,7 @@ def aggregate(
         warnings += [] if once[index] else _task_warnings(annotations.tasks[index].name, task.table, method)
     if method == "realm":
         estimates = model.fit(progress=lambda done, total: progress("aggregating", done, total)).estimate()
+        progress("aggregating", 1, 1)
         posterior, accuracy, low, high = (
             getattr(estimates, name).copy() for name in ("posterior", "accuracy", "low", "high")
         )

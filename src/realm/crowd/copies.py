@@ -24,6 +24,8 @@ CHANCE = 1e-3
 COMPARED = 4000
 """Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
 given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (.917 -> .896)."""
+GAIN = 5.0
+"""How much likelier (log) the labels must be if the suspects copy: 150 honest crowds reach 4, copies 6 and more."""
 STEPS = 20
 """EM iterations of the model that judges the suspects."""
 
@@ -75,12 +77,45 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     by_chance = -float(ndtri(CHANCE / len(residual)))
     limit = max(by_chance, float(residual[len(first) :].max(initial=0.0)))
     guilty = [row for row in range(len(first)) if residual[row] > limit]
+    gain = _copying_gains(table, [(int(who[a]), int(who[b])) for a, b in rows[guilty]])
+    guilty = [row for row, each in zip(guilty, gain, strict=True) if each > GAIN]
     guilty.sort(key=lambda row: -residual[row])
     return [
         CopyPair(int(who[a]), int(who[b]), int(common[row]), int(agreed[row]), float(expected[row]))
         for row in guilty
         for a, b in [sorted(rows[row])]
     ]
+
+
+def _copying_gains(table: LabelTable, pairs: list[tuple[int, int]]) -> list[float]:
+    """How much likelier the labels are (log) if those whom each pair connects copy the one of them with most labels.
+
+    Two experts among guessers agree far beyond what the guessers tell of either, and the model that takes them for
+    experts explains it; of copies it has to take the others' agreement for chance.
+    """
+    if not pairs:
+        return []
+    priors, options = PRIORS["confusion"], table.n_options
+    weight = np.ones(len(table.item)) if table.weight is None else table.weight
+    independent = fit(table, priors, Pool.of(table, priors), table.vote_shares, max_iter=STEPS).log_likelihood
+    group, gains = _groups(table.n_annotators, pairs), {}
+    for each in {group[first] for first, _ in pairs}:
+        members = np.flatnonzero(group == each)
+        leader = members[np.argmax(table.annotator_weight[members])]
+        original = np.full(table.n_items, -1)
+        original[table.item[table.annotator == leader]] = table.label[table.annotator == leader]
+        copied = (group[table.annotator] == each) & (table.annotator != leader) & (original[table.item] >= 0)
+        same = copied & (table.label == original[table.item])
+        agreed, total = (
+            np.bincount(table.annotator[rows], weight[rows], table.n_annotators) for rows in (same, copied)
+        )
+        rate = (agreed + 1) / (total + 2)
+        by_copying = agreed @ np.log(rate) + (total - agreed) @ np.log((1 - rate) / (options - 1))
+        rest = replace(table, item=table.item[~copied], annotator=table.annotator[~copied], label=table.label[~copied],
+                       weight=weight[~copied])  # fmt: skip
+        fitted = fit(rest, priors, Pool.of(rest, priors), rest.vote_shares, max_iter=STEPS)
+        gains[each] = float(fitted.log_likelihood + by_copying - independent)
+    return [gains[group[first]] for first, _ in pairs]
 
 
 def _others_agree(pairs: PairAgreement, suspect: np.ndarray) -> bool:
@@ -93,12 +128,17 @@ def _others_agree(pairs: PairAgreement, suspect: np.ndarray) -> bool:
 
 def _witness(table: LabelTable, pairs: list[tuple[int, int]]) -> Floats:
     """1/m for annotations of the same item and label by m annotators of one connected group. (annotations,)"""
-    n, first, second = table.n_annotators, [a for a, _ in pairs], [b for _, b in pairs]
-    graph = sparse.coo_array((np.ones(len(pairs)), (first, second)), shape=(n, n))
-    group = sparse.csgraph.connected_components(graph, directed=False)[1]
-    key = (table.item.astype(np.int64) * table.n_options + table.label) * n + group[table.annotator]
+    n = table.n_annotators
+    key = (table.item.astype(np.int64) * table.n_options + table.label) * n + _groups(n, pairs)[table.annotator]
     _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
     return np.asarray(1.0 / counts[place])
+
+
+def _groups(n: int, pairs: list[tuple[int, int]]) -> Ints:
+    """The group of each of n annotators, those whom pairs connect being in one. (n,)"""
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    graph = sparse.coo_array((np.ones(len(pairs)), (first, second)), shape=(n, n))
+    return np.asarray(sparse.csgraph.connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
 def _expected_agreement(table: LabelTable, pairs: Ints, matrices: Floats, posterior: Floats) -> Floats:

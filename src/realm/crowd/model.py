@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
 
 from realm.crowd import accuracy as accuracies
 from realm.crowd.copies import CopyPair, copy_weights, find_task_copies
@@ -33,16 +32,16 @@ from realm.crowd.engine import (
     log_softmax,
 )
 from realm.crowd.estimate import Estimate, estimate_from_evidence
-from realm.crowd.shared_mistakes import KINDS, fit_exponent
+from realm.crowd.shared_mistakes import KINDS, SharedMistakes, fit_exponent
 from realm.crowd.task_model import ASSIGNED_Z, TaskModel, assignment_z
+from realm.crowd.temperature import fit_temperature
 from realm.data import Annotations
 from realm.errors import RealmError
 
-TEMPERATURE_SD, HOTTEST = 0.5, 20.0
-"""log T ~ N(0, .5^2) on [1, 20]: a free temperature on 50 items is spurious, and below 1 a model that has learned the
-crowd's common mistakes would be made surer of them."""
+TEMPERATURE_SWEEPS = 30
+"""Sweeps of the fixed point of the temperature at most; it moves by less than 0.3% after ten as a rule."""
 REPORT_STEPS = 10
-"""EM steps that bring a trained model to the P of a report, and to its temperature: it has moved little since."""
+"""EM steps that bring a trained model of annotators to another P: it has moved little since the last update."""
 READS = 0.2
 """The expertise from which an annotator's labels count in the temperature: a fifth of them is read off the item."""
 
@@ -298,33 +297,42 @@ class AnnotatorModel:
 
     # ---------------------------------------------------------------- temperature and estimate
 
-    def best_temperature(self, log_probs: npt.ArrayLike) -> float:
-        """T >= 1 at which P^(1/T) best predicts the labels as they were given, an item's labels weighing one together.
+    def best_temperature(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> float:
+        """T >= 1 at which P^(1/T) is as sure of the items as labels and P together, shared mistakes allowed for.
 
-        Only labels of annotators count who read one in five off the item or more; a known truth stands for them. What
-        annotators disagree about, P is not sure of: P explained through the annotators instead is as sharp as they are
-        right, and then surer than gold bears out wherever they err alike (log loss above plain fine-tuning's on 9 of 17
-        real tables; by this rule on none). `log_probs` (items, Kmax); NaN rows say nothing. log T ~ N(0, .5^2).
+        The fixed point of q ~ P^(1/T) exp(sum w E) and T, where P^(1/T) is closest to (1 - e) q + e (1 - q) / (K - 1).
+        At most the temperature at which P predicts single labels of annotators who read them: about the truth P is as
+        sure as about labels, or surer. `in_sample`: P has seen the labels, agrees with them, and only that bound is
+        taken. `log_probs` (items, Kmax); NaN rows say nothing; a known truth is its own target.
         """
         table = self.annotations
-        scores = np.asarray(log_probs, dtype=np.float64)
+        given = np.asarray(log_probs, dtype=np.float64)[:, : self.width]
         expertise = self.summary()["expertise_trained"][table.annotator, table.item_tasks[table.item]]
-        rows = np.flatnonzero((expertise >= READS) & (self.known[table.item] < 0) & ~np.isnan(scores[table.item, 0]))
-        truth = np.flatnonzero((self.known >= 0) & ~np.isnan(scores[:, 0]))
-        item = np.concatenate([table.item[rows], truth])
-        label = np.concatenate([table.label[rows], self.known[truth]])
-        if not len(item):
-            return 1.0
-        weight = 1 / np.bincount(item, minlength=table.n_items)[item]
-        inside = np.arange(scores.shape[1]) < table.option_counts[item][:, None]
-        logits = np.where(inside, np.maximum(scores[item], np.log(1e-30)), -np.inf)
-
-        def loss(log_t: float) -> float:
-            tempered = log_softmax(logits / np.exp(log_t))[np.arange(len(label)), label]
-            return float(0.5 * (log_t / TEMPERATURE_SD) ** 2 - weight @ tempered)
-
-        best = minimize_scalar(loss, bounds=(0.0, float(np.log(HOTTEST))), method="bounded", options={"xatol": 1e-3})
-        return float(np.exp(best.x)) if best.fun < loss(0.0) else 1.0
+        reads = (expertise >= READS).astype(np.float64)
+        shares = np.zeros((table.n_items, self.width))
+        np.add.at(shares, (table.item, table.label), reads)
+        truth = np.flatnonzero(self.known >= 0)
+        shares[truth] = 0.0
+        shares[truth, self.known[truth]] = 1.0
+        rows = np.flatnonzero((shares.sum(axis=1) > 0) & ~np.isnan(given[:, 0]))
+        inside = np.arange(self.width) < table.option_counts[rows][:, None]
+        logits = np.where(inside, np.maximum(given[rows], np.log(1e-30)), -np.inf)
+        most = temperature = fit_temperature(logits, shares[rows] / shares[rows].sum(axis=1, keepdims=True))
+        if in_sample:
+            return most
+        scores, errors = np.zeros((table.n_items, self.width)), np.zeros(table.n_items)
+        for task in self.tasks:
+            scores[task.items, : task.table.n_options] = task.label_scores(exponent=1.0)
+            errors[task.items] = SharedMistakes.of(self.kind, task.exponent).mean
+        error, others = errors[rows][:, None], np.maximum(table.option_counts[rows] - 1, 1)[:, None]
+        for _ in range(TEMPERATURE_SWEEPS):
+            posterior = np.exp(log_softmax(logits / temperature + scores[rows]))
+            target = np.where(inside, (1 - error) * posterior + error * (1 - posterior) / others, 0.0)
+            target = np.where((self.known[rows] >= 0)[:, None], shares[rows], target)
+            before, temperature = temperature, min(fit_temperature(logits, target), most)
+            if abs(np.log(temperature / before)) < 0.003:
+                break
+        return temperature
 
     def log_prior(self, log_probs: npt.ArrayLike | None = None) -> Floats:
         """What is known of each item but for its labels: log P with the offsets, or the log class shares. (items, Kmax)
@@ -361,8 +369,10 @@ class AnnotatorModel:
         model = copy.copy(self)
         model.tasks = [replace(task) for task in self.tasks]
         model.update(log_probs, REPORT_STEPS)
-        tempered = np.asarray(log_probs, dtype=np.float64) / model.best_temperature(log_probs)
-        model.update(tempered, REPORT_STEPS)
+        temperature = model.best_temperature(log_probs)
+        tempered = np.asarray(log_probs, dtype=np.float64) / temperature
+        if temperature > 1:
+            model.update(tempered, REPORT_STEPS)
         return model.estimate(tempered)
 
     # ---------------------------------------------------------------- state

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
@@ -31,29 +33,20 @@ def annotator_notes(screens: Screens) -> npt.NDArray[np.object_]:
     labels as `bob` on 98% of 210 shared items". All of it is beyond chance.
     """
     annotations = screens.annotations
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    told: dict[tuple[int, int], list[str]] = {}
-
-    def tell(annotator: int, task: int, text: str) -> None:
-        told.setdefault((annotator, task), []).append(text)
-
-    for suspect in screens.patterns:
-        tell(suspect.annotator, suspect.task, pattern_in_words(annotations, suspect))
-    named: dict[tuple[int, int], int] = {}
-    for confused in screens.confused:
-        pair = confused.annotator, confused.task
-        named[pair] = named.get(pair, 0) + 1
-        if named[pair] <= MOST_CONFUSED:
-            tell(*pair, confusion_in_words(annotations, confused))
-    for each in screens.times:
-        if each.drift is not None and each.drift.flagged:
-            tell(each.annotator, each.task, drift_in_words(each.drift))
+    notes = np.full((annotations.n_annotators, len(annotations.tasks)), "", dtype=object)
+    texts = [(each.annotator, each.task, pattern_in_words(annotations, each)) for each in screens.patterns]
+    most = Counter[tuple[int, int]]()
+    for each in screens.confused:
+        most[each.annotator, each.task] += 1
+        if most[each.annotator, each.task] <= MOST_CONFUSED:
+            texts.append((each.annotator, each.task, confusion_in_words(annotations, each)))
+    for when in screens.times:
+        if when.drift is not None and when.drift.flagged:
+            texts.append((when.annotator, when.task, drift_in_words(when.drift)))
     for annotator, text in copies_in_words(annotations, screens.copies).items():
-        for task in range(shape[1]):
-            tell(annotator, task, text)
-    notes = np.full(shape, "", dtype=object)
-    for at, texts in told.items():
-        notes[at] = "; ".join(texts)
+        texts += [(annotator, task, text) for task in range(len(annotations.tasks))]
+    for annotator, task, text in texts:
+        notes[annotator, task] += "; " * bool(notes[annotator, task]) + text
     return notes
 
 

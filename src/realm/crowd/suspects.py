@@ -80,14 +80,14 @@ def find_patterns(annotations: Annotations, others: Others) -> list[Suspect]:
     period = np.zeros(n_pairs, np.int64)
     for length in range(LONGEST_PERIOD, 0, -1):
         repeats = (of[length:] == of[:-length]) & (label[length:] == label[:-length])
-        kept = np.bincount(of[length:][repeats], minlength=n_pairs)
-        period[(kept == counts - length) & (counts >= max(FEW, 3 * length))] = length
+        n_repeats = np.bincount(of[length:][repeats], minlength=n_pairs)
+        period[(n_repeats == counts - length) & (counts >= max(FEW, 3 * length))] = length
     p_value = np.where(period > 0, np.exp(np.bincount(pair, _log_support(annotations, others), n_pairs)), 1.0)
-    found = np.flatnonzero(false_discoveries(np.where(counts >= FEW, p_value, np.nan), LEVEL) & (period > 0))
+    suspects = np.flatnonzero(false_discoveries(np.where(counts >= FEW, p_value, np.nan), LEVEL) & (period > 0))
     n_tasks = len(annotations.tasks)
     return [
         Suspect(*divmod(each, n_tasks), "constant" if period[each] == 1 else "alternating", int(period[each]))
-        for each in found.tolist()
+        for each in suspects.tolist()
     ]
 
 

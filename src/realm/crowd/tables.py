@@ -80,11 +80,11 @@ def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Flo
         1 - error * options / (options - 1) for error in (estimate.shared_error, estimate.shared_error_high)
     )
 
-    def moved(end: Floats) -> Floats:
+    def expect(end: Floats) -> Floats:
         return np.clip(1 / options + (end - 1 / options) * expected / np.maximum(highest, LEAST), 0.0, 1.0)
 
     low, high = estimate.low, estimate.high
-    return np.where(low > 1 / options, moved(low), low), np.where(high < 1 / options, moved(high), high)
+    return np.where(low > 1 / options, expect(low), low), np.where(high < 1 / options, expect(high), high)
 
 
 def share_read(estimate: Estimate, accuracy: Floats) -> Floats:

@@ -217,10 +217,10 @@ class TaskModel:
             prior[self.table.outside] = -np.inf
         return prior
 
-    def label_scores(self) -> Floats:
-        """tau times the summed evidence of each item's labels. (task items, options)"""
-        zeros = np.zeros(self.table.n_options)
-        scores = item_scores(self.table, self.fitted.parameters, zeros, exponent=self.exponent, priors=self.priors)
+    def label_scores(self, exponent: float | None = None) -> Floats:
+        """The summed evidence of each item's labels, times tau or another exponent. (task items, options)"""
+        zeros, tau = np.zeros(self.table.n_options), self.exponent if exponent is None else exponent
+        scores = item_scores(self.table, self.fitted.parameters, zeros, exponent=tau, priors=self.priors)
         return np.where(np.isinf(scores), 0.0, scores)
 
     def evidence_of(self, annotator: Ints, label: Ints, option_counts: Ints) -> Floats:

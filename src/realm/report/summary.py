@@ -31,7 +31,7 @@ NOTED = 4
 A_FEW = 0.05
 """Up to this share of the labels, guessers are a caution, above it an alarm: one label in twenty."""
 MODEL_FAILS = ("no better than the base rate", "gives the same answer")
-"""How a run's findings say that its model has learned nothing (`realm.training.guards`)."""
+"""How a run's findings say that its model has learned nothing (`realm.training.findings`)."""
 GOOD, CARE, WARNING, PLAIN = "good", "care", "bad", "plain"
 """States of a tile or a sentence; each has a colour, a mark and a word."""
 STATE_WORDS = {GOOD: "good", CARE: "take care", WARNING: "problem", PLAIN: ""}

@@ -86,7 +86,7 @@ class AnnotatorLoss(nn.Module):
             self._constants = model.item_offset(), model.item_evidence(), table.annotations_per_item > 0
         offset, evidence, labelled = (each[rows] for each in self._constants)
         if items is None:
-            offset = np.zeros(1) if (shares := model.tasks[0].label_offset) is None else shares
+            offset = model.tasks[0].fitted.offset
         if labels is not None:
             if annotators is None or annotators.shape != labels.shape or len(labels) != len(logits):
                 raise RealmError("`labels` and `annotators` must have the same shape: (batch,) or (batch, m).")

@@ -13,14 +13,11 @@ from realm.channels import Channel, ConfusionChannel
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import log_softmax
 from realm.crowd.estimate import Estimate, estimate_from_evidence
-from realm.crowd.model import AnnotatorModel
+from realm.crowd.model import REPORT_STEPS, AnnotatorModel
 from realm.data import Annotations
 from realm.training.channel import annotation_evidence
 
 Floats = npt.NDArray[np.float64]
-
-REPORT_STEPS = 10
-"""EM steps that bring the trained model of annotators to out-of-sample P: it has moved little since the last update."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +48,19 @@ class ReportModel:
         experts: Sequence[str] = (),
         earlier: EarlierEstimates | None = None,
         hidden: Tensor | None = None,
+        in_sample: bool = False,
     ) -> ReportModel:
-        """Bring the model to log P (items, Kmax) of models not trained on the item, and find their temperature.
+        """Bring the model to log P (items, Kmax) and find its temperature.
 
-        `channel` is None for a method that learns none; `hidden` (items, width) is for a channel that needs it.
+        `channel` is None for a method that learns none; `hidden` (items, width) is for a channel that needs it;
+        `in_sample`: P was recorded in training, not out of fold.
         """
         if isinstance(channel, ConfusionChannel):
             model = channel.copied_model()
             model.update(log_probs, steps=REPORT_STEPS)
         else:
             model = AnnotatorModel(annotations, gold=gold, experts=experts, earlier=earlier).fit(log_probs)
-        temperature = model.best_temperature(log_probs)
+        temperature = model.best_temperature(log_probs, in_sample=in_sample)
         tempered = log_softmax(log_probs / temperature)
         if temperature > 1:
             model.update(tempered, steps=REPORT_STEPS)

@@ -562,7 +562,7 @@ class RealmTrainer(Trainer):
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
         self._cross_fit(seconds_per_step)
         log_probs = self.out_of_sample()
-        if self.channel is not None or self.folds:
+        if self.updates.channel is not None or self.folds:  # by gradient the paper's model stays as it is
             self._calibrate()
         basis = "on items that it was not trained on" if self.folds else "in training"
         self.findings = model_findings(self.annotations, log_probs, basis)
@@ -649,8 +649,9 @@ class RealmTrainer(Trainer):
             hidden = self._hidden_states() if self.model.channel.needs_hidden else None
             gold = self.annotations.gold if self.args.use_gold else None
             known: dict[str, Any] = {"gold": gold, "experts": self.args.experts or (), "earlier": self.earlier}
+            in_sample = not self.folds and self._initial_log_probs is None
             self._report_model = ReportModel.of(
-                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, **known
+                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, in_sample=in_sample, **known
             )
         return self._report_model
 
