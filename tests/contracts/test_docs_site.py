@@ -7,7 +7,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -154,7 +153,7 @@ def test_every_file_and_column_of_a_run_is_in_the_reference() -> None:
     frame = pd.DataFrame({"text": ["x", "x", "y", "y"], "context": ["c"] * 4, "annotator": ["ada", "bob"] * 2})
     frame = frame.assign(label=["no", "no", "yes", "no"], created_at=range(4), lead_time=2.0)
     annotations = Annotations.from_pandas(frame)
-    estimates = estimate(annotations, np.zeros((2, 2)))
+    estimates = estimate(annotations)
     trained = {"expertise_trained": estimates.expertise}
     columns = [
         *expertise_table(annotations, estimates, trained, "in-sample"),

@@ -95,8 +95,6 @@ def confused_labels(annotations: Annotations, estimate: Estimate, others: Others
     What is said of the others goes by the cleaned labels: an item of two labels, judged without one of them, is often
     judged wrong. Tasks whose items list their own options have none.
     """
-    from scipy.stats import binom, hypergeom
-
     options = np.array([len(task.labels or ()) for task in annotations.tasks])
     clear = (options[annotations.item_tasks[annotations.item]] > 0) & (others.confidence > MORE_PROBABLE_THAN_NOT)
     counts = count_confusions(annotations, np.where(clear, others.truth, -1))
@@ -115,6 +113,10 @@ def confused_labels(annotations: Annotations, estimate: Estimate, others: Others
     is_frequent = (times >= LEAST_MISTAKES) & (times / of - expected > EXCESS)
     rows = np.flatnonzero(is_tested & is_frequent & ~is_right)
     is_first = np.diff(counts.pair * counts.width + counts.truth, prepend=-1) > 0
+    if not len(rows):
+        return []
+    from scipy.stats import binom, hypergeom  # half a second
+
     by_expectation = binom.sf(times[rows] - 1, of[rows], expected[rows])
     by_others = hypergeom.sf(times[rows] - 1, (of + other_of)[rows], (times + other_times)[rows], of[rows])
     # a test for every other label of each annotator's label with enough items, few of which have a row

@@ -170,6 +170,12 @@ class LabelTable:
         return sparse.csr_array((np.ones(n), np.arange(n), ends), shape=(self.n_annotators, n))
 
     @cached_property
+    def of_labels(self) -> sparse.csr_array:
+        """Options x cells, 1 where the cell's label is the option."""
+        n = len(self._cells[1])
+        return sparse.csr_array((np.ones(n), (self.cell_label, np.arange(n))), shape=(self.n_options, n))
+
+    @cached_property
     def labelled(self) -> Bools:
         """Which items have an annotation. Shape (items,)."""
         return np.bincount(self.item, minlength=self.n_items) > 0
@@ -274,18 +280,18 @@ class Parameters:
 
     def cell_probabilities(self, annotator: Ints, label: Ints, priors: Priors) -> Floats:
         """rho_jk(y), what C_j[k, y] is drawn to, of any annotators j and labels y. (n,), (n,) -> (n, options)"""
-        options = self.habit.shape[1]
-        same = np.asarray(label)[:, None] == np.arange(options)
+        options, skill = self.habit.shape[1], self.skill[annotator]
+        rho = np.full((len(label), options), 1 / options)
         if priors.form == "none":
-            return np.full(same.shape, 1 / options)
-        if priors.form == "coin":
-            guess = np.where(same, 0.0, 1 / max(options - 1, 1))
-        else:
-            guess = np.broadcast_to(self.habit[annotator, label][:, None], same.shape)
-        base = mixture(self.skill[annotator][:, None], same, guess)
-        if np.isinf(priors.shared):
-            return np.asarray(base)
-        return np.asarray(base * self.shared.T[label] / self._row_total[annotator])
+            return rho
+        guess = 1 / max(options - 1, 1) if priors.form == "coin" else self.habit[annotator, label]
+        wrong: Floats = np.asarray(mixture(skill, 0.0, guess))
+        rho[:] = wrong[:, None]  # few passes over cells x options: they are what takes time
+        rho[np.arange(len(label)), label] = mixture(skill, 1, 0 if priors.form == "coin" else guess)
+        if not np.isinf(priors.shared):
+            rho *= self.shared.T[label]
+            rho /= self._row_total[annotator]
+        return rho
 
     @cached_property
     def _row_total(self) -> Floats:
@@ -440,20 +446,21 @@ def maximise(
         pool_mean = weighted / (np.bincount(group, trust, minlength=n_groups) + POOL_START_WEIGHT)
     shared = np.ones((options, options))
     if not np.isinf(priors.shared):
-        given = np.stack(
-            [np.bincount(label, counts[:, k], minlength=options) for k in range(options)]
-        )  # (truth, label)
+        given = np.asarray(table.of_labels @ counts).T  # (truth, label)
         expected = (row_mass * (1 - skill)[:, None]).T @ habit
         expected[np.diag_indices(options)] += skill @ row_mass
         shared = (given + priors.shared) / (expected + priors.shared)
     parameters = Parameters(skill, habit, shared, np.zeros((0, options)), row_mass, pool_mean)
     rho = parameters.cell_probabilities(cell_annotator, label, priors)
-    if np.isinf(priors.rows):
-        rows = rho
-    else:
-        rows = (counts + priors.rows * rho) / np.maximum(row_mass[cell_annotator] + priors.rows, LEAST)
-        rows = np.where(pool.experts[cell_annotator][:, None], rho, rows)
-    return replace(parameters, evidence=np.log(np.maximum(rows, LEAST)))
+    if not np.isinf(priors.rows):
+        expert = np.flatnonzero(pool.experts[cell_annotator])
+        held = rho[expert]
+        rho *= priors.rows
+        rho += counts
+        rho /= np.maximum(row_mass + priors.rows, LEAST)[cell_annotator]
+        rho[expert] = held
+    np.maximum(rho, LEAST, out=rho)
+    return replace(parameters, evidence=np.log(rho, out=rho))
 
 
 # -------------------------------------------------------------------- EM: the loop

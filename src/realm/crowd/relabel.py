@@ -30,8 +30,8 @@ LEAST_GAIN = 1e-6
 """Bits below which another label is not worth asking for: rounding errors of a sum of entropies are smaller."""
 HALF_AS_GOOD = 0.5
 """Work is shared as long as each label tells at least half as much per unit of cost as the best that could be asked."""
-POOL = 10_000
-"""Items that are considered, and ten for each label the budget pays for: the most uncertain ones."""
+POOL, POOL_PER_LABEL = 1_000, 5
+"""Items that are considered at the least, and for each label that the budget pays for: the most uncertain ones."""
 CHUNK_SIZE = 2_000_000
 """Largest (items, annotators, options) array: 16 MB of float64."""
 
@@ -195,7 +195,8 @@ def relabel_queue(
     # what all annotators miss no answer tells; where the truth is given, there is nothing to tell
     is_known = estimate.posterior.max(axis=1, keepdims=True, initial=0.0) == 1
     posterior = np.where(is_known, estimate.posterior, estimate.apparent(annotations))
-    size = POOL if np.isnan(prices).all() else max(POOL, 10 * int(min(budget / np.nanmin(prices), annotations.n_items)))
+    most = 0 if np.isnan(prices).all() else int(min(budget / np.nanmin(prices), annotations.n_items))
+    size = max(POOL, POOL_PER_LABEL * most)
     pool = np.sort(np.argsort(-bits(posterior).sum(axis=1), kind="stable")[:size])
     offers = find_offers(annotations, estimate, posterior, pool, prices)
     # sums of prices are not exact: more than rounding, less than any price

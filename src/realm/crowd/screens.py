@@ -51,7 +51,10 @@ class Screens:
 
     @cached_property
     def copies(self) -> list[CopyPair]:
-        """Who copies from whom."""
+        """Who copies from whom; nobody where every annotation counts for itself."""
+        own = 1.0 if self.annotations.weight is None else self.annotations.weight
+        if (self.estimate.weight == own).all():
+            return []
         return (self.model or AnnotatorModel(self.annotations)).copies
 
     @cached_property

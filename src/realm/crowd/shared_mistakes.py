@@ -20,6 +20,8 @@ BEYOND_CHANCE = 1.64
 """tau is 1 unless another foretells labels better by so many standard errors over items: one crowd in twenty."""
 SAMPLED = 10_000
 """Items on which tau is fitted at most: its standard error is a hundredth then."""
+LEAST_SAMPLED = 1000
+"""Fewest items of the sample where there are many options, whose number multiplies the work."""
 HELD_BELOW = 0.5
 """Annotators with a tau below this clearly err together, and class shares are held at the mean of their own: 24 judges
 of CivilComments 65.2 -> 69.3, no other table of eleven is concerned."""
@@ -51,8 +53,9 @@ def forecast_labels(table: LabelTable, evidence: Floats, log_prior: Floats) -> F
     | log_prior | (options,), the log class shares |
     """
     several = np.flatnonzero(np.bincount(table.item, minlength=table.n_items) > 1)
-    if len(several) > SAMPLED:
-        several = np.sort(np.random.default_rng(0).choice(several, SAMPLED, replace=False))
+    most = max(SAMPLED // max(table.n_options // 10, 1), LEAST_SAMPLED)
+    if len(several) > most:
+        several = np.sort(np.random.default_rng(0).choice(several, most, replace=False))
     place = np.full(table.n_items, -1)
     place[several] = np.arange(len(several))
     rows = np.flatnonzero(place[table.item] >= 0)

@@ -562,7 +562,7 @@ class RealmTrainer(Trainer):
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
         self._cross_fit(seconds_per_step)
         log_probs = self.out_of_sample()
-        if self.channel is not None or self.folds:
+        if self.updates.channel is not None or self.folds:  # by gradient the paper's model stays as it is
             self._calibrate()
         basis = "on items that it was not trained on" if self.folds else "in training"
         self.findings = model_findings(self.annotations, log_probs, basis)
