@@ -480,8 +480,8 @@ class RealmTrainer(Trainer):
                 self.test_before = continued.earlier_figures(self.test, self.test_scores())
         finally:
             self.scorer.temperature = 1.0
-        knows = self.scorer.kind != "classifier"
-        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=knows)
+        knows_new_labels = self.scorer.knows_new_labels
+        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=knows_new_labels)
 
     def _start_channel(self) -> None:
         """Fit the channel to what is known before the first step: the model's opinion, gold, and agreement."""
