@@ -65,3 +65,12 @@ def test_mace_is_right_as_often() -> None:
         ours.append(crowd.right(Mace().fit(*crowd.arrays).posterior_))
         theirs.append(crowd.right(crowdkit("MACE", crowd, n_restarts=1)))
     assert np.mean(ours) > np.mean(theirs) - 0.01
+
+
+@pytest.mark.slow
+def test_the_race_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks.aggregation import main
+
+    main(scale=0.005)
+    shown = capsys.readouterr().out
+    assert "| one-coin | 5,000 | 10 |" in shown and "| realm (default) |" in shown

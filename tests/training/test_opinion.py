@@ -23,7 +23,7 @@ def answers(seed: int, truth: np.ndarray, options: int, accuracy: float, claimed
 
 @pytest.mark.parametrize("per_item", [1, 3])
 def test_a_model_that_knows_something_has_an_opinion_and_one_that_guesses_has_none(per_item) -> None:
-    """Of 100 models that guess one passes at most, even where annotators differ in their habits and label each item alone."""
+    """Of 100 models that guess one passes at most, even where annotators have habits and label each item alone."""
     false = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)

@@ -86,7 +86,7 @@ def test_settings_that_make_no_sense(settings, said, tmp_path) -> None:
 
 
 def test_confusion_matrices_have_no_gradient(tiny_model, tmp_path) -> None:
-    with pytest.raises(RealmError, match="`channel=confusion` has no gradient.*`expertise_update=em`"):
+    with pytest.raises(RealmError, match=r"`channel=confusion` has no gradient.*`expertise_update=em`"):
         trainer(tiny_model("bert"), crowd(5), tmp_path, channel="confusion", expertise_update="gradient")
 
 

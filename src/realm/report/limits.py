@@ -71,27 +71,11 @@ def _learning_rates(data: RunData) -> str | None:
 
 
 def _coverage(data: RunData) -> str:
-    """What `benchmarks/coverage.py` and `benchmarks/honesty.py` measured of the intervals, for data of this kind."""
-    if data.estimate.relative and data.out_of_fold:
-        return (
-            "In simulations with one label per item and out of fold, it contained the true accuracy 95% of the time "
-            "with a well calibrated model, 52% with an underconfident one (accuracies 0.17 too high) and 20% with an "
-            "overconfident one (0.23 too low)."
-        )
+    """What an interval allows for."""
     if data.estimate.relative:
-        return (
-            "In simulations with one label per item and in-sample, it contained the true accuracy 92% of the time with "
-            "a well trained model and 72% with one that had memorised labels (accuracies 0.06 too high)."
-        )
-    if (data.estimate.exponent < 1).any():
-        return (
-            "On real panels whose members make the same mistakes (reviewers, raters, 24 LLM judges) it contained the "
-            "share of right labels for 91 to 97% of them; on panels that agree because they are right it is too low."
-        )
-    return (
-        "In simulations with several labels per item and independent errors, it contained the true accuracy 91 to 98% "
-        "of the time."
-    )
+        return "With one label per item it is only as good as the model's calibration."
+    share = float(data.estimate.shared_error_high.max())
+    return f"Its ends allow for up to {share:.0%} of the items misleading everybody alike, which labels cannot show."
 
 
 def _judged_in_sample(data: RunData) -> str:
@@ -116,8 +100,8 @@ def limits(data: RunData) -> list[Remark]:
             "Unclear instructions, harder items, another language, a broken form or a misread scale look exactly like "
             "carelessness. Read some of the items first."),
         (True, "Intervals",
-            f"A 95% interval assumes that {'the model is calibrated and ' * data.has_model}annotators' errors are "
-            f"independent. {_coverage(data)}"),
+            f"A 95% interval assumes that {'the model is calibrated and ' * data.has_model}annotators err "
+            f"independently of each other. {_coverage(data)}"),
         (not data.has_model, "No model",
             "Labels and accuracies come from agreement between annotators alone. On items with one label there is "
             "nothing to compare it with: its confidence is the accuracy of whoever gave it."),

@@ -157,8 +157,8 @@ def verify(checkpoint: Path) -> None:
     listed = manifest_hashes(checkpoint)
     for path in sorted(checkpoint.rglob("*")):
         name = path.relative_to(checkpoint).as_posix()
-        known = (name in FILES and name in listed) or name == MANIFEST or re.fullmatch(r"rng_state(_\d+)?\.pth", name)
-        if path.is_file() and not known:
+        ours = name in FILES or re.fullmatch(r"rng_state(_\d+)?\.pth", name)
+        if path.is_file() and name != MANIFEST and not (ours and name in listed):
             raise RealmError(f"{path} does not belong in a checkpoint and is not read.")
     verify_manifest(checkpoint)
 
