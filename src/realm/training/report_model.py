@@ -28,7 +28,7 @@ class ReportModel:
     |---|---|---|
     | annotators | | the trained channel's own model, or the default one where the channel is of another kind |
     | temperature | | T, at which P^(1/T) best explains the labels |
-    | log_probs | (items, Kmax) | log P out of sample at that temperature |
+    | log_probs | (items, Kmax) | log P that items are judged by, at that temperature; NaN rows: their labels alone |
     | evidence | (annotations, Kmax) | that of a channel that learned by gradient, which estimates rest on; else None |
     """
 
@@ -52,22 +52,26 @@ class ReportModel:
     ) -> ReportModel:
         """Bring the model to log P (items, Kmax) and find its temperature.
 
-        `channel` is None for a method that learns none; `hidden` (items, width) is for a channel that needs it;
-        `in_sample`: P was recorded in training, not out of fold.
+        `channel` is None for a method that learns none; `hidden` (items, width) is for a channel that needs it.
+        `in_sample`: P was recorded in training, not out of fold. It has seen the labels, and where an item has several
+        they speak for themselves, through the annotators as they were trained.
         """
+        heard = log_probs.copy()
+        if in_sample:
+            heard[annotations.annotations_per_item > 1] = np.nan
         if isinstance(channel, ConfusionChannel):
             model = channel.copied_model()
-            model.update(log_probs, steps=REPORT_STEPS)
         else:
-            model = AnnotatorModel(annotations, gold=gold, experts=experts, earlier=earlier).fit(log_probs)
+            model = AnnotatorModel(annotations, gold=gold, experts=experts, earlier=earlier).fit(heard)
+        if not in_sample:
+            model.update(log_probs, steps=REPORT_STEPS)
         temperature = model.best_temperature(log_probs, in_sample=in_sample)
-        tempered = log_softmax(log_probs / temperature)
-        if temperature > 1:
-            model.update(tempered, steps=REPORT_STEPS)
+        if not in_sample and temperature > 1:
+            model.update(log_probs / temperature, steps=REPORT_STEPS)
         evidence = None
         if channel is not None and not isinstance(channel, ConfusionChannel):
-            evidence = annotation_evidence(channel, annotations, tempered, hidden)
-        return cls(model, temperature, tempered, evidence)
+            evidence = annotation_evidence(channel, annotations, log_softmax(log_probs / temperature), hidden)
+        return cls(model, temperature, heard / temperature, evidence)
 
     def estimate(self) -> Estimate:
         """Labels, accuracies and intervals, by the evidence of the channel that was trained."""
@@ -77,7 +81,7 @@ class ReportModel:
         return estimate_from_evidence(
             model.annotations,
             self.evidence,
-            self.log_probs,
+            model.log_prior(self.log_probs),
             known=model.known,
             experts=model.expert,
             earlier=model.earlier,
