@@ -360,7 +360,7 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
     assert Run.open(tmp_path / "second").metrics["folds"] == 2
     assert set(found["probabilities"]) == {"out of fold (2 folds)"}
     assert "warning: the model is no better than the base rate" in error
-    assert found["expertise"]["w1"] == pytest.approx(0.999) and found["low"]["w1"] == found["high"]["w1"]
+    assert found["accuracy"]["w1"] == pytest.approx(0.999) and found["low"]["w1"] == found["high"]["w1"]
     assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"out of fold (2 folds)"}
     page = (tmp_path / "second" / "report.html").read_text()
     assert "an earlier estimate of expertise" in page
