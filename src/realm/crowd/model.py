@@ -161,6 +161,11 @@ class AnnotatorModel:
             if task_log_probs is not None:
                 task.update(task_log_probs, steps)
 
+    def hold_shares(self, log_probs: npt.ArrayLike) -> None:
+        """Bring what holds the class shares, where they are held, to another P (items, Kmax); the rest stays."""
+        for task in self.tasks:
+            task.hold_shares(self._task_log_probs(log_probs, task))
+
     def _task_log_probs(self, log_probs: npt.ArrayLike | None, task: TaskModel) -> Floats | None:
         """The rows and options of a task, normalised; None where nothing is known of any of its items."""
         if log_probs is None or not len(task.items):

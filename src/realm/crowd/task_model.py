@@ -167,9 +167,9 @@ class TaskModel:
         if exponent < HELD_BELOW and self.held_shares is None and not (self.known >= 0).any():
             self.held_shares = self.mean_label_shares()
             self.state = self.run(self.fitted, log_prior)
-        self._hold_shares(log_prior)
+        self.hold_shares(log_prior)
 
-    def _hold_shares(self, log_prior: Floats | None) -> None:
+    def hold_shares(self, log_prior: Floats | None) -> None:
         """The offset of log P that holds the class shares of labels, which count to the power of tau."""
         self.label_offset = None
         if self.held_shares is None:
@@ -193,7 +193,7 @@ class TaskModel:
     def update(self, log_prior: Floats, steps: int) -> None:
         """EM steps from where the fit stands, on new log P (task items, options); NaN rows: the class shares."""
         self.state = self.run(self.fitted, log_prior, max_iter=steps, tol=0.0)
-        self._hold_shares(log_prior)
+        self.hold_shares(log_prior)
         if self.assigned:
             self._fit_bracket(self.state.posterior, self.state.class_shares)
 

@@ -63,7 +63,9 @@ class ReportModel:
             model = channel.copied_model()
         else:
             model = AnnotatorModel(annotations, gold=gold, experts=experts, earlier=earlier).fit(heard)
-        if not in_sample:
+        if in_sample:
+            model.hold_shares(heard)
+        else:
             model.update(log_probs, steps=REPORT_STEPS)
         temperature = model.best_temperature(log_probs, in_sample=in_sample)
         if not in_sample and temperature > 1:
