@@ -23,7 +23,9 @@ GROUPS = {
         *("where_time_goes", "aggregation", "crowdlab", "read", "report", "going_on"),
     ),
     "quality": (
-        "coverage",
+        "crowds_from_labels",
+        "worlds",
+        "devices",
         "drift",
         "honesty",
         "cleaned_labels",

@@ -26,6 +26,7 @@ from benchmarks._evidence import Promise
 from realm import PAPER
 from realm.comparison.cells import Cell
 from realm.comparison.training import Job, train_cell
+from realm.crowd.engine import PRIORS, Priors
 from realm.lab import load_spec
 from realm.lab.benchmark_cells import BenchmarkData
 from realm.lab.spec import expand
@@ -53,13 +54,15 @@ class Constant:
 
 
 CONSTANTS = (
-    Constant("realm.crowd.pooling", "MOST_LABELS"),
-    Constant("realm.crowd.pooling", "STRENGTHS"),
+    Constant("realm.crowd.engine", "ROWS"),
+    Constant("realm.crowd.engine", "SHARED"),
+    Constant("realm.crowd.engine", "SKILL"),
+    Constant("realm.crowd.engine", "KAPPAS"),
     Constant("realm.training.channel", "UPDATES_PER_EPOCH"),
-    Constant("realm.crowd.calibration", "SOFTEST"),
+    Constant("realm.crowd.temperature", "SD"),
 )
-"""What the default rests on: the strength of the pool (of expertise, of habits and rows), how often the channel is
-fitted, the highest temperature."""
+"""What the default rests on: how strongly rows, shared confusions, skills and habits are drawn to the pool, how often
+the annotators are fitted, and how freely the temperature."""
 START = "expertise_start"
 """Beside them a setting: where expertise starts, whose odds take the factors."""
 
@@ -76,9 +79,13 @@ def scaled(constant: Constant, factor: float) -> Iterator[None]:
     ]
     for place in places:
         setattr(place, constant.name, changed)
+    priors = dict(PRIORS)
+    if (field := constant.name.lower()) in Priors.__dataclass_fields__:
+        PRIORS["confusion"] = replace(PRIORS["confusion"], **{field: changed})
     try:
         yield
     finally:
+        PRIORS.update(priors)
         for place in places:
             setattr(place, constant.name, value)
 

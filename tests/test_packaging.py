@@ -65,7 +65,7 @@ BROUGHT = {
     "markupsafe": "jinja2",
 }
 """Packages that are imported and brought along by a dependency, which needs the same one."""
-OPTIONAL = {"ray": "ray"}
+OPTIONAL = {"ray": "ray", "sklearn": "sklearn"}
 """Packages of an extra, by its name: imported where they are asked for."""
 
 

@@ -10,8 +10,8 @@ import pytest
 from benchmarks import sensitivity
 from benchmarks.sensitivity import CONFIGURATIONS, CONSTANTS, FACTORS, START, Constant, scaled
 
-import realm.crowd.habit
-import realm.crowd.pooling
+import realm.crowd.engine as engine
+import realm.crowd.temperature as temperature
 from realm.comparison.training import Job
 from tests.tiny import crowd
 
@@ -47,20 +47,28 @@ def trainings(monkeypatch: pytest.MonkeyPatch, accuracy) -> list[Job]:
     return jobs
 
 
-def test_a_constant_is_changed_wherever_it_was_imported_and_put_back() -> None:
-    before = realm.crowd.pooling.STRENGTHS
-    assert realm.crowd.habit.STRENGTHS is before
-    with pytest.raises(KeyboardInterrupt), scaled(Constant("realm.crowd.pooling", "STRENGTHS"), 2.0):
-        np.testing.assert_array_equal(realm.crowd.pooling.STRENGTHS, 2 * before)
-        assert realm.crowd.habit.STRENGTHS is realm.crowd.pooling.STRENGTHS
+def test_a_constant_is_changed_wherever_it_was_imported_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = engine.KAPPAS
+    monkeypatch.setattr(temperature, "KAPPAS", before, raising=False)
+    with pytest.raises(KeyboardInterrupt), scaled(Constant("realm.crowd.engine", "KAPPAS"), 2.0):
+        np.testing.assert_array_equal(engine.KAPPAS, 2 * before)
+        assert temperature.KAPPAS is engine.KAPPAS
         raise KeyboardInterrupt
-    assert realm.crowd.pooling.STRENGTHS is realm.crowd.habit.STRENGTHS is before
+    assert temperature.KAPPAS is engine.KAPPAS is before
+
+
+def test_the_default_has_the_changed_prior_meanwhile() -> None:
+    before = dict(engine.PRIORS)
+    with scaled(Constant("realm.crowd.engine", "ROWS"), 2.0):
+        assert engine.PRIORS["confusion"].rows == 2 * before["confusion"].rows
+        assert engine.PRIORS["habit"] == before["habit"]
+    assert before == engine.PRIORS
 
 
 def test_a_tuple_is_changed_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(realm.crowd.pooling, "PAIR", (1.0, 2.0), raising=False)
-    with scaled(Constant("realm.crowd.pooling", "PAIR"), 3.0):
-        assert realm.crowd.pooling.PAIR == (3.0, 6.0)
+    monkeypatch.setattr(engine, "PAIR", (1.0, 2.0), raising=False)
+    with scaled(Constant("realm.crowd.engine", "PAIR"), 3.0):
+        assert engine.PAIR == (3.0, 6.0)
 
 
 @pytest.mark.parametrize("constant", CONSTANTS, ids=str)
@@ -94,18 +102,18 @@ def test_a_constant_that_moves_accuracy_by_more_than_a_point_fails(
     monkeypatch: pytest.MonkeyPatch, folder: Path, capsys, moved: float, code: int
 ) -> None:
     """And it is changed while the cell trains, here in the first of the two sets alone."""
-    before = realm.crowd.pooling.MOST_LABELS
+    before = engine.ROWS
 
     def accuracy(job: Job) -> float:
-        changed = before < realm.crowd.pooling.MOST_LABELS and job.cell.data.origin == "sentpolarity"
+        changed = before < engine.ROWS and job.cell.data.origin == "sentpolarity"
         return 0.83 - moved if changed else 0.83
 
     trainings(monkeypatch, accuracy)
     assert sensitivity.main(["--data", str(folder)]) == code
     printed = capsys.readouterr().out
     assert printed.count("**FAILS**: sentpolarity") == code and "**holds**: civilcomments" in printed
-    assert f"| realm.crowd.pooling.MOST_LABELS | 83.0 | 83.0 | {83 - 100 * moved:.1f} |" in printed
-    assert before == realm.crowd.pooling.MOST_LABELS
+    assert f"| realm.crowd.engine.ROWS | 83.0 | 83.0 | {83 - 100 * moved:.1f} |" in printed
+    assert before == engine.ROWS
 
 
 def test_the_program_trains(monkeypatch: pytest.MonkeyPatch, folder: Path, tiny_model, capsys) -> None:

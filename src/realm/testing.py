@@ -28,7 +28,6 @@ COLOURS = ["red", "green", "blue", "white"]
 """The labels of `small_annotations`."""
 FILLER = ["the", "a", "small", "large", "bird", "house", "boat", "tree", "saw", "near", "under", "with", "old", "new"]
 FILLER += ["very", "quite", "runs", "sits"]
-KINDS = ("classifier", "causal", "seq2seq")
 PAD, BEGIN, END = 0, 1, 2
 """Ids of the first special tokens of `tiny_tokenizer`."""
 
@@ -59,10 +58,11 @@ def tiny_model(
 
     if kind not in KINDS:
         raise RealmError(f"`kind={kind}`: must be one of {', '.join(KINDS)}.")
-    tokenizer = tiny_tokenizer(end=kind == "seq2seq")
+    backbone, end = KINDS[kind]
+    tokenizer = tiny_tokenizer(end=end)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _backbone(kind, len(tokenizer), layers, width, dropout)
+        model = backbone(len(tokenizer), layers, width, dropout)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -95,45 +95,57 @@ def tiny_tokenizer(*, end: bool) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
 
 
-def _backbone(kind: str, vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
+def _encoder(vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
     import transformers as t
 
-    if kind == "seq2seq":
-        return t.T5ForConditionalGeneration(
-            t.T5Config(
-                vocab_size=vocabulary,
-                d_model=width,
-                d_kv=8,
-                d_ff=64,
-                num_layers=layers,
-                num_decoder_layers=2,
-                num_heads=4,
-                dropout_rate=dropout,
-                decoder_start_token_id=PAD,
-                pad_token_id=PAD,
-                eos_token_id=END,
-                feed_forward_proj="gated-gelu",
-                tie_word_embeddings=False,
-            )
-        )
-    if kind == "causal":
-        return t.LlamaForCausalLM(
-            t.LlamaConfig(
-                vocab_size=vocabulary,
-                hidden_size=width,
-                intermediate_size=64,
-                num_hidden_layers=layers,
-                num_attention_heads=4,
-                num_key_value_heads=2,
-                max_position_embeddings=256,
-                tie_word_embeddings=True,
-                attention_dropout=dropout,
-                pad_token_id=PAD,
-                bos_token_id=BEGIN,
-                eos_token_id=END,
-            )
-        )
     return t.BertModel(t.BertConfig(**encoder_shape(vocabulary, layers, width, dropout), classifier_dropout=dropout))
+
+
+def _decoder(vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
+    import transformers as t
+
+    return t.LlamaForCausalLM(
+        t.LlamaConfig(
+            vocab_size=vocabulary,
+            hidden_size=width,
+            intermediate_size=64,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=256,
+            tie_word_embeddings=True,
+            attention_dropout=dropout,
+            pad_token_id=PAD,
+            bos_token_id=BEGIN,
+            eos_token_id=END,
+        )
+    )
+
+
+def _encoder_decoder(vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
+    import transformers as t
+
+    return t.T5ForConditionalGeneration(
+        t.T5Config(
+            vocab_size=vocabulary,
+            d_model=width,
+            d_kv=8,
+            d_ff=64,
+            num_layers=layers,
+            num_decoder_layers=2,
+            num_heads=4,
+            dropout_rate=dropout,
+            decoder_start_token_id=PAD,
+            pad_token_id=PAD,
+            eos_token_id=END,
+            feed_forward_proj="gated-gelu",
+            tie_word_embeddings=False,
+        )
+    )
+
+
+KINDS = {"classifier": (_encoder, False), "causal": (_decoder, False), "seq2seq": (_encoder_decoder, True)}
+"""The backbone of each kind of scorer, and whether its tokenizer closes a text."""
 
 
 def encoder_shape(vocabulary: int, layers: int, width: int, dropout: float) -> dict[str, Any]:

@@ -195,15 +195,15 @@ def heed_interrupts() -> None:
 
 def interrupted_after_a_checkpoint(words: list[str]) -> None:
     """A command that gets Ctrl-C as soon as a checkpoint is whole: from itself, so that no clock has a part in it."""
-    from realm.training.saving import SavingTrainer
+    from realm.training.trainer import RealmTrainer
 
-    write = SavingTrainer._save_checkpoint
+    write = RealmTrainer._save_checkpoint
 
     def interrupted(*arguments):
         write(*arguments)
         os.kill(os.getpid(), signal.SIGINT)
 
-    SavingTrainer._save_checkpoint = interrupted
+    RealmTrainer._save_checkpoint = interrupted
     signal.signal(signal.SIGINT, signal.default_int_handler)
     command_line(words)
 

@@ -99,7 +99,7 @@ def test_train_says_that_the_model_has_no_say_in_labels_it_was_trained_on(files,
     for folds, is_said in (("auto", True), ("2", False)):
         code, _, error = realm_cli(*words, "--output", tmp_path / folds, "--cross-fit", folds)
         assert code == 0, error
-        assert ("of the 40 items with several annotations rest on agreement alone" in error) == is_said, error
+        assert ("the labels of the 40 items with several annotations rest on these" in error) == is_said, error
 
 
 def test_what_annotators_say_is_not_gold(files, tiny_model, tmp_path, realm_cli) -> None:
@@ -358,12 +358,12 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
     assert "it has estimates of 3 of the 3 annotators" in error and "cross-fit: 2 folds to train, about" in caplog.text
     found = pd.read_csv(tmp_path / "second" / "expertise.csv").set_index("annotator")
     assert Run.open(tmp_path / "second").metrics["folds"] == 2
-    assert set(found["probabilities"]) == {"agreement alone"}, "two steps teach nothing, and the run says so"
+    assert set(found["probabilities"]) == {"out of fold (2 folds)"}
     assert "warning: the model is no better than the base rate" in error
-    assert found["expertise"]["w1"] == pytest.approx(0.999) and found["low"]["w1"] == found["high"]["w1"]
-    assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"agreement alone"}
+    assert found["accuracy"]["w1"] == pytest.approx(0.999) and found["low"]["w1"] == found["high"]["w1"]
+    assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"out of fold (2 folds)"}
     page = (tmp_path / "second" / "report.html").read_text()
-    assert "an earlier estimate of expertise" in page and "agreement alone" in page
+    assert "an earlier estimate of expertise" in page
 
 
 def test_training_says_how_far_it_is_in_a_pipe_and_in_a_log(

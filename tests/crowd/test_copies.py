@@ -13,6 +13,9 @@ from realm.crowd.model import AnnotatorModel
 from .crowds import coins, mixtures, table
 from .label_tables import drawn
 
+COPIED = [0.62, *[0.75] * 7]
+"""Accuracies of a crowd whose first annotator is copied. Copies of somebody better than most may pass for experts."""
+
 
 def crowd(seed: int, accuracy: list[float], *, items: int = 400, per_item: int = 5, options: int = 2) -> LabelTable:
     truth = np.random.default_rng(seed).integers(0, options, items)
@@ -75,20 +78,35 @@ def test_one_label_per_item_says_nothing() -> None:
 @pytest.mark.parametrize("rate", [1.0, 0.95])
 def test_copies_are_found(rate: float, options: int) -> None:
     convicted = [
-        pairs(with_copies(crowd(seed, [0.75] * 8, options=options), seed, rate=rate, items=200)) for seed in range(5)
+        pairs(with_copies(crowd(seed, COPIED, options=options), seed, rate=rate, items=200)) for seed in range(5)
     ]
     assert sum(found == {(0, 8)} for found in convicted) >= 4, convicted
 
 
 def test_several_copies_are_one_group() -> None:
-    made = with_copies(crowd(3, [0.7] * 8, options=3), 3, items=250, n=2)
+    made = with_copies(crowd(3, COPIED, options=3), 3, items=250, n=2)
     assert pairs(made) == {(0, 8), (0, 9), (8, 9)}
 
 
 def test_a_pair_says_how_far_it_agrees_and_how_far_two_strangers_would() -> None:
-    (pair,) = find_task_copies(with_copies(crowd(1, [0.75] * 8), 1, items=200))
+    (pair,) = find_task_copies(with_copies(crowd(1, COPIED), 1, items=200))
     assert (pair.first, pair.second, pair.shared, pair.same) == (0, 8, 200, 200)
     assert 0.45 * 200 < pair.expected < 0.8 * 200
+
+
+def test_a_clique_that_copies_a_wrong_source_is_found_and_seen_through() -> None:
+    """Five of ten give the labels of a source that is right on a third of the items: a vote follows them."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 500)
+    made = drawn(1, truth, coins([0.8] * 10, 3), 4)
+    source = np.where(rng.random(500) < 0.35, truth, (truth + 1 + rng.integers(0, 2, 500)) % 3)
+    copying = (made.annotator < 5) & (rng.random(len(made.item)) < 0.97)
+    label = np.where(copying, source[made.item], made.label)
+    model = AnnotatorModel(table(made.item, made.annotator, label, n_items=500, n_annotators=10, options=3))
+    assert len(model.copies) >= 8 and all(pair.second < 5 for pair in model.copies)
+    right = model.fit().estimate().posterior.argmax(axis=1) == truth
+    alone = AnnotatorModel(model.annotations, find_copies=False).fit().estimate().posterior.argmax(axis=1) == truth
+    assert right.mean() > 0.75 > 0.5 > alone.mean()
 
 
 # -------------------------------------------------------------------- copies count once
@@ -102,7 +120,7 @@ def test_copies_share_the_weight_of_one_witness() -> None:
 
 def test_copies_count_once_in_the_model_and_change_no_label() -> None:
     """With four copies of one annotator more, labels are those of the table without them."""
-    made = crowd(5, [0.75] * 8, options=3, items=500)
+    made = crowd(5, COPIED, options=3, items=500)
     more = with_copies(made, 5, items=10_000, n=4)
     one, two = (
         table(part.item, part.annotator, part.label, n_items=500, n_annotators=part.n_annotators, options=3)

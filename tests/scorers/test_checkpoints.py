@@ -26,15 +26,10 @@ SETTINGS = {"write_run": True, "max_steps": 2}
 def reload(path):
     import transformers as t
 
-    from realm.scorers import scorer_kind
+    from realm.scorers import scorer_class, scorer_kind
 
     config = t.AutoConfig.from_pretrained(path)
-    loader = {
-        "seq2seq": t.AutoModelForSeq2SeqLM,
-        "causal": t.AutoModelForCausalLM,
-        "classifier": t.AutoModelForSequenceClassification,
-    }
-    return loader[scorer_kind(config)].from_pretrained(path)
+    return getattr(t, scorer_class(scorer_kind(config)).auto_class).from_pretrained(path)
 
 
 def test_an_output_layer_that_differs_from_the_embedding_survives(tmp_path) -> None:
@@ -264,7 +259,7 @@ def test_a_hub_that_cannot_be_reached_is_not_one_without_the_model(kind, expecte
             except Exception as error:
                 raise OSError("We couldn't connect\nto https://huggingface.co") from error
 
-    monkeypatch.setattr(loading, "_transformers_class", lambda name: Loader)
+    monkeypatch.setattr(loading.transformers, "AutoConfig", Loader)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.delenv("REALM_OFFLINE", raising=False)
     items = Items.from_texts(["x"], (Task("t", ("a", "b")),))

@@ -219,7 +219,7 @@ def test_a_run_whose_folds_cannot_be_trained_is_kept(tiny_model, tmp_path, monke
     made = trainer(tiny_model("bert"), crowd(20), tmp_path / "run", cross_fit=2, max_steps=1, write_run=True)
     made.train()
     run = Run.open(tmp_path / "run")
-    assert run.probabilities == "before training on the item" and run.metrics["out_of_fold"] is False
+    assert run.probabilities == "before each step" and run.metrics["out_of_fold"] is False
     assert any("nothing is out of fold: no fold today." in warning for warning in run.metrics["warnings"])
 
 

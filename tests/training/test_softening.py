@@ -75,7 +75,7 @@ def test_the_plain_checkpoint_of_a_classifier_is_as_sure_as_predict(layers, tiny
     settings = {**DEFAULT, "write_run": True, "max_steps": 5, "train_layers": layers, "cross_fit": 0}
     found = {}
     for fitted in (1.0, 2.5):
-        monkeypatch.setattr("realm.crowd.model.AnnotatorModel.best_temperature", lambda *_, t=fitted: t)
+        monkeypatch.setattr("realm.crowd.model.AnnotatorModel.best_temperature", lambda *_, t=fitted, **__: t)
         made = trainer(tiny_model("bert"), table, tmp_path / str(fitted), **settings)
         made.train()
         found[fitted] = made.score_training_items().log_probs

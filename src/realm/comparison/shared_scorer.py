@@ -45,7 +45,7 @@ _LATEST: dict[tuple[Any, ...], SharedScorer] = {}
 def shared_scorer(model: str, items: Items, config: RealmConfig) -> Scorer | None:
     """The scorer that a trainer would load for these items, its frozen part shared; None where it must load its own.
 
-    Shared are classifiers of which only the head or the top layers train. Of several models the last one is kept.
+    Shared are models with a head, of which only it or the top layers train. Of several models the last one is kept.
     """
     if (
         not config.train_layers
@@ -60,7 +60,7 @@ def shared_scorer(model: str, items: Items, config: RealmConfig) -> Scorer | Non
     if shared is None or config.seed not in shared.initial:
         set_seed(config.seed)  # as the trainer does before it loads
         scorer = load_scorer(model, items, **loading)
-        if scorer.kind != "classifier":
+        if not scorer.has_head:
             return scorer  # a language model's answers may be written into weights that others share
         scorer.freeze_below(config.train_layers)
         fresh = SharedScorer(scorer, scorer.new_head)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
-from realm.crowd.engine import LEAST, PRIORS, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
+from realm.crowd.engine import LEAST, PRIORS, Bools, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
 from realm.crowd.starts import PairAgreement
 
 LEAST_SHARED, LEAST_SAME = 10, 0.9
@@ -24,8 +24,9 @@ CHANCE = 1e-3
 COMPARED = 4000
 """Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
 given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (.917 -> .896)."""
-GAIN = 5.0
-"""How much likelier (log) the labels must be if the suspects copy: 150 honest crowds reach 4, copies 6 and more."""
+CLEARLY = 1.5
+"""Standard errors by which others must agree with suspects more than among themselves to take these for experts. To
+convict two experts costs 5 to 12 points, to miss the copies of a good annotator hardly any."""
 STEPS = 20
 """EM iterations of the model that judges the suspects."""
 
@@ -77,8 +78,8 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     by_chance = -float(ndtri(CHANCE / len(residual)))
     limit = max(by_chance, float(residual[len(first) :].max(initial=0.0)))
     guilty = [row for row in range(len(first)) if residual[row] > limit]
-    gain = _copying_gains(table, [(int(who[a]), int(who[b])) for a, b in rows[guilty]])
-    guilty = [row for row, each in zip(guilty, gain, strict=True) if each > GAIN]
+    group = _groups(len(who), [(int(rows[row][0]), int(rows[row][1])) for row in guilty])
+    guilty = [row for row in guilty if not _better_than_others(pairs, group == group[rows[row][0]])]
     guilty.sort(key=lambda row: -residual[row])
     return [
         CopyPair(int(who[a]), int(who[b]), int(common[row]), int(agreed[row]), float(expected[row]))
@@ -87,35 +88,24 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     ]
 
 
-def _copying_gains(table: LabelTable, pairs: list[tuple[int, int]]) -> list[float]:
-    """How much likelier the labels are (log) if those whom each pair connects copy the one of them with most labels.
+def _better_than_others(pairs: PairAgreement, members: Bools) -> bool:
+    """Whether others agree with the members (annotators compared,) more than among themselves, as with experts.
 
-    Two experts among guessers agree far beyond what the guessers tell of either, and the model that takes them for
-    experts explains it; of copies it has to take the others' agreement for chance.
+    Two experts agree far beyond what poor annotators tell of either; but then the poor ones agree with them more often
+    than with each other, and with a clique that copies a wrong source less often.
     """
-    if not pairs:
-        return []
-    priors, options = PRIORS["confusion"], table.n_options
-    weight = np.ones(len(table.item)) if table.weight is None else table.weight
-    independent = fit(table, priors, Pool.of(table, priors), table.vote_shares, max_iter=STEPS).log_likelihood
-    group, gains = _groups(table.n_annotators, pairs), {}
-    for each in {group[first] for first, _ in pairs}:
-        members = np.flatnonzero(group == each)
-        leader = members[np.argmax(table.annotator_weight[members])]
-        original = np.full(table.n_items, -1)
-        original[table.item[table.annotator == leader]] = table.label[table.annotator == leader]
-        copied = (group[table.annotator] == each) & (table.annotator != leader) & (original[table.item] >= 0)
-        same = copied & (table.label == original[table.item])
-        agreed, total = (
-            np.bincount(table.annotator[rows], weight[rows], table.n_annotators) for rows in (same, copied)
-        )
-        rate = (agreed + 1) / (total + 2)
-        by_copying = agreed @ np.log(rate) + (total - agreed) @ np.log((1 - rate) / (options - 1))
-        rest = replace(table, item=table.item[~copied], annotator=table.annotator[~copied], label=table.label[~copied],
-                       weight=weight[~copied])  # fmt: skip
-        fitted = fit(rest, priors, Pool.of(rest, priors), rest.vote_shares, max_iter=STEPS)
-        gains[each] = float(fitted.log_likelihood + by_copying - independent)
-    return [gains[group[first]] for first, _ in pairs]
+    outside = ~members
+
+    def excess(block: Bools) -> tuple[float, float]:
+        shared = max(float(pairs.shared[block].sum()), 1.0)
+        same = float(pairs.same[block].sum()) / shared
+        return float((pairs.same - pairs.expected)[block].sum()) / shared, same * (1 - same) / shared
+
+    (with_members, first), (among_others, second) = (
+        excess(np.outer(members, outside)),
+        excess(np.outer(outside, outside)),
+    )
+    return bool(with_members - among_others > CLEARLY * np.sqrt(first + 2 * second))  # pairs of others count twice
 
 
 def _others_agree(pairs: PairAgreement, suspect: np.ndarray) -> bool:

@@ -53,8 +53,8 @@ def _method(data: RunData) -> str:
 
 def _asked_as(scorer: dict[str, Any]) -> str:
     """The kind of scorer; of a language model how its options are answered too (a classifier has no answer tokens)."""
-    kind, answers = str(scorer.get("kind", "")), str(scorer.get("style", {}).get("answers", ""))
-    return kind if kind == "classifier" or not answers else f"{kind}, {answers}"
+    kind, answers = str(scorer.get("kind", "")), scorer.get("style", {}).get("answers")
+    return f"{kind}, {answers}" if answers else kind
 
 
 def _learning_rates(data: RunData) -> str | None:

@@ -19,6 +19,7 @@ from realm.files import read_json, read_tensors, read_yaml
 from realm.metrics import METRICS
 from realm.runs import folder as layout
 from realm.schema import PLAIN, Array, Number, OneOf, Only, Whole, check, check_arrays
+from realm.scorers import SCORERS
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,10 +59,10 @@ CONFIG_SCHEMA = {
     "versions": {str: str},
 }
 SCORER_SCHEMA = {
-    "kind": OneOf("seq2seq", "causal", "classifier"),
+    "kind": OneOf(*SCORERS),
     "style": Only(
         {
-            "answers": OneOf("letters", "names", "cloze"),
+            "answers": (OneOf("letters", "names", "cloze"), None),
             "instruction": (str, None),
             "max_length": Whole(1),
             "chat_template": bool,

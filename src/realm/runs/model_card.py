@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 _MARK = "\ue000"
 """A character of no language, so that no instruction holds what stands for text, context and options."""
-_LOADERS = {
-    "classifier": "AutoModelForSequenceClassification",
-    "seq2seq": "AutoModelForSeq2SeqLM",
-    "causal": "AutoModelForCausalLM",
-}
 
 
 def model_card(
@@ -49,12 +44,12 @@ def model_card(
     """
     code = snippet(scorer)
     fence = _fence(code, least=3)
-    pipeline = "text-classification" if scorer.kind == "classifier" else "text-generation"
     hub_id = _hub_id(base_model)
     base = [f"base_model: {hub_id}"] if hub_id else []
     return "\n".join(
         [
-            *("---", "library_name: transformers", f"pipeline_tag: {pipeline}", *base, "tags: [realm]", "---"),
+            *("---", "library_name: transformers", f"pipeline_tag: {scorer.pipeline_tag}"),
+            *(*base, "tags: [realm]", "---"),
             "# A model fine-tuned on crowd labels\n",
             f"Base model: {_source(base_model)} Method: {method}.",
             "Trained with REALM on labels of annotators of uneven quality. It is a plain checkpoint: nothing that was "
@@ -206,16 +201,19 @@ def snippet(scorer: Scorer) -> str:
     """Code that answers one item, from the folder of the checkpoint."""
     tasks = scorer.tasks
     labels = [list(task.labels or ()) for task in tasks]
-    values: dict[str, Any] = {"kind": scorer.kind, "style": scorer.style, "tasks": tasks, "labels": labels}
-    values |= {"loader": _LOADERS[scorer.kind], "temperature": scorer.temperature}
+    values: dict[str, Any] = {"style": scorer.style, "tasks": tasks, "labels": labels}
+    values |= {"loader": scorer.auto_class, "temperature": scorer.temperature}
     if isinstance(scorer, LanguageScorer):
         values |= {"prompt": _prompt(scorer), "lead": answer_separator(scorer.style)}
         values["prefixes"] = [list(answer.prefix) for answer in scorer.answers]
         values["tokens"] = [list(answer.tokens) for answer in scorer.answers]
         values["scale"] = scorer.extra_state().get("cloze_scale")
         values["start"] = getattr(scorer, "start_token", None)
-    else:
+    elif scorer.has_head:
         values["first"] = [sum(map(len, labels[:index])) for index in range(len(labels))]
+    else:
+        loader = scorer.auto_class
+        return f'from transformers import {loader}\n\n\nfolder = "."\nmodel = {loader}.from_pretrained(folder)\n'
 
     def by_task(values: list[Any]) -> str:
         """The value of the only task, or a choice by task."""

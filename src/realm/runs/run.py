@@ -308,10 +308,9 @@ class Run:
             PromptStyle(**settings["style"]),
             self.tasks,
             int(settings["max_options"]),
-            cloze_scale=float(settings.get("cloze_scale", 10.0)),
             use_safetensors=True,
         )
-        scorer.temperature = float(settings.get("temperature", 1.0))
+        scorer.restore(settings)
         return scorer
 
     @property

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from realm.data import Items, Task
 from realm.progress import Progress, ignore_progress
 from realm.scorers.encoding import EncodedItems, length_mask
 from realm.scorers.frozen_layers import HEAD, FrozenLayers, freeze_below, freeze_what_is_read, output_of, refusal
-from realm.scorers.prompts import PromptStyle
+from realm.scorers.prompts import Answers, PromptStyle
 
 Batch = dict[str, Tensor]
 
@@ -31,14 +31,26 @@ class Scorer(nn.Module, ABC):
     the batch, -inf beyond an item's own options.
     """
 
-    kind: str
+    kind: ClassVar[str]
+    """Its row of `realm.scorers.SCORERS`, as runs record it."""
+    auto_class: ClassVar[str]
+    """The class of transformers that loads the backbone."""
+    pipeline_tag: ClassVar[str] = "text-classification"
+    """The task that the Hugging Face hub lists the model under."""
+    has_head: ClassVar[bool] = False
+    """Whether what answers is a head above the base model: it may be new, and trains whole where the base does not."""
+    knows_new_labels: ClassVar[bool] = True
+    """Whether it can be asked about labels that it was not trained on."""
 
-    def __init__(self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...]) -> None:
+    def __init__(
+        self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...], max_options: int = 0
+    ) -> None:
         super().__init__()
         self.backbone = backbone
         self.tokenizer = tokenizer
         self.style = style
         self.tasks = tasks
+        self.max_options = max_options  # of an item
         self.new_head = False
         """Whether what answers was not in the checkpoint, so that the model can have no opinion yet."""
         self.temperature = 1.0
@@ -52,6 +64,31 @@ class Scorer(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+    # ---------------------------------------------------------------- loading
+
+    @classmethod
+    def matches(cls, config: Any) -> bool:
+        """Whether a model with this config is asked in this way unless the settings say otherwise."""
+        return False
+
+    @classmethod
+    def answers_for(cls, answers: Answers | None, tasks: tuple[Task, ...]) -> Answers | None:
+        """How it answers: as the settings say, or its default where they say nothing; None if there is one way only."""
+        return None
+
+    @classmethod
+    def load_options(cls, tasks: tuple[Task, ...]) -> dict[str, Any]:
+        """What `from_pretrained` is told beside the folder."""
+        return {}
+
+    @abstractmethod
+    def check(self, name: str) -> Tensor:
+        """Refuse a backbone that does not answer as it is read here, by this name; returns its logits for `probe`."""
+
+    def grow_head(self, tasks: tuple[Task, ...]) -> Scorer:
+        """The scorer with all labels of `tasks`, which hold those it has and may hold more."""
+        return self
 
     # ---------------------------------------------------------------- items to batches
 
@@ -247,3 +284,7 @@ class Scorer(nn.Module, ABC):
     def extra_state(self) -> dict[str, Any]:
         """What must be saved beside the backbone to answer the same way again."""
         return {} if self.temperature == 1 else {"temperature": self.temperature}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what `extra_state` gave, among other keys."""
+        self.temperature = float(state.get("temperature", 1.0))

@@ -10,13 +10,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
+from transformers.models.auto import modeling_auto as auto
 
-from realm.data import Items
+from realm.data import Items, Task
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged, length_mask, starts_of
 from realm.scorers.language import LanguageScorer
-from realm.scorers.prompts import answer_separator, encode_prompts, render, tokenize
+from realm.scorers.prompts import Answers, answer_separator, encode_prompts, render, tokenize
 
 MIN_SHARED, MIN_SAVED = 4, 48
 """When a prefix that all rows of a batch share is computed once: it has at least `MIN_SHARED` tokens (fewer are not
@@ -32,7 +33,20 @@ class CausalScorer(LanguageScorer):
     """
 
     kind = "causal"
+    auto_class = "AutoModelForCausalLM"
+    continues_prompt = True
     _shares_prefix = True
+
+    @classmethod
+    def matches(cls, config: Any) -> bool:
+        names = " ".join(getattr(config, "architectures", None) or [])
+        types = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.keys() - auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.keys()
+        return config.model_type in types or "ForCausalLM" in names or "LMHead" in names
+
+    @classmethod
+    def answers_for(cls, answers: Answers | None, tasks: tuple[Task, ...]) -> Answers | None:
+        """Names, or cloze where items have options of their own."""
+        return answers or ("names" if all(task.labels is not None for task in tasks) else "cloze")
 
     def find_tokens(self, answers: Sequence[str], options: Sequence[str]) -> AnswerTokens | None:
         prompt = render(self.style, "text", None, options, self.tokenizer)

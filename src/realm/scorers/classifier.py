@@ -16,6 +16,9 @@ from realm.scorers.encoding import EncodedItems, Ragged, starts_of
 from realm.scorers.frozen_base import FrozenBase
 from realm.scorers.prompts import PromptStyle
 
+DEVIATION = 0.02
+"""Standard deviation of a new row where the model's config has none: what transformers draws new heads with."""
+
 
 class ClassifierScorer(Scorer):
     """The head has one row for each label of each task; a task reads its own rows.
@@ -25,12 +28,66 @@ class ClassifierScorer(Scorer):
     """
 
     kind = "classifier"
+    auto_class = "AutoModelForSequenceClassification"
+    has_head = True
+    knows_new_labels = False
 
-    def __init__(self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...]) -> None:
-        super().__init__(backbone, tokenizer, style, tasks)
+    def __init__(
+        self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...], max_options: int = 0
+    ) -> None:
+        super().__init__(backbone, tokenizer, style, tasks, max_options)
         self.row_starts: Tensor
         starts = starts_of([task.labels or () for task in tasks])[:-1]
         self.register_buffer("row_starts", torch.from_numpy(starts), persistent=False)
+
+    @classmethod
+    def matches(cls, config: Any) -> bool:
+        return True
+
+    @classmethod
+    def load_options(cls, tasks: tuple[Task, ...]) -> dict[str, Any]:
+        if missing := [task.name for task in tasks if task.labels is None]:
+            raise RealmError(
+                f"`scorer=classifier`: the items of task {missing[0]!r} list options of their own; a classifier needs "
+                "one label set per task. Use a language model."
+            )
+        names = [label if len(tasks) == 1 else f"{task}: {label}" for task, label in _rows(tasks)]
+        return {"id2label": dict(enumerate(names)), "label2id": {name: row for row, name in enumerate(names)}}
+
+    def check(self, name: str) -> Tensor:
+        """The head must have a row for every label."""
+        logits, rows = self.run_backbone(self.probe()), len(_rows(self.tasks))
+        if logits.shape != (1, rows):
+            raise RealmError(f"`model={name}`: its head has {logits.shape[-1]} rows; the tasks have {rows} labels.")
+        return logits
+
+    def grow_head(self, tasks: tuple[Task, ...]) -> ClassifierScorer:
+        """Rows of labels that it knows stay as they are, wherever they come to stand; new ones start as a new head."""
+        backbone = self.backbone
+        before, now = _rows(self.tasks), _rows(tasks)
+        if before == now:
+            return self
+        layers = self._linear_layers(len(before))
+        if not layers or set(before) - set(now):
+            raise RealmError(
+                f"{type(backbone).__name__}: its head cannot be given rows for new labels: train from scratch."
+            )
+        name, layer = layers[-1]
+        grown = nn.Linear(layer.in_features, len(now), bias=layer.bias is not None).to(layer.weight)
+        places = torch.tensor([now.index(row) for row in before])
+        with torch.no_grad():
+            grown.weight.normal_(0.0, float(getattr(backbone.config, "initializer_range", None) or DEVIATION))
+            grown.weight[places] = layer.weight
+            if layer.bias is not None:
+                grown.bias.zero_()
+                grown.bias[places] = layer.bias
+        parent, _, own = name.rpartition(".")
+        setattr(backbone.get_submodule(parent), own, grown)
+        for entry, value in self.load_options(tasks).items():  # transformers counts the labels by them
+            setattr(backbone.config, entry, value)
+        if hasattr(backbone, "num_labels"):
+            backbone.num_labels = len(now)
+        return type(self)(backbone, self.tokenizer, self.style, tasks, self.max_options)
 
     def encode(self, items: Items) -> EncodedItems:
         if items.options is not None and items.options.null_count < len(items):
@@ -78,8 +135,7 @@ class ClassifierScorer(Scorer):
     @torch.no_grad()
     def merge_temperature(self) -> None:
         """Divide the weights of the head's last layer, where dividing them divides the logits and rounds nothing."""
-        rows = self.backbone.config.num_labels
-        layers = [each for each in self.backbone.modules() if isinstance(each, nn.Linear) and each.out_features == rows]
+        layers = [layer for _, layer in self._linear_layers(self.backbone.config.num_labels)]
         if self.temperature == 1 or not layers or layers[-1].weight.dtype not in (torch.float32, torch.float64):
             return
         training, probe = self.training, self.probe()
@@ -97,7 +153,17 @@ class ClassifierScorer(Scorer):
                 each.copy_(before)
         self.train(training)
 
+    def _linear_layers(self, rows: int) -> list[tuple[str, nn.Linear]]:
+        """The linear layers of so many rows by name: the last is the one that gives the logits."""
+        layers = ((name, each) for name, each in self.backbone.named_modules() if isinstance(each, nn.Linear))
+        return [(name, layer) for name, layer in layers if layer.out_features == rows]
+
     def _log_probs(self, logits: Tensor, batch: Batch) -> Tensor:
         counts = batch["option_counts"]
         rows = self.row_starts[batch["item_tasks"]][:, None] + torch.arange(int(counts.max()), device=counts.device)
         return masked_log_softmax(at_least_float32(logits).gather(1, rows.clamp(max=logits.shape[1] - 1)), counts)
+
+
+def _rows(tasks: tuple[Task, ...]) -> list[tuple[str, str]]:
+    """(task, label) of every row of the head."""
+    return [(task.name, label) for task in tasks for label in task.labels or ()]

@@ -71,7 +71,8 @@ class FrozenLayers:
                     output = original(hidden_states, *args, **kwargs)
                 self._returns_tensor = isinstance(output, Tensor)
                 self._further = () if self._returns_tensor else tuple(output[1:])
-            states = _as_long_as(hidden_states, self._states) if last else hidden_states
+            further = hidden_states.shape[1] - self._states.shape[1]  # Longformer pads its rows to whole windows
+            states = nn.functional.pad(self._states, (0, 0, 0, further)) if last else hidden_states
             return states if self._returns_tensor else (states, *(self._further or ()))
 
         return forward
@@ -96,11 +97,6 @@ class FrozenLayers:
         They stay set until the next call, since gradient checkpointing runs layers again in the backward pass.
         """
         self._states = states
-
-
-def _as_long_as(hidden: Tensor, states: Tensor) -> Tensor:
-    """The states (rows, tokens, width), padded as the model has padded its rows: Longformer to whole windows."""
-    return nn.functional.pad(states, (0, 0, 0, hidden.shape[1] - states.shape[1]))
 
 
 def freeze_what_is_read(states: Tensor, parameters: Iterable[nn.Parameter]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from realm.errors import RealmError
 from realm.scorers.answers import AnswerTokens, VocabularyHead, mask_options, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import length_mask
-from realm.scorers.prompts import LETTERS, PromptStyle, answer_strings
+from realm.scorers.prompts import LETTERS, Answers, PromptStyle, answer_strings
 
 logger = logging.getLogger(__name__)
 
@@ -33,20 +34,16 @@ class LanguageScorer(Scorer):
     not differ in one token, `names` falls back to `cloze` with a warning.
     """
 
+    pipeline_tag = "text-generation"
+    continues_prompt: ClassVar[bool] = False
+    """Whether what it generates stands behind the prompt, in the same row."""
     answer_tokens: Tensor
 
     def __init__(
-        self,
-        backbone: Any,
-        tokenizer: Any,
-        style: PromptStyle,
-        tasks: tuple[Task, ...],
-        max_options: int,
-        cloze_scale: float = CLOZE_SCALE,
+        self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...], max_options: int = 0
     ) -> None:
-        super().__init__(backbone, tokenizer, style, tasks)
+        super().__init__(backbone, tokenizer, style, tasks, max_options)
         self.head = VocabularyHead(backbone)
-        self.max_options = max_options
         self.answers: list[AnswerTokens] = [] if style.answers == "cloze" else self._find_answers()
         if self.answers:
             widest = max(len(answer.tokens) for answer in self.answers)
@@ -54,7 +51,28 @@ class LanguageScorer(Scorer):
             self.register_buffer("answer_tokens", torch.tensor(table), persistent=False)
         else:
             self.style = replace(style, answers="cloze")
-            self.log_scale = nn.Parameter(torch.tensor(math.log(cloze_scale)))
+            self.log_scale = nn.Parameter(torch.tensor(math.log(CLOZE_SCALE)))
+
+    @classmethod
+    def answers_for(cls, answers: Answers | None, tasks: tuple[Task, ...]) -> Answers | None:
+        return answers or "letters"
+
+    def check(self, name: str) -> Tensor:
+        """The rows we project must give the logits the model itself gives; a backbone that does more is refused."""
+        batch = self.probe()
+        inputs = {name: value for name, value in batch.items() if name != "decoder_lengths"}
+        expected: Tensor = self.backbone(**inputs).logits[:, -1, :3].float()
+        rows = partial(self.head.rows, self.answer_states(batch), torch.tensor([[0, 1, 2]]))
+        # far above the rounding of fp32, far below any scale, cap or bias that a model would apply
+        same = partial(torch.allclose, other=expected, rtol=1e-3, atol=1e-3, equal_nan=True)
+        if not same(rows()) and hasattr(self.backbone.config, "d_model"):  # UMT5 scales as T5 does, without a flag
+            self.head.hidden_scale = float(self.backbone.config.d_model) ** -0.5
+        if not same(rows()):
+            raise RealmError(
+                f"{type(self.backbone).__name__} changes its logits after the output layer in a way that is not known "
+                "here; use another model."
+            )
+        return expected
 
     # ---------------------------------------------------------------- answers
 
@@ -186,3 +204,8 @@ class LanguageScorer(Scorer):
     def extra_state(self) -> dict[str, Any]:
         cloze = {"cloze_scale": float(self.log_scale.detach().exp())} if self.style.answers == "cloze" else {}
         return {**super().extra_state(), **cloze}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        for scale in self.scale_parameters():
+            nn.init.constant_(scale, math.log(state.get("cloze_scale", CLOZE_SCALE)))

@@ -7,34 +7,26 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import torch
+import transformers
 
 from realm.data import Items, Task
 from realm.errors import RealmError, other_name
 from realm.files import LONGEST_REASON
+from realm.scorers import SCORERS, scorer_class
 from realm.scorers.base import Scorer
-from realm.scorers.causal import CausalScorer
-from realm.scorers.classifier import ClassifierScorer
-from realm.scorers.language import CLOZE_SCALE, LanguageScorer
 from realm.scorers.model_folder import (
     check_config,
     check_folder,
     check_loaded,
     check_sizes,
     check_tokenizer,
-    give_padding,
     new_weights,
 )
 from realm.scorers.prompts import LETTERS, Answers, PromptStyle
-from realm.scorers.seq2seq import Seq2SeqScorer
 
-Kind = Literal["seq2seq", "causal", "classifier"]
-_LANGUAGE: dict[str, tuple[type[LanguageScorer], str]] = {
-    "seq2seq": (Seq2SeqScorer, "AutoModelForSeq2SeqLM"),
-    "causal": (CausalScorer, "AutoModelForCausalLM"),
-}
 # Models that count positions from behind the padding token's id.
 _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"}
 
@@ -63,23 +55,23 @@ def load_scorer(
     config = _load("AutoConfig", path, model)
     check_config(config, model)
     kind = scorer_kind(config, scorer)
-    style = PromptStyle(
-        _answers(kind, answers, items.tasks), instruction, min(max_length, _positions(config)), chat_template
-    )
+    if answers not in ("auto", *get_args(Answers)):
+        raise RealmError(f"`answers={answers}`: must be one of auto, {', '.join(get_args(Answers))}.")
+    own = scorer_class(kind).answers_for(None if answers == "auto" else answers, items.tasks)  # type: ignore[arg-type]
+    style = PromptStyle(own, instruction, min(max_length, _positions(config)), chat_template)
     most = int(items.option_counts.max(initial=2))
-    if most > len(LETTERS) and kind != "classifier" and style.answers == "letters":
+    if most > len(LETTERS) and style.answers == "letters":
         raise RealmError(f"an item has {most} options; letters can name {len(LETTERS)}. Use `answers=cloze`.")
     return build_scorer(path, kind, style, items.tasks, most, model=model)
 
 
 def build_scorer(
     path: str,
-    kind: Kind,
+    kind: str,
     style: PromptStyle,
     tasks: tuple[Task, ...],
     max_options: int,
     *,
-    cloze_scale: float = CLOZE_SCALE,
     model: str | None = None,
     use_safetensors: bool | None = None,
 ) -> Scorer:
@@ -87,68 +79,35 @@ def build_scorer(
 
     `model` is the name for messages; `use_safetensors=True` reads no other kind of weights.
     """
-    name = model or path
+    name, scorer_type = model or path, scorer_class(kind)
     weights = check_folder(Path(path), name) if Path(path).is_dir() else None
     config = _load("AutoConfig", path, name)
     check_config(config, name)
     tokenizer = _load("AutoTokenizer", path, name)
-    give_padding(tokenizer, config, name)
     with _loading(path, name):
-        check_tokenizer(tokenizer, name)
-    loader = "AutoModelForSequenceClassification" if kind == "classifier" else _LANGUAGE[kind][1]
-    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": use_safetensors}
-    if kind == "classifier":
-        options |= label_names(tasks)
-    if weights is not None:
-        with _loading(path, name):
-            check_sizes(config, _transformers_class(loader), weights, name)
+        check_tokenizer(tokenizer, config, name)
+        if weights is not None:
+            check_sizes(config, getattr(transformers, scorer_type.auto_class), weights, name)
+    options = {"dtype": torch.float32, "use_safetensors": use_safetensors, **scorer_type.load_options(tasks)}
     # what does not fit is judged below: transformers fills it in at random
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
-    backbone, found = _load(loader, path, name, **options)
-    new_head = new_weights(backbone, found, name, may_have_new_head=kind == "classifier" and not use_safetensors)
+    backbone, info = _load(scorer_type.auto_class, path, name, **options)
+    new_head = new_weights(backbone, info, name, may_have_new_head=scorer_type.has_head and not use_safetensors)
     check_loaded(backbone, tokenizer, name)
-    if kind == "seq2seq" and _start_token(backbone) is None:
-        raise RealmError(f"`model={name}`: its config.json names no decoder_start_token_id and no pad_token_id.")
-    if (
-        getattr(backbone.config, "pad_token_id", None) is None
-    ):  # by which a decoder's classification head finds the last token
-        backbone.config.pad_token_id = tokenizer.pad_token_id
-    if kind == "classifier":
-        classifier = ClassifierScorer(backbone, tokenizer, style, tasks)
-        classifier.new_head = new_head
-        _check_rows_of_head(classifier, name)
-        return classifier
-    scorer = _LANGUAGE[kind][0](backbone, tokenizer, style, tasks, max_options, cloze_scale)
-    _check_rows(scorer, name)
-    return scorer
+    scorer = scorer_type(backbone, tokenizer, style, tasks, max_options).eval()
+    scorer.new_head = new_head
+    with _loading(path, name, running=True), torch.no_grad():
+        if not bool(scorer.check(name).isfinite().all()):
+            raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
+    if getattr(backbone.config, "pad_token_id", None) is None:
+        backbone.config.pad_token_id = tokenizer.pad_token_id  # by which a decoder's head finds the last token
+    return scorer.train()
 
 
-def scorer_kind(config: Any, scorer: str = "auto") -> Kind:
+def scorer_kind(config: Any, scorer: str = "auto") -> str:
     """Which scorer suits a model, from its config."""
-    if scorer in ("seq2seq", "causal", "classifier"):
-        return scorer  # type: ignore[return-value]
-    if scorer != "auto":
-        raise RealmError(f"`scorer={scorer}`: must be auto, seq2seq, causal or classifier.")
-    if getattr(config, "is_encoder_decoder", False):
-        return "seq2seq"
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
-
-    architectures = " ".join(getattr(config, "architectures", None) or [])
-    if "ForCausalLM" in architectures or "LMHead" in architectures:
-        return "causal"
-    return "causal" if config.model_type in CAUSAL and config.model_type not in MASKED else "classifier"
-
-
-def _answers(kind: Kind, answers: str, tasks: tuple[Task, ...]) -> Answers:
-    """`auto`: letters for encoder-decoders; for decoder-only models names, or cloze where items have own options."""
-    if answers in ("letters", "names", "cloze"):
-        return answers  # type: ignore[return-value]
-    if answers != "auto":
-        raise RealmError(f"`answers={answers}`: must be auto, letters, names or cloze.")
-    if kind != "causal":
-        return "letters"
-    return "names" if all(task.labels is not None for task in tasks) else "cloze"
+    kinds = (kind for kind in SCORERS if scorer_class(kind).matches(config))
+    return next(kinds) if scorer == "auto" else scorer_class(scorer).kind
 
 
 def _positions(config: Any) -> int:
@@ -162,21 +121,7 @@ def _positions(config: Any) -> int:
     return positions
 
 
-def _start_token(backbone: Any) -> int | None:
-    places = ((backbone.config, "decoder_start_token_id"), (backbone.generation_config, "decoder_start_token_id"))
-    found = [getattr(*place, None) for place in (*places, (backbone.config, "pad_token_id"))]
-    return next((token for token in found if token is not None), None)
-
-
-def _transformers_class(name: str) -> Any:
-    import transformers
-
-    return getattr(transformers, name)
-
-
 def _load(loader: str, path: str, name: str, **options: Any) -> Any:
-    import transformers
-
     transformers.utils.logging.disable_progress_bar()
     verbosity = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()  # a new head is no news to someone who trains one
@@ -185,15 +130,15 @@ def _load(loader: str, path: str, name: str, **options: Any) -> Any:
     hub.setLevel(logging.ERROR)  # it would tell of every attempt to reach a host, with its address
     try:
         with _loading(path, name):
-            return _transformers_class(loader).from_pretrained(path, trust_remote_code=False, **options)
+            return getattr(transformers, loader).from_pretrained(path, trust_remote_code=False, **options)
     finally:
         transformers.utils.logging.set_verbosity(verbosity)
         hub.setLevel(hub_level)
 
 
 @contextmanager
-def _loading(path: str, name: str) -> Iterator[None]:
-    """Turn whatever goes wrong while a model is loaded into an error that names it: it can fail in any way."""
+def _loading(path: str, name: str, *, running: bool = False) -> Iterator[None]:
+    """Turn whatever goes wrong while a model is loaded, or first run, into an error that names it."""
     try:
         yield
     except RealmError:
@@ -204,8 +149,10 @@ def _loading(path: str, name: str) -> Iterator[None]:
             raise
         lines = str(error).strip().splitlines()
         first = next((line.strip() for line in lines if line.strip()), type(error).__name__)[:LONGEST_REASON]
-        if Path(path).is_dir():
-            raise RealmError(f"`model={name}`: cannot be loaded from the folder: {first}") from error
+        if running or Path(path).is_dir():
+            reason = f"it cannot be run ({first}): its config.json does not fit its weights."
+            reason = reason if running else f"cannot be loaded from the folder: {first}"
+            raise RealmError(f"`model={name}`: {reason}") from error
         from realm.models.store import models
 
         near = other_name(name, [each.name for each in models()], {})
@@ -234,73 +181,3 @@ def _why_the_hub_has_none(error: BaseException) -> str:
             "(`realm models` lists them) or a folder, or go online."
         )
     return ""
-
-
-def label_names(tasks: tuple[Task, ...]) -> dict[str, Any]:
-    """What a classifier's config says of the rows of its head."""
-    if missing := [task.name for task in tasks if task.labels is None]:
-        raise RealmError(
-            f"`scorer=classifier`: the items of task {missing[0]!r} list options of their own; a classifier needs one "
-            "label set per task. Use a language model."
-        )
-    rows = [(task.name, label) for task in tasks for label in task.labels or ()]
-    names = [label if len(tasks) == 1 else f"{task}: {label}" for task, label in rows]
-    return {"id2label": dict(enumerate(names)), "label2id": {name: row for row, name in enumerate(names)}}
-
-
-@torch.no_grad()
-def _check_rows(scorer: LanguageScorer, name: str) -> None:
-    """The rows we project must give the logits the model itself gives; a backbone that does more is refused."""
-    training = scorer.training
-    scorer.eval()
-    with _running(name):
-        batch = scorer.probe()
-        inputs = {name: value for name, value in batch.items() if name != "decoder_lengths"}
-        expected = scorer.backbone(**inputs).logits[:, -1, :3].float()
-        states, tokens = scorer.answer_states(batch), torch.tensor([[0, 1, 2]])
-        same = _close(scorer.head.rows(states, tokens), expected)
-        if not same and hasattr(scorer.backbone.config, "d_model"):  # UMT5 scales as T5 does, but has no flag for it
-            scorer.head.hidden_scale = float(scorer.backbone.config.d_model) ** -0.5
-            same = _close(scorer.head.rows(states, tokens), expected)
-    scorer.train(training)
-    if not bool(expected.isfinite().all()):
-        raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
-    if not same:
-        raise RealmError(
-            f"{type(scorer.backbone).__name__} changes its logits after the output layer in a way that is not known "
-            "here; use another model."
-        )
-
-
-def _close(logits: torch.Tensor, expected: torch.Tensor) -> bool:
-    # far above the rounding of fp32, far below any scale, cap or bias that a model would apply
-    return torch.allclose(logits, expected, rtol=1e-3, atol=1e-3)
-
-
-@torch.no_grad()
-def _check_rows_of_head(scorer: ClassifierScorer, name: str) -> None:
-    """The head must have a row for every label, and give numbers."""
-    training = scorer.training
-    scorer.eval()
-    with _running(name):
-        logits = scorer.run_backbone(scorer.probe())
-    scorer.train(training)
-    rows = sum(len(task.labels or ()) for task in scorer.tasks)
-    if logits.shape != (1, rows):
-        raise RealmError(f"`model={name}`: its head has {logits.shape[-1]} rows; the tasks have {rows} labels.")
-    if not bool(logits.isfinite().all()):
-        raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
-
-
-@contextmanager
-def _running(name: str) -> Iterator[None]:
-    """Turn whatever a backbone says of its first short input into an error that names the model."""
-    try:
-        yield
-    except RealmError:
-        raise
-    except Exception as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:LONGEST_REASON]
-        raise RealmError(
-            f"`model={name}`: it cannot be run ({first}): its config.json does not fit its weights."
-        ) from error

@@ -18,21 +18,25 @@ def add_lora(scorer: Scorer, rank: int) -> Any:
     from peft import LoraConfig, get_peft_model
 
     backbone = scorer.backbone
+    body = backbone.base_model if scorer.has_head else backbone
+    inside = {id(parameter) for parameter in body.parameters()}
+    head = [parameter for parameter in backbone.parameters() if id(parameter) not in inside]
+    if scorer.has_head and not head:
+        raise RealmError(
+            f"`lora_rank`: {type(backbone).__name__} does not tell its head from the rest. Use `train_layers=1`."
+        )
     # alpha = 2 * rank, the usual choice, keeps the adapters' scale the same at every rank
-    config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=_adapted_layers(scorer))
-    head = [] if scorer.kind != "classifier" else _head_parameters(backbone)
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=_adapted_layers(backbone, body))
     adapted = get_peft_model(backbone, config)
     for parameter in head:
         parameter.requires_grad_(True)
     return adapted
 
 
-def _adapted_layers(scorer: Scorer) -> list[str]:
-    """The names of the linear layers that get an adapter."""
+def _adapted_layers(backbone: Any, body: Any) -> list[str]:
+    """The names of the linear layers of the body that get an adapter."""
     from transformers.pytorch_utils import Conv1D
 
-    backbone = scorer.backbone
-    body = backbone.base_model if scorer.kind == "classifier" else backbone
     inside = {id(module) for module in body.modules()} - {id(backbone.get_output_embeddings())}
     # state-space layers (Mamba) have kernels that read these weights themselves, past any adapter
     inside -= {
@@ -40,17 +44,6 @@ def _adapted_layers(scorer: Scorer) -> list[str]:
     }
     layers = [(name, module) for name, module in backbone.named_modules() if isinstance(module, nn.Linear | Conv1D)]
     return [name for name, module in layers if id(module) in inside]
-
-
-def _head_parameters(backbone: Any) -> list[nn.Parameter]:
-    """The parameters of a classifier that are not its base model's."""
-    inside = {id(parameter) for parameter in backbone.base_model.parameters()}
-    head = [parameter for parameter in backbone.parameters() if id(parameter) not in inside]
-    if not head:
-        raise RealmError(
-            f"`lora_rank`: {type(backbone).__name__} does not tell its head from the rest. Use `train_layers=1`."
-        )
-    return head
 
 
 def merge_lora(scorer: Scorer, adapted: Any) -> None:

@@ -191,8 +191,9 @@ def new_weights(backbone: Any, info: dict[str, Any], name: str, *, may_have_new_
     return bool(missing or resized)
 
 
-def check_tokenizer(tokenizer: Any, name: str) -> None:
+def check_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
     """Refuse a tokenizer that knows no words, and let it read some: whatever else is wrong with it comes out here."""
+    _give_padding(tokenizer, config, name)
     vocabulary = len(tokenizer.get_vocab())
     if vocabulary <= len(tokenizer.all_special_ids) and type(tokenizer).__name__ not in BYTE_TOKENIZERS:
         raise RealmError(f"`model={name}`: its tokenizer knows no words: its vocabulary is missing.")
@@ -219,7 +220,7 @@ def check_loaded(backbone: Any, tokenizer: Any, name: str) -> None:
         )
 
 
-def give_padding(tokenizer: Any, config: Any, name: str) -> None:
+def _give_padding(tokenizer: Any, config: Any, name: str) -> None:
     """Give a tokenizer without a padding token one, as users of such models do: padding is masked, so any will do."""
     if tokenizer.pad_token_id is not None:
         return

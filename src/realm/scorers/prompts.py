@@ -36,7 +36,7 @@ class PromptStyle:
     `max_length` bounds the tokens of a prompt; `chat_template` wraps it as one user turn of the tokenizer's template.
     """
 
-    answers: Answers = "letters"
+    answers: Answers | None = "letters"
     instruction: str | None = None
     max_length: int = 512
     chat_template: bool = False

@@ -225,8 +225,7 @@ def _generate(
     batch = scorer.collate(encoded, items)
     ids, mask = batch["input_ids"], batch["attention_mask"]
     padding = scorer.tokenizer.pad_token_id
-    causal = scorer.kind == "causal"
-    if causal:
+    if scorer.continues_prompt:
         # Generation continues the last column, so the prompts (without the answers' prefix) are padded on the left.
         lengths = [int(encoded.rows.lengths[item]) - len(scorer.answers[encoded.tasks[item]].prefix) for item in items]
         prompts = [row[:length] for row, length in zip(ids, lengths, strict=True)]
@@ -240,7 +239,7 @@ def _generate(
         num_beams=1,
         pad_token_id=padding,
     )
-    generated = output[:, ids.shape[1] :] if causal else output
+    generated = output[:, ids.shape[1] :] if scorer.continues_prompt else output
     return list(scorer.tokenizer.batch_decode(generated, skip_special_tokens=True))
 
 

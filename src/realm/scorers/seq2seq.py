@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from realm.data import Items
+from realm.errors import RealmError
 from realm.scorers.answers import AnswerTokens, find_answer_tokens
 from realm.scorers.base import Batch
 from realm.scorers.encoding import EncodedItems, Ragged, length_mask, spans, starts_of
@@ -25,14 +27,26 @@ class Seq2SeqScorer(LanguageScorer):
     """
 
     kind = "seq2seq"
+    auto_class = "AutoModelForSeq2SeqLM"
+
+    @classmethod
+    def matches(cls, config: Any) -> bool:
+        return bool(getattr(config, "is_encoder_decoder", False))
+
+    def check(self, name: str) -> Tensor:
+        if not self._start_tokens():
+            raise RealmError(f"`model={name}`: its config.json names no decoder_start_token_id and no pad_token_id.")
+        return super().check(name)
 
     @property
     def start_token(self) -> int:
-        config = self.backbone.config
-        start = getattr(config, "decoder_start_token_id", None)
-        if start is None:
-            start = getattr(self.backbone.generation_config, "decoder_start_token_id", None)
-        return int(config.pad_token_id if start is None else start)
+        return self._start_tokens()[0]
+
+    def _start_tokens(self) -> list[int]:
+        """What the configs name to start the decoder with, the first to be taken."""
+        config, generation = self.backbone.config, self.backbone.generation_config
+        places = (config, "decoder_start_token_id"), (generation, "decoder_start_token_id"), (config, "pad_token_id")
+        return [int(token) for place in places if (token := getattr(*place, None)) is not None]
 
     def _answer_ids(self, answer: str) -> list[int]:
         ids = tokenize(self.tokenizer, answer)

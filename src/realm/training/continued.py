@@ -24,9 +24,7 @@ from realm.files import MANIFEST, read_tensors, without_home
 from realm.metrics import evaluate
 from realm.runs import Run
 from realm.runs import folder as layout
-from realm.scorers import Scorer, build_scorer
-from realm.scorers.classifier import ClassifierScorer
-from realm.scorers.head_growth import grow_head
+from realm.scorers import Scorer, build_scorer, scorer_class
 from realm.scorers.prompts import PromptStyle
 from realm.scorers.scoring import Scores
 from realm.training.config import RealmConfig
@@ -119,17 +117,16 @@ class ContinuedRun:
     def scorer(self) -> Scorer:
         """The run's backbone, asked as it was, with the options that are new."""
         settings, table = self.run.scorer_settings, self.annotations
-        classifier = settings["kind"] == "classifier"
         scorer = build_scorer(
             str(self.run.folder / layout.MODEL),
             settings["kind"],
             PromptStyle(**settings["style"]),
-            self.run.tasks if classifier else table.tasks,
+            table.tasks if scorer_class(settings["kind"]).knows_new_labels else self.run.tasks,
             max(int(settings["max_options"]), int(table.option_counts.max(initial=1))),
-            cloze_scale=float(settings.get("cloze_scale", 10.0)),
             use_safetensors=True,
         )
-        return grow_head(scorer, table.tasks) if isinstance(scorer, ClassifierScorer) else scorer
+        scorer.restore({**settings, "temperature": 1.0})  # at which it trains
+        return scorer.grow_head(table.tasks)
 
     @torch.no_grad()
     def average_weights(self, scorer: Scorer) -> None:
@@ -232,7 +229,8 @@ def earlier_settings(run: Run) -> dict[str, Any]:
 def _check_style(run: Run, config: RealmConfig) -> None:
     """Refuse settings that would ask the model otherwise than it was trained to be asked."""
     style, defaults = run.scorer_settings["style"], {each.name: each.default for each in settings_of(Settings)}
-    before = {**style, "scorer": run.scorer_settings["kind"]}
+    # a scorer with one way of answering has recorded none
+    before = {**style, "scorer": run.scorer_settings["kind"], "answers": style["answers"] or config.answers}
     for name in ("scorer", "answers", "instruction", "max_length", "chat_template"):
         value = getattr(config, name)
         if value not in (defaults[name], before[name]) and not (name == "max_length" and value > before[name]):

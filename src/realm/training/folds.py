@@ -48,15 +48,15 @@ def cross_fit(
     annotations: Annotations,
     folds: int,
     seed: int,
-    score_fold: Callable[[int, Annotations], Floats],
+    score_fold: Callable[[str, Annotations], Floats],
     *,
     seconds: float = 0.0,
     verbose: bool = True,
 ) -> Floats:
     """log P of every item by a model that was trained without its fold (equal texts are in one fold). (items, Kmax)
 
-    `score_fold(fold, others)` trains from the start on `others`, the table without the labels and the gold of a fold,
-    and returns log P of all items. `seconds` is how long the folds will take.
+    `score_fold(name, others)` trains from the start on `others`, the table without the labels and the gold of a fold,
+    and returns log P of all items; the name is for messages. `seconds` is how long the folds will take.
     """
     if verbose:
         logger.warning("cross-fit: %d folds to train, about %.0f s", folds, seconds)
@@ -68,7 +68,7 @@ def cross_fit(
         others = annotations.keep_annotations(~held_out[annotations.item])
         if annotations.gold is not None:
             others = replace(others, gold=np.where(held_out, -1, annotations.gold).astype(np.int32))
-        log_probs[held_out] = score_fold(fold, others)[held_out]
+        log_probs[held_out] = score_fold(f"fold {fold + 1} of {folds}", others)[held_out]
         left = (time.monotonic() - start_time) / (fold + 1) * (folds - fold - 1)
         if verbose:
             logger.warning("cross-fit: fold %d of %d done, about %.0f s left", fold + 1, folds, left)

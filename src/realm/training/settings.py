@@ -16,6 +16,7 @@ from typing import Any
 from realm.channels import CHANNELS
 from realm.errors import RealmError
 from realm.methods import METHODS
+from realm.scorers import SCORERS
 
 RUN, LEARNING, BATCHES, MODEL = "Run", "Learning", "Batches", "Model"
 LARGEST_SEED = 2**32 - 1  # numpy's generators take 32 bits
@@ -252,7 +253,7 @@ class Settings:
     )
     length_grouping: bool = setting(True, "Batch items of similar length together.", panel=BATCHES)
 
-    scorer: str = setting("auto", "Kind of model", panel=MODEL, choices=("auto", "seq2seq", "causal", "classifier"))
+    scorer: str = setting("auto", "Kind of model", panel=MODEL, choices=("auto", *SCORERS))
     answers: str = setting("auto", "How the model answers", panel=MODEL, choices=("auto", "letters", "names", "cloze"))
     instruction: str | None = setting(None, "A sentence in front of every prompt.", panel=MODEL)
     max_length: int = setting(

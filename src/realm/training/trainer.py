@@ -480,8 +480,8 @@ class RealmTrainer(Trainer):
                 self.test_before = continued.earlier_figures(self.test, self.test_scores())
         finally:
             self.scorer.temperature = 1.0
-        knows = self.scorer.kind != "classifier"
-        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=knows)
+        knows_new_labels = self.scorer.knows_new_labels
+        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=knows_new_labels)
 
     def _start_channel(self) -> None:
         """Fit the channel to what is known before the first step: the model's opinion, gold, and agreement."""
@@ -568,6 +568,17 @@ class RealmTrainer(Trainer):
         self.findings = model_findings(self.annotations, log_probs, basis)
         if note := few_steps(self.state.global_step):
             self.notes.append(note)
+        several = int((self.annotations.annotations_per_item > 1).sum())
+        if several and self._in_sample:
+            self.notes.append(
+                f"the labels of the {several:,} items with several annotations rest on these, because the model was "
+                "trained on them. With `cross_fit=3` models have a say that were not, in three times the time."
+            )
+
+    @property
+    def _in_sample(self) -> bool:
+        """Whether P was recorded in training, by models that had seen the labels."""
+        return not self.folds and self._initial_log_probs is None
 
     def _calibrate(self) -> None:
         """Bring the model to the temperature that the labels bear out."""
@@ -596,7 +607,7 @@ class RealmTrainer(Trainer):
             if self.is_world_process_zero():
                 logger.warning("%s", self.warnings[-1])
 
-    def _score_fold(self, fold: int, others: Annotations) -> Floats:
+    def _score_fold(self, name: str, others: Annotations) -> Floats:
         """log P of all items by a model trained from the start on `others`, which lack the labels of a fold."""
         config = replace(self.args, **FOLD_SETTINGS)
         if others.gold is None or not (others.gold >= 0).any():  # all of the gold, if any, lies in this fold
@@ -607,7 +618,7 @@ class RealmTrainer(Trainer):
             config,
             channel=copy.deepcopy(self.given_channel),
             prior=self.prior,
-            progress=named(self._progress, f"fold {fold + 1}"),
+            progress=named(self._progress, name),
         )
         part.remove_callback(PrinterCallback)
         part.is_fold = True
@@ -649,9 +660,8 @@ class RealmTrainer(Trainer):
             hidden = self._hidden_states() if self.model.channel.needs_hidden else None
             gold = self.annotations.gold if self.args.use_gold else None
             known: dict[str, Any] = {"gold": gold, "experts": self.args.experts or (), "earlier": self.earlier}
-            in_sample = not self.folds and self._initial_log_probs is None
             self._report_model = ReportModel.of(
-                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, in_sample=in_sample, **known
+                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, in_sample=self._in_sample, **known
             )
         return self._report_model
 
