@@ -33,7 +33,7 @@ from realm.crowd.engine import (
 )
 from realm.crowd.estimate import Estimate, estimate_from_evidence
 from realm.crowd.shared_mistakes import KINDS, SharedMistakes, fit_exponent
-from realm.crowd.task_model import ASSIGNED_Z, TaskModel, assignment_z
+from realm.crowd.task_model import ASSIGNED_Z, ASSIGNED_Z_OF_LABELS, TaskModel, assignment_z, assignment_z_of_labels
 from realm.crowd.temperature import fit_temperature
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -122,6 +122,8 @@ class AnnotatorModel:
         assigned = False
         if table.one_label_each and features is not None and len(rows):
             assigned = assignment_z(np.asarray(features)[items], table) > ASSIGNED_Z
+        elif not sparse and priors.form == "habit" and np.isfinite(priors.rows):
+            assigned = assignment_z_of_labels(table) > ASSIGNED_Z_OF_LABELS
         return TaskModel(table, items, rows, self.known[items], priors, pool, copies, sparse, assigned)
 
     # ---------------------------------------------------------------- fitting
