@@ -40,7 +40,7 @@ LARGEST = {"DS": 3e7, "one-coin": 5e6, "MACE": 5e6, "CROWDLAB": 1e8}
 
 @dataclass(frozen=True)
 class World:
-    """A crowd by seed. Class shares are even unless given; `informed`: a model's P is given, the truth drawn from it."""
+    """A crowd by seed; class shares are even unless given. `informed`: a model's P is given, the truth drawn from it."""
 
     name: str
     make: Callable[..., Crowd]
@@ -170,7 +170,7 @@ def _answer(crowd: Crowd, posterior: Floats) -> Answer:
 def fingerprint(crowd: Crowd) -> str:
     """What a kept result must have been made from."""
     columns: tuple[Ints, ...] = (crowd.item, crowd.annotator, crowd.label, crowd.gold)
-    return "-".join(f"{zlib.crc32(np.ascontiguousarray(column)):08x}" for column in columns)
+    return "-".join(f"{zlib.crc32(column.tobytes()):08x}" for column in columns)
 
 
 class Results:

@@ -12,6 +12,7 @@ known by its settings and, for ours, by the code of the model of annotators.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import sys
@@ -19,6 +20,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -163,58 +165,68 @@ WORLDS: dict[str, tuple[str, Callable[..., Crowd]]] = {
 }
 
 
-def real_tables(data: Path, folder: Path, seed: int, only: str) -> Iterator[tuple[str, Callable[[], Table]]]:
+@dataclass(frozen=True)
+class RealTable:
+    """A real table: how to read its crowd and test items, whom to choose, how many labels per item (None: all)."""
+
+    name: str
+    crowd: Callable[[Path], Crowd]
+    test: Callable[[Path], pd.DataFrame]
+    options: tuple[str, ...]
+    per_item: int | None = None
+    least: int = 0
+
+    def table(self, data: Path, folder: Path, seed: int) -> Table:
+        crowd, test = self.crowd(data), self.test(data)
+        if self.least:
+            crowd = contrast(crowd, self.least)
+        if self.per_item is not None:
+            rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+            crowd = _worlds.some_per_item(crowd, rng, self.per_item)
+        gold = test["gold"].map({option: k for k, option in enumerate(self.options)}).to_numpy(np.int64)
+        features, test_features = (
+            embed(texts, folder)[0] for texts in (crowd.texts or [], list(test["text"].map(str)))
+        )
+        return Table(crowd, features, test_features, gold, pooler())
+
+
+def real_tables() -> Iterator[RealTable]:
     """Real tables at full size, each with its own test items."""
-    sources: dict[str, tuple[Crowd, pd.DataFrame, list[str]]] = {}
-
-    def source(name: str, crowd: Callable[[], Crowd], tests: Callable[[], pd.DataFrame], options: list[str]) -> Any:
-        if name not in sources:
-            sources[name] = crowd(), tests(), options
-        return sources[name]
-
-    def table(loaded: tuple[Crowd, pd.DataFrame, list[str]], choose: Callable[[Crowd], Crowd]) -> Table:
-        crowd, test, options = loaded
-        features, _ = embed(crowd.texts or [], folder)
-        test_features, _ = embed(list(test["text"].astype(str)), folder)
-        gold = test["gold"].map({option: k for k, option in enumerate(options)}).to_numpy(np.int64)
-        return Table(choose(crowd), features, test_features, gold, pooler())
-
-    def drawn(crowd: Crowd, name: str, count: int | None) -> Crowd:
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        return crowd if count is None else _worlds.some_per_item(crowd, rng, count)
-
-    sentpolarity = lambda: source("sp", lambda: _worlds.from_long(pd.read_csv(data / "sentpolarity/annotations.csv")),
-                                  lambda: pd.read_csv(data / "sentpolarity/test.csv"), ["negative", "positive"])  # fmt: skip  # noqa: E731
-    civil = lambda: source("civil", lambda: _worlds.from_panel(data / "civilcomments_judges/panel.csv", "models"),
-                           lambda: pd.read_csv(data / "civilcomments_judges/test.csv"), ["fine", "toxic"])  # fmt: skip  # noqa: E731
     for least in (0, 10, 100):
-        for regime, count in (("shared", None), ("sparse", 1)):
-            name = f"SentPolarity {'all' if least == 0 else f'contrast-20 of {least}+'} {regime}"
-
-            def choose(crowd: Crowd, name: str = name, least: int = least, count: int | None = count) -> Crowd:
-                return drawn(contrast(crowd, least) if least else crowd, name, count)
-
-            if only in name:
-                yield name, lambda choose=choose: table(sentpolarity(), choose)  # type: ignore[misc]
+        pool = f"contrast-20 of {least}+" if least else "all"
+        for regime, count in REGIMES:
+            yield RealTable(f"SentPolarity {pool} {regime}", _sentpolarity, _tests("sentpolarity"),
+                            ("negative", "positive"), count, least)  # fmt: skip
     for judges in (24, 3, 1):
-        name = f"CivilComments {judges} per item"
-        if only in name:
-            yield name, lambda name=name, n=judges: table(civil(), lambda c: drawn(c, name, None if n == 24 else n))  # type: ignore[misc]
+        count = None if judges == 24 else judges
+        yield RealTable(f"CivilComments {judges} per item", _civilcomments, _tests("civilcomments_judges"),
+                        ("fine", "toxic"), count)  # fmt: skip
     for aspect in ("food", "service", "ambiance", "noise"):
-        for regime, count in (("shared", None), ("sparse", 1)):
-            name = f"CEBaB {aspect} {regime}"
-            if only in name:
-                loaded = lambda aspect=aspect: source(aspect, lambda: _worlds.from_long(_aspect(data, "annotations", aspect)),  # type: ignore[misc]  # noqa: E731
-                                                      lambda: _aspect(data, "test", aspect), ["negative", "positive", "unknown"])  # fmt: skip
-                yield (
-                    name,
-                    lambda loaded=loaded, name=name, count=count: table(  # type: ignore[misc]
-                        loaded(), lambda c: drawn(c, name, count)
-                    ),
-                )
+        for regime, count in REGIMES:
+            crowd, test = partial(_aspect_crowd, aspect), partial(_aspect, "test", aspect)
+            yield RealTable(f"CEBaB {aspect} {regime}", crowd, test, ("negative", "positive", "unknown"), count)
 
 
-def _aspect(data: Path, part: str, aspect: str) -> pd.DataFrame:
+REGIMES = (("shared", None), ("sparse", 1))
+
+
+def _tests(name: str) -> Callable[[Path], pd.DataFrame]:
+    return lambda data: pd.read_csv(data / name / "test.csv")
+
+
+def _sentpolarity(data: Path) -> Crowd:
+    return _worlds.from_long(pd.read_csv(data / "sentpolarity/annotations.csv"))
+
+
+def _civilcomments(data: Path) -> Crowd:
+    return _worlds.from_panel(data / "civilcomments_judges/panel.csv", "models")
+
+
+def _aspect_crowd(aspect: str, data: Path) -> Crowd:
+    return _worlds.from_long(_aspect("annotations", aspect, data))
+
+
+def _aspect(part: str, aspect: str, data: Path) -> pd.DataFrame:
     rows = pd.read_csv(data / f"cebab_aspects/{part}.csv")
     return rows[rows["task"] == aspect]
 
@@ -374,10 +386,10 @@ def run(table: Table, method: str, seed: int, epochs: int, folds: bool = False) 
     elif method == "noisy":
         targets = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
     else:
-        answer = crowds_from_labels.peer(method, crowd, 3)
-        if answer is None:
+        peer = crowds_from_labels.peer(method, crowd, 3)
+        if peer is None:
             return {}
-        targets = answer.posterior
+        targets = peer.posterior
         if method == "vote":
             targets = np.eye(crowd.n_options)[targets.argmax(axis=1)]
     head, log_probs = train(table, seed, epochs, targets=targets, annotators=annotators)
@@ -393,8 +405,13 @@ def run(table: Table, method: str, seed: int, epochs: int, folds: bool = False) 
         outside = out_of_fold(table, seed, epochs, targets, annotators)
         t = temperature_of(targets, outside) if annotators is None else annotators.temperature(outside)
         scaled = predicted / t
-        labels["temperature"], labels["temperature_of_gold"] = t, temperature_of(np.eye(crowd.n_options)[gold], predicted)
-        labels["log_loss_t"] = float(-(scaled - logsumexp(scaled, axis=1, keepdims=True))[np.arange(len(gold)), gold].mean())
+        labels["temperature"], labels["temperature_of_gold"] = (
+            t,
+            temperature_of(np.eye(crowd.n_options)[gold], predicted),
+        )
+        labels["log_loss_t"] = float(
+            -(scaled - logsumexp(scaled, axis=1, keepdims=True))[np.arange(len(gold)), gold].mean()
+        )
         if annotators is not None:
             again = _worlds.figures(crowd, annotators.answer(outside / t))
             labels |= {f"folds_{name}": value for name, value in again.items()}
@@ -419,47 +436,57 @@ def engine_code() -> str:
 
 def runs(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Table], int]]:
     """(setting, its table, seed) of everything that was asked for."""
-    sentences = None if arguments.real else Sentences(arguments.data, arguments.results)
+    data, folder = arguments.data, arguments.results
+    sentences = None if arguments.real else Sentences(data, folder)
     for seed in range(arguments.seeds):
         if sentences is None:
-            yield from ((name, make, seed) for name, make in
-                        real_tables(arguments.data, arguments.results, seed, arguments.only))  # fmt: skip
+            yield from ((each.name, partial(each.table, data, folder, seed), seed) for each in real_tables())
             continue
         for name, (kind, world) in WORLDS.items():
-            for per_item in arguments.per_item:
-                for items in arguments.sizes:
-                    setting = f"{name}, {kind}, {per_item} each, {items}"
-                    if arguments.only in setting:
-                        yield setting, lambda k=kind, w=world, p=per_item, n=items, s=seed: sentences.table(k, w, p, n, s), seed  # type: ignore[misc]  # fmt: skip
+            for per_item, items in itertools.product(arguments.per_item, arguments.sizes):
+                setting = f"{name}, {kind}, {per_item} each, {items}"
+                yield setting, partial(sentences.table, kind, world, per_item, items, seed), seed
+
+
+COLUMNS = ["setting", "seeds", *METHODS, "realm - noisy", "realm - best", "F1 noisy / realm", "log loss noisy / realm",
+           "at T noisy / realm (T)", "labels vote / realm / folds", "rank", "coverage", "wrong at .9", "s"]  # fmt: skip
 
 
 def show(rows: pd.DataFrame) -> None:
     """One line for each setting: mean over seeds, the methods side by side."""
-    columns = ["setting", "seeds", *METHODS, "realm - noisy", "realm - best", "F1 noisy / realm", "log loss noisy / realm",
-               "at T noisy / realm (T)", "labels vote / realm (/ out of fold)", "rank", "coverage", "wrong at .99", "s"]  # fmt: skip
-    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     for setting, group in rows.groupby("setting", sort=False):
-        means = group.groupby("method").mean(numeric_only=True)
-        accuracy = means["accuracy"].reindex(METHODS)
         own = group[group["method"] == "realm"]
-        if own.empty:
-            continue
-        gaps = [100 * (accuracy["realm"] - other) for other in (accuracy["noisy"], accuracy.drop("realm").max())]
-        get = lambda method, name: means[name].get(method, float("nan"))  # noqa: B023, E731
-        mark = " (!)" if gaps[0] < -0.5 else ""
-        judged = own["labels_judged"].sum()
-        cells = [setting, own["seed"].nunique(), *(f"{a:.3f}" for a in accuracy), f"{gaps[0]:+.1f}{mark}", f"{gaps[1]:+.1f}",
-                 f"{get('noisy', 'f1'):.3f} / {get('realm', 'f1'):.3f}",
-                 f"{get('noisy', 'log_loss'):.3f} / {get('realm', 'log_loss'):.3f}"
-                 + (" (!)" if get("realm", "log_loss") > get("noisy", "log_loss") + 0.02 else ""),
-                 f"{get('noisy', 'log_loss_t'):.3f} / {get('realm', 'log_loss_t'):.3f} ({get('realm', 'temperature'):.2f})"
-                 if "log_loss_t" in means else "",
-                 f"{get('vote', 'labels_right'):.3f} / {get('realm', 'labels_right'):.3f}"
-                 + (f" / {get('realm', 'folds_right'):.3f}" if "folds_right" in means else ""),
-                 f"{get('realm', 'labels_rank'):.2f}",
-                 f"{own['labels_covered'].sum() / judged:.2f}" if judged and "labels_covered" in own else "",
-                 f"{own['labels_wrong99'].sum():.0f}/{own['labels_sure99'].sum():.0f}", f"{get('realm', 'seconds'):.1f}"]  # fmt: skip
-        print("| " + " | ".join(str(cell) for cell in cells) + " |")
+        if not own.empty:
+            print("| " + " | ".join(_cells(str(setting), group, own)) + " |", flush=True)
+
+
+def _cells(setting: str, group: pd.DataFrame, own: pd.DataFrame) -> list[str]:
+    means = group.groupby("method").mean(numeric_only=True)
+    accuracy = means["accuracy"].reindex(METHODS)
+    lead, best_lead = (100 * (accuracy["realm"] - other) for other in (accuracy["noisy"], accuracy.drop("realm").max()))
+
+    def side_by_side(column: str, *methods: str) -> str:
+        figures = [means[column].get(method, np.nan) if column in means else np.nan for method in methods]
+        return " / ".join(f"{figure:.3f}" for figure in figures)
+
+    worse = means["log_loss"].get("realm", np.nan) > means["log_loss"].get("noisy", np.nan) + 0.02
+    judged = own["labels_judged"].sum() if "labels_covered" in own else 0
+    return [
+        setting,
+        str(own["seed"].nunique()),
+        *(f"{figure:.3f}" for figure in accuracy),
+        f"{lead:+.1f}{' (!)' if lead < -0.5 else ''}",
+        f"{best_lead:+.1f}",
+        side_by_side("f1", "noisy", "realm"),
+        side_by_side("log_loss", "noisy", "realm") + (" (!)" if worse else ""),
+        side_by_side("log_loss_t", "noisy", "realm") + f" ({side_by_side('temperature', 'realm')})",
+        f"{side_by_side('labels_right', 'vote', 'realm')} / {side_by_side('folds_right', 'realm')}",
+        side_by_side("labels_rank", "realm"),
+        f"{own['labels_covered'].sum() / judged:.2f}" if judged else "",
+        f"{own['labels_wrong90'].sum():.0f}/{own['labels_sure90'].sum():.0f}",
+        side_by_side("seconds", "realm"),
+    ]
 
 
 def quick() -> int:
@@ -500,10 +527,13 @@ def main() -> int:
         done = {row["key"]: row for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())}
     shown = []
     for setting, make, seed in runs(arguments):
+        if arguments.only not in setting:
+            continue
         table = None
         for method in arguments.methods:
             peers = per_item_of(setting) > 1 or method in ("noisy", "realm")
-            key = f"{setting}|{method}|{seed}|{arguments.epochs}{'|folds' * arguments.folds}|{version if method == 'realm' else ''}"
+            code = version if method == "realm" else ""
+            key = f"{setting}|{method}|{seed}|{arguments.epochs}{'|folds' * arguments.folds}|{code}"
             if key not in done and peers and not arguments.table:
                 table = make() if table is None else table
                 result = run(table, method, seed, arguments.epochs, arguments.folds)
