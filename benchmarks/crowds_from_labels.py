@@ -40,7 +40,7 @@ LARGEST = {"DS": 3e7, "one-coin": 5e6, "MACE": 5e6, "CROWDLAB": 1e8}
 
 @dataclass(frozen=True)
 class World:
-    """A crowd by seed; class shares are even unless given. `informed`: a model's P is given, the truth drawn from it."""
+    """A crowd by seed; even class shares unless given. `informed`: a model's P is given, the truth drawn from it."""
 
     name: str
     make: Callable[..., Crowd]
