@@ -45,7 +45,7 @@ def test_the_base_install_has_no_tools_for_tests() -> None:
     tools = {"pytest", "hypothesis", "mypy", "ruff", "playwright", "build", "nbclient", "ipykernel", "crowd-kit"}
     assert not tools & {re.split(r"[<>=\[ ]", requirement)[0] for requirement in PROJECT["dependencies"]}
     extras = PROJECT["optional-dependencies"]
-    assert {"ray", "docs", "test", "dev"} == set(extras)
+    assert {"ray", "sklearn", "docs", "test", "dev"} == set(extras)
 
 
 def third_party(source: str) -> set[str]:

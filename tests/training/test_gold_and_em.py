@@ -12,7 +12,6 @@ import torch
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.runs import Run
-from realm.runs.folder import BEFORE_TRAINING
 from realm.training import RealmModel
 from tests.tiny import COLOURS, crowd, save_tiny, sentences
 from tests.trainers import DEFAULT, trainer, trajectory

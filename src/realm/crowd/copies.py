@@ -24,6 +24,9 @@ CHANCE = 1e-3
 COMPARED = 4000
 """Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
 given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (.917 -> .896)."""
+LEAST_IDENTICAL, IDENTICAL = 50, 0.99
+"""A pair that agrees on so many items, and on this share of them, is taken for copies whoever they are: two who are
+never wrong lose nothing by counting as one."""
 CLEARLY = 1.5
 """Standard errors by which others must agree with suspects more than among themselves to take these for experts. To
 convict two experts costs 5 to 12 points, to miss the copies of a good annotator hardly any."""
@@ -79,7 +82,8 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     limit = max(by_chance, float(residual[len(first) :].max(initial=0.0)))
     guilty = [row for row in range(len(first)) if residual[row] > limit]
     group = _groups(len(who), [(int(rows[row][0]), int(rows[row][1])) for row in guilty])
-    guilty = [row for row in guilty if not _better_than_others(pairs, group == group[rows[row][0]])]
+    identical = (common >= LEAST_IDENTICAL) & (agreed >= IDENTICAL * common)
+    guilty = [row for row in guilty if identical[row] or not _better_than_others(pairs, group == group[rows[row][0]])]
     guilty.sort(key=lambda row: -residual[row])
     return [
         CopyPair(int(who[a]), int(who[b]), int(common[row]), int(agreed[row]), float(expected[row]))

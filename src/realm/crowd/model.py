@@ -278,7 +278,7 @@ class AnnotatorModel:
         """What was learned of each annotator: `expertise_trained` and `accuracy_trained`, (annotators, tasks).
 
         Accuracy is that of the confusion matrix at the annotator's own items; expertise how far it lies above what the
-        annotator's habit would score.
+        annotator's habit would score. Of somebody without labels in a task, what the pool says.
         """
         shape = (self.annotations.n_annotators, len(self.tasks))
         accuracy, expertise = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -296,9 +296,8 @@ class AnnotatorModel:
             )
             own = parameters.evidence[np.arange(len(table.cell_label)), table.cell_label]
             diagonal[table.cell_annotator, table.cell_label] = np.exp(own)
-            labelled = table.annotator_weight > 0
             by_habit = (truths * parameters.habit).sum(axis=1)
-            accuracy[:, index] = np.where(labelled, (truths * diagonal).sum(axis=1), np.nan)
+            accuracy[:, index] = (truths * diagonal).sum(axis=1)
             expertise[:, index] = accuracies.expertise_of(accuracy[:, index], np.minimum(by_habit, 1 - 1e-6))
         return {"expertise_trained": expertise, "accuracy_trained": accuracy}
 
@@ -371,16 +370,29 @@ class AnnotatorModel:
             habits=habits,
         )
 
-    def estimate_at(self, log_probs: npt.ArrayLike) -> Estimate:
-        """`estimate` with new log P (items, Kmax) at its temperature, after EM steps on it; the model itself stays."""
+    def brought_to(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> tuple[AnnotatorModel, float, Floats]:
+        """A copy that is brought to another log P (items, Kmax), the temperature of P, and log P at it.
+
+        `in_sample`: P was recorded in training, not out of fold. It has seen the labels, and where an item has several
+        they speak for themselves, through the annotators as they are: its row of log P is NaN.
+        """
         model = copy.copy(self)
         model.tasks = [replace(task) for task in self.tasks]
-        model.update(log_probs, REPORT_STEPS)
-        temperature = model.best_temperature(log_probs)
-        tempered = np.asarray(log_probs, dtype=np.float64) / temperature
-        if temperature > 1:
-            model.update(tempered, REPORT_STEPS)
-        return model.estimate(tempered)
+        heard = np.array(log_probs, dtype=np.float64)
+        if in_sample:
+            heard[self.annotations.annotations_per_item > 1] = np.nan
+            model.hold_shares(heard)
+        else:
+            model.update(log_probs, REPORT_STEPS)
+        temperature = model.best_temperature(log_probs, in_sample=in_sample)
+        if not in_sample and temperature > 1:
+            model.update(heard / temperature, REPORT_STEPS)
+        return model, temperature, heard / temperature
+
+    def estimate_at(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> Estimate:
+        """`estimate` of a copy that is brought to another log P (items, Kmax)."""
+        model, _, heard = self.brought_to(log_probs, in_sample=in_sample)
+        return model.estimate(heard)
 
     # ---------------------------------------------------------------- state
 

@@ -126,7 +126,7 @@ class AnnotatorLoss(nn.Module):
     def estimate(self, pred_probs: npt.ArrayLike | None = None) -> Estimate:
         """Annotators and labels, with P (items, Kmax) of a model not trained on the items; None: as recorded."""
         log_probs = self.log_probs if pred_probs is None else checked_log_probs(self.annotations, pred_probs)
-        return self.model.estimate_at(log_probs)
+        return self.model.estimate_at(log_probs, in_sample=True)
 
     def expertise(self) -> pd.DataFrame:
         """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""

@@ -13,7 +13,7 @@ from realm.channels import Channel, ConfusionChannel
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import log_softmax
 from realm.crowd.estimate import Estimate, estimate_from_evidence
-from realm.crowd.model import REPORT_STEPS, AnnotatorModel
+from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
 from realm.training.channel import annotation_evidence
 
@@ -50,30 +50,19 @@ class ReportModel:
         hidden: Tensor | None = None,
         in_sample: bool = False,
     ) -> ReportModel:
-        """Bring the model to log P (items, Kmax) and find its temperature.
+        """Bring the model to log P (items, Kmax) and find its temperature (`AnnotatorModel.brought_to`).
 
         `channel` is None for a method that learns none; `hidden` (items, width) is for a channel that needs it.
-        `in_sample`: P was recorded in training, not out of fold. It has seen the labels, and where an item has several
-        they speak for themselves, through the annotators as they were trained.
         """
-        heard = log_probs.copy()
-        if in_sample:
-            heard[annotations.annotations_per_item > 1] = np.nan
         if isinstance(channel, ConfusionChannel):
-            model = channel.copied_model()
+            fitted = channel.fitted_model()
         else:
-            model = AnnotatorModel(annotations, gold=gold, experts=experts, earlier=earlier).fit(heard)
-        if in_sample:
-            model.hold_shares(heard)
-        else:
-            model.update(log_probs, steps=REPORT_STEPS)
-        temperature = model.best_temperature(log_probs, in_sample=in_sample)
-        if not in_sample and temperature > 1:
-            model.update(log_probs / temperature, steps=REPORT_STEPS)
+            fitted = AnnotatorModel(annotations, gold=gold, experts=experts, earlier=earlier).fit(log_probs)
+        model, temperature, heard = fitted.brought_to(log_probs, in_sample=in_sample)
         evidence = None
         if channel is not None and not isinstance(channel, ConfusionChannel):
             evidence = annotation_evidence(channel, annotations, log_softmax(log_probs / temperature), hidden)
-        return cls(model, temperature, heard / temperature, evidence)
+        return cls(model, temperature, heard, evidence)
 
     def estimate(self) -> Estimate:
         """Labels, accuracies and intervals, by the evidence of the channel that was trained."""
