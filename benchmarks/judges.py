@@ -45,7 +45,7 @@ RECORDED = Path(__file__).parents[1] / "docs" / "results"
 INVERTED = "LLMBar/Adversarial/Neighbor"
 METHODS = ("majority", "dawid-skene", "one-coin", "mace")
 ESTIMATE = "estimate (no model)"
-TARGETS = {("without GPT-4", "mace", 0): 0.706, ("without GPT-4", ESTIMATE, 0): 0.706, ("all", "mace", 1): 0.85}
+TARGETS = {("without GPT-4", "dawid-skene", 0): 0.70, ("without GPT-4", ESTIMATE, 0): 0.66}
 """(judges, method, 0 for all subsets or 1 for the inverted one) to the least mean."""
 LABELS_TARGETS = {"whole over majority": 0.01, "part below whole": 0.02, "judges in the part": 8}
 """On CivilComments: the least that the panel's labels are ahead of its majority, the most that those of the cheapest
