@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -254,14 +255,10 @@ def test_ctrl_c_elsewhere_ends_cleanly(tmp_path: Path) -> None:
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
     said = None
-    while (
-        said is None
-    ):  # an interrupt right before Python begins to read waits until the read ends: a person presses again
+    while said is None:  # an interrupt right before Python begins to read waits for data: a person presses again
         process.send_signal(signal.SIGINT)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             _, said = process.communicate(timeout=1)
-        except subprocess.TimeoutExpired:
-            pass
     os.close(writer)
     assert process.returncode == 130
     assert "Traceback" not in said
