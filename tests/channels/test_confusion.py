@@ -85,7 +85,7 @@ def test_a_copy_of_the_model_leaves_the_channel_as_it_is() -> None:
     channel, scores = ConfusionChannel(table), scores_of(table)
     channel.fit(scores, table)
     before = channel.summary()["accuracy_trained"].copy()
-    channel.copied_model().update(scores_of(table, 0.3).log_probs.numpy(), steps=20)
+    channel.fitted_model().copy().update(scores_of(table, 0.3).log_probs.numpy(), steps=20)
     np.testing.assert_array_equal(channel.summary()["accuracy_trained"], before)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +15,6 @@ from realm.channels.coin import can_be_flipped
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import PRIORS
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.task_model import ASSIGNED_Z, assignment_z
 from realm.data import Annotations
 
 
@@ -99,16 +96,6 @@ class ConfusionChannel(Channel):
 
     # ---------------------------------------------------------------- the model of annotators
 
-    def wants_features(self) -> bool:
-        """Whether items have one label each, so that who was asked may depend on the item."""
-        return any(task.table.one_label_each and len(task.rows) > 0 for task in self.annotators.tasks)
-
-    def use_features(self, features: npt.NDArray[Any]) -> None:
-        """Find out from features (items, d) of any kind whether who was asked depends on the item: before `fit`."""
-        for task in self.annotators.tasks:
-            if task.table.one_label_each and len(task.rows):
-                task.assigned = assignment_z(features[task.items], task.table) > ASSIGNED_Z
-
     def fit(self, scores: ItemScores, annotations: Annotations) -> None:
         log_probs = scores.log_probs.double().cpu().numpy()
         self.annotators.fit(None if np.isnan(log_probs[:, 0]).all() else log_probs, waits=True)
@@ -120,12 +107,6 @@ class ConfusionChannel(Channel):
             self.annotators.fit()
             self._take_over()
         return self.annotators
-
-    def copied_model(self) -> AnnotatorModel:
-        """The fitted model, to be fitted further without this channel."""
-        annotators = copy.copy(self.fitted_model())
-        annotators.tasks = [replace(task) for task in annotators.tasks]
-        return annotators
 
     def update(self, scores: ItemScores, annotations: Annotations) -> None:
         self.annotators.update(scores.log_probs.double().cpu().numpy())

@@ -85,9 +85,11 @@ class AnnotatorModel:
         self.expert = np.zeros(annotations.n_annotators, dtype=bool)
         self.expert[expert_rows(annotations, experts)] = True
         self.earlier = EarlierEstimates.none(annotations) if earlier is None else earlier
-        self.tasks = [self._task_model(task, priors, features, find_copies) for task in range(len(annotations.tasks))]
+        self.tasks = [self._task_model(task, priors, find_copies) for task in range(len(annotations.tasks))]
+        if features is not None:
+            self.use_features(features)
 
-    def _task_model(self, task: int, priors: Priors, features: npt.NDArray[Any] | None, find_copies: bool) -> TaskModel:
+    def _task_model(self, task: int, priors: Priors, find_copies: bool) -> TaskModel:
         annotations = self.annotations
         items = np.flatnonzero(annotations.item_tasks == task)
         place = np.full(annotations.n_items, -1, dtype=np.int32)
@@ -119,12 +121,20 @@ class AnnotatorModel:
             own_weight=self.earlier.weight[:, task],
             experts=self.expert,
         )
-        assigned = False
-        if table.one_label_each and features is not None and len(rows):
-            assigned = assignment_z(np.asarray(features)[items], table) > ASSIGNED_Z
-        elif not sparse and priors.form == "habit" and np.isfinite(priors.rows):
-            assigned = assignment_z_of_labels(table) > ASSIGNED_Z_OF_LABELS
+        assigned = not sparse and priors.form == "habit" and bool(np.isfinite(priors.rows))
+        assigned = assigned and assignment_z_of_labels(table) > ASSIGNED_Z_OF_LABELS
         return TaskModel(table, items, rows, self.known[items], priors, pool, copies, sparse, assigned)
+
+    @property
+    def wants_features(self) -> bool:
+        """Whether a task has one label for each item, so that only the items tell who was asked."""
+        return any(task.table.one_label_each and len(task.rows) > 0 for task in self.tasks)
+
+    def use_features(self, features: npt.NDArray[Any]) -> None:
+        """Find out from features (items, d) of any kind whether who was asked depends on the item: before `fit`."""
+        for task in self.tasks:
+            if task.table.one_label_each and len(task.rows):
+                task.assigned = assignment_z(np.asarray(features)[task.items], task.table) > ASSIGNED_Z
 
     # ---------------------------------------------------------------- fitting
 
@@ -370,14 +380,19 @@ class AnnotatorModel:
             habits=habits,
         )
 
+    def copy(self) -> AnnotatorModel:
+        """The same model, to be fitted further while this one stays as it is."""
+        model = copy.copy(self)
+        model.tasks = [replace(task) for task in self.tasks]
+        return model
+
     def brought_to(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> tuple[AnnotatorModel, float, Floats]:
         """A copy that is brought to another log P (items, Kmax), the temperature of P, and log P at it.
 
         `in_sample`: P was recorded in training, not out of fold. It has seen the labels, and where an item has several
         they speak for themselves, through the annotators as they are: its row of log P is NaN.
         """
-        model = copy.copy(self)
-        model.tasks = [replace(task) for task in self.tasks]
+        model = self.copy()
         heard = np.array(log_probs, dtype=np.float64)
         if in_sample:
             heard[self.annotations.annotations_per_item > 1] = np.nan

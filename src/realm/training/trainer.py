@@ -494,7 +494,7 @@ class RealmTrainer(Trainer):
             log_probs = self._opinion_log_probs(table)
             if log_probs is None and not self.anchored:
                 channels.check_anchor(channel, table)
-        if isinstance(channel, ConfusionChannel) and channel.wants_features():
+        if isinstance(channel, ConfusionChannel) and channel.annotators.wants_features:
             self._read_features(channel)
         if closed_form:
             nothing = np.full_like(self.updates.record.latest, np.nan)
@@ -509,7 +509,7 @@ class RealmTrainer(Trainer):
         if self._features is None:
             dims = FEATURE_DIMS if len(self.encoded) > MOST_FULL_FEATURES else None
             self._features = self._hidden_states(dims).numpy()
-        channel.use_features(self._features)
+        channel.annotators.use_features(self._features)
 
     def _opinion_log_probs(self, table: Annotations) -> Floats | None:
         """The untrained model's P of every item, where it is worth something. (items, K)"""
