@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm.crowd import relabel as queue
-from realm.crowd.contradictions import contradictions
+from realm.crowd.tables import contradictions
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.relabel import (
     HALF_AS_GOOD,

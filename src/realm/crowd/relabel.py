@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate
 from realm.crowd.tables import item_summary
 from realm.data import Annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUGGESTIONS = 3
-"""How many annotators are named for each item: the best, and two to fall back on."""
+"""How many annotators are named for each item: whom to ask, and two to fall back on."""
 CANDIDATES = 64
 """Annotators that are compared for each item: those who tell most per unit of cost in the task."""
 LEAST_GAIN = 1e-6
 """Bits below which another label is not worth asking for: rounding errors of a sum of entropies are smaller."""
 HALF_AS_GOOD = 0.5
-"""Work is shared as long as each label tells at least half as much per unit of cost as the best that could be asked."""
+"""Those share the work whose label tells at least half as much per unit of cost as the best for the item."""
 POOL, POOL_PER_LABEL = 1_000, 5
 """Items that are considered at the least, and for each label that the budget pays for: the most uncertain ones."""
 CHUNK_SIZE = 2_000_000
@@ -72,92 +73,71 @@ def channel_of(estimate: Estimate, annotator: int, task: int, options: int) -> F
 # -------------------------------------------------------------------- whom to ask
 
 
-@dataclass(frozen=True, eq=False)
-class Offers:
-    """The best annotators for some items, best first; -1 where there are fewer. Shapes (items, candidates).
-
-    `gain` is in bits, `value` in bits per unit of cost, -inf where there is nobody or nothing to gain.
-    """
-
-    annotator: Ints
-    gain: Floats
-    value: Floats
-
-
-def find_offers(annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats) -> Offers:
+def find_offers(
+    annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats
+) -> tuple[Ints, Floats]:
     """Whom to ask about these items: those seen in the task, better than chance, who have not labelled the item.
 
     `posterior` (items, Kmax) is that of all items; `prices` (annotators,) is NaN for those who are not to be asked.
+    Returns who tells most per unit of cost, best first (-1 where there are fewer), and the bits that each tells (0
+    there). Shapes (len(items), candidates)
     """
     shape = (len(items), min(CANDIDATES, annotations.n_annotators))
-    offers = Offers(np.full(shape, UNKNOWN), np.zeros(shape), np.full(shape, -np.inf))
-    labelled = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
+    annotator, gains = np.full(shape, UNKNOWN, dtype=np.int64), np.zeros(shape)
+    is_near = np.isin(annotations.item, items)
+    labelled = annotations.item[is_near].astype(np.int64) * annotations.n_annotators + annotations.annotator[is_near]
     kinds = np.stack([annotations.item_tasks[items], annotations.option_counts[items]], axis=1)
     for task, options in np.unique(kinds, axis=0).tolist():
         rows = np.flatnonzero((kinds == (task, options)).all(axis=1))
-        people = _candidates(estimate, task, prices)
+        # bits grow about with the square of expertise
+        expertise = np.nan_to_num(estimate.expertise[:, task])
+        people = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
+        people = np.sort(people[np.argsort(-(expertise[people] ** 2) / prices[people], kind="stable")[:CANDIDATES]])
         if not len(people):
             continue
         channels = np.stack([channel_of(estimate, each, task, options) for each in people.tolist()])
         for part in np.array_split(rows, -(-len(rows) * channels[:, 0].size // CHUNK_SIZE)):
             gain = np.round(information_gain(posterior[items[part], :options], channels), 12)  # ties stay ties
-            keys = items[part][:, None] * annotations.n_annotators + people
-            is_labelled = labelled[np.minimum(np.searchsorted(labelled, keys), len(labelled) - 1)] == keys
-            value = np.where((gain > LEAST_GAIN) & ~is_labelled, gain / prices[people], -np.inf)
-            order, place = np.argsort(-value, axis=1, kind="stable"), (part[:, None], np.arange(len(people)))
-            offers.value[place] = np.take_along_axis(value, order, axis=1)
-            offers.gain[place] = np.take_along_axis(gain, order, axis=1)
-            offers.annotator[place] = np.where(np.isfinite(offers.value[place]), people[order], UNKNOWN)
-    return offers
+            is_labelled = np.isin(items[part][:, None] * annotations.n_annotators + people, labelled)
+            gain = np.where((gain > LEAST_GAIN) & ~is_labelled, gain, 0.0)
+            order, place = np.argsort(-gain / prices[people], axis=1, kind="stable"), np.arange(len(people))
+            gains[part[:, None], place] = gain = np.take_along_axis(gain, order, axis=1)
+            annotator[part[:, None], place] = np.where(gain > 0, people[order], UNKNOWN)
+    return annotator, gains
 
 
-def _candidates(estimate: Estimate, task: int, prices: Floats) -> Ints:
-    """The annotators who tell most per unit of cost in a task: bits grow about with the square of expertise."""
-    expertise = np.nan_to_num(estimate.expertise[:, task])
-    people = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
-    return np.sort(people[np.argsort(-(expertise[people] ** 2) / prices[people], kind="stable")[:CANDIDATES]])
+def hand_out(
+    annotator: Ints, value: Floats, prices: Floats, budget: float, most_each: int | None = None
+) -> list[tuple[int, int]]:
+    """(row, place in the row) of what is asked, in order, until the budget is spent or nothing is left.
 
-
-def hand_out(offers: Offers, prices: Floats, budget: float, most_each: int | None = None) -> list[tuple[int, int]]:
-    """(row of `offers`, place in the row) of what is asked, in order, until the budget is spent or nothing is left.
-
-    The pair of the highest value among those whom the limit allows, again and again. The limit on what one annotator
-    is asked is `most_each`; without it one, and it rises by one where somebody at the limit could tell more than twice
-    as much as anybody below it: who is about as good shares the work, and nobody gets a settled item to fill a share.
+    `annotator` and `value` (items, candidates), 0 for nobody, are the offers for each item. The item of the highest
+    value comes first. Those who tell at least half as much about it as the best share the work in proportion to what
+    they tell, and no item is chosen to fill a share. With `most_each` the best of those who have been asked less often
+    than that is asked.
     """
-    people, value, every = offers.annotator, offers.value.copy(), np.arange(len(offers.annotator))
-    load, limit = np.zeros(len(prices), np.int64), most_each or 1
+    load = np.zeros(len(prices), np.int64)
+    queue = [(-best, row) for row, best in enumerate(value.max(axis=1, initial=0.0).tolist())]
+    heapify(queue)
     requests: list[tuple[int, int]] = []
-
-    def best(rows: Ints, allowed: Bools) -> tuple[Ints, Floats]:
-        """The first place of each row whose annotator is allowed, and its value; -inf where there is none."""
-        free = allowed[people[rows]] & np.isfinite(value[rows])
-        place = free.argmax(axis=1)
-        return place, np.where(free.any(axis=1), value[rows, place], -np.inf)
-
-    affordable = prices <= budget  # False where the price is NaN
-    _, top = best(every, affordable)
-    place, below = best(every, affordable & (load < limit))
-    while len(every) and (highest := float(top.max())) > -np.inf:
-        row = int(below.argmax())
-        if most_each is None and below[row] < HALF_AS_GOOD * highest:
-            limit += 1
-            place, below = best(every, affordable & (load < limit))
+    while queue:
+        expected, row = heappop(queue)
+        people = annotator[row]
+        allowed = np.where(prices[people] <= budget, value[row], 0.0)
+        if most_each is not None:
+            allowed[load[people] >= most_each] = 0.0
+        best = float(allowed.max())
+        if best <= 0:
             continue
-        if below[row] == -np.inf:
-            break
-        who = int(people[row, place[row]])
-        requests.append((row, int(place[row])))
-        load[who] += 1
-        budget -= prices[who]
-        value[row] = top[row] = below[row] = -np.inf
-        if ((prices <= budget) != affordable).any():
-            affordable = prices <= budget
-            _, top = best(every, affordable)
-            place, below = best(every, affordable & (load < limit))
-        elif load[who] >= limit:
-            rows = np.flatnonzero(people[every, place] == who)
-            place[rows], below[rows] = best(rows, affordable & (load < limit))
+        if best < -expected:  # the best may not be asked any more: another item may come first now
+            heappush(queue, (-best, row))
+            continue
+        if most_each is None:
+            allowed = np.where(allowed >= HALF_AS_GOOD * best, allowed / (1 + load[people]), 0.0)
+        place = int(allowed.argmax())
+        requests.append((row, place))
+        load[people[place]] += 1
+        budget -= prices[people[place]]
     return requests
 
 
@@ -198,14 +178,16 @@ def relabel_queue(
     most = 0 if np.isnan(prices).all() else int(min(budget / np.nanmin(prices), annotations.n_items))
     size = max(POOL, POOL_PER_LABEL * most)
     pool = np.sort(np.argsort(-bits(posterior).sum(axis=1), kind="stable")[:size])
-    offers = find_offers(annotations, estimate, posterior, pool, prices)
+    offers, gain = find_offers(annotations, estimate, posterior, pool, prices)
+    value = np.where(gain > 0, gain / prices[offers], 0.0)
     # sums of prices are not exact: more than rounding, less than any price
-    places = np.array(hand_out(offers, prices, budget * (1 + 1e-12), most_each), dtype=np.int64).reshape(-1, 2)
-    items, asked, gains = pool[places[:, 0]], offers.annotator[tuple(places.T)], offers.gain[tuple(places.T)]
+    requests = hand_out(offers, value, prices, budget * (1 + 1e-12), most_each)
+    rows, places = np.array(requests, dtype=np.int64).reshape(-1, 2).T
+    items, asked, gains = pool[rows], offers[rows, places], gain[rows, places]
     names, task = np.array([*annotations.annotators, ""], dtype=object), annotations.item_tasks[items]
     or_else = [
         ", ".join(names[[each for each in row if each not in (UNKNOWN, who)][: SUGGESTIONS - 1]])
-        for row, who in zip(offers.annotator[places[:, 0], : SUGGESTIONS + 1].tolist(), asked.tolist(), strict=True)
+        for row, who in zip(offers[rows, : SUGGESTIONS + 1].tolist(), asked.tolist(), strict=True)
     ]
     return pd.DataFrame(
         {
@@ -267,8 +249,7 @@ class QueueSummary:
 
 def summarise_queue(queue: pd.DataFrame, estimate: Estimate) -> QueueSummary:
     """What the queue that `relabel_queue` made of this estimate is expected to buy, as far as its confidences hold."""
-    columns = ["cost", "gain_bits", "gain_labels"]
-    workload = queue.groupby("ask", sort=False)[columns].sum()
+    workload = queue.groupby("ask", sort=False)[["cost", "gain_bits", "gain_labels"]].sum()
     workload.insert(0, "annotations", queue["ask"].value_counts())
     workload = workload.rename_axis("annotator").reset_index()
     return QueueSummary(

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.crowd.contradictions import contradictions
 from realm.crowd.estimate import Estimate
 from realm.crowd.relabel import relabel_queue
-from realm.crowd.tables import expertise_table, labels_table
+from realm.crowd.tables import contradictions, expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.data.build import build_rows
 from realm.data.roles import Corrections, TrainedColumns
