@@ -126,7 +126,9 @@ def count_confusions(annotations: Annotations, truth: Labels) -> ConfusionCounts
     """What each annotator gave against `truth` (annotations,): the label of the item, -1 where it is not known."""
     rows = np.flatnonzero(truth != UNKNOWN)
     kinds, _, counts = count_rows(pairs_of(annotations)[rows], truth[rows], annotations.label[rows])
-    return ConfusionCounts(*kinds, counts, int(annotations.option_counts.max(initial=1)), len(annotations.tasks))
+    pair, true_label, given = kinds
+    width = int(annotations.option_counts.max(initial=1))
+    return ConfusionCounts(pair, true_label, given, counts, width, len(annotations.tasks))
 
 
 def share_right(annotations: Annotations, truth: Labels) -> tuple[Floats, Ints]:

@@ -97,7 +97,18 @@ class Panel:
         self.copies = _dearer_copies(self._screens, self.costs)
         self.members = (annotations.annotations_per_annotator > 0) & ~self.copies
         self._known = np.zeros(annotations.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
-        self._labels = _Labels(self._screens, annotations.gold if gold is None else None)
+        # what parts are compared on: the evidence of every annotation, and P(truth) of every item
+        items = np.arange(0, annotations.n_items, max(-(-annotations.n_items // SAMPLED), 1))
+        rows = np.flatnonzero(np.isin(annotations.item, items))
+        self._item, self._judge = np.searchsorted(items, annotations.item[rows]), annotations.annotator[rows]
+        weight = self.estimate.exponent[annotations.item_tasks[annotations.item]]
+        weight = weight if annotations.weight is None else weight * annotations.weight
+        self._evidence = (self.estimate.evidence(annotations) * weight[:, None])[rows]
+        self._prior, self._truth = self.estimate.log_prior[items], self.estimate.posterior[items]
+        self._gold = None  # one-hot, NaN where it is not known
+        if gold is None and annotations.gold is not None and (annotations.gold[items] != UNKNOWN).any():
+            known = annotations.gold[items, None]
+            self._gold = np.where(known != UNKNOWN, np.arange(self._truth.shape[1]) == known, np.nan)
 
     @property
     def independence(self) -> Independence | None:
@@ -108,7 +119,10 @@ class Panel:
         """What some of the judges are worth: a mask (annotators,)."""
         mask = np.asarray(members, dtype=bool)
         names = tuple(self.annotations.annotators[index] for index in np.flatnonzero(mask))
-        return SubPanel(names, float(self.costs[mask].sum()), *self._labels.accuracies(mask))
+        labels = _best(self._scores(mask))
+        expected = float(self._truth[np.arange(len(labels)), labels].mean())
+        measured = None if self._gold is None else float(np.nanmean(self._gold[np.arange(len(labels)), labels]))
+        return SubPanel(names, float(self.costs[mask].sum()), expected, measured)
 
     @cached_property
     def whole(self) -> SubPanel:
@@ -123,14 +137,12 @@ class Panel:
         same on gold, where there is any), cost, annotations, verdict, habit, notes.
         """
         table = expertise_table(self.annotations, self.estimate, screens=self._screens)
-        everybody = np.arange(self.annotations.n_annotators)
-        rests = [self.part(self.members & (everybody != index)) for index in everybody]  # a copy's is the whole panel
-        figures = {"adds": [self.whole.expected - rest.expected for rest in rests]}
-        if self.whole.measured is not None:
-            figures["adds_measured"] = [self.whole.measured - (rest.measured or 0.0) for rest in rests]
-        figures["cost"] = self.costs.tolist()
+        figures = {"adds": np.where(self.members, self._losses(self.members, self._truth), 0.0)}
+        if self._gold is not None:
+            figures["adds_measured"] = np.where(self.members, self._losses(self.members, self._gold), 0.0)
+        figures["cost"] = self.costs
         row = table["annotator"].map({name: index for index, name in enumerate(self.annotations.annotators)}).to_numpy()
-        added = {name: np.array(values)[row] for name, values in figures.items()}
+        added = {name: values[row] for name, values in figures.items()}
         ends = table[["annotations", "verdict", "habit", "notes"]]
         first = [name for name in ("annotator", "task", "group", "accuracy", "low", "high") if name in table.columns]
         return table[first].assign(**added).join(ends)
@@ -159,8 +171,8 @@ class Panel:
         skill = np.nan_to_num(self.estimate.expertise).mean(axis=1)
         left = [self.members]
         while left[-1].sum() > 1:
-            expected, losses = self._labels.losses(left[-1])
-            candidates = np.flatnonzero(left[-1] & (expected - losses >= least))
+            losses = self._losses(left[-1], self._truth)
+            candidates = np.flatnonzero(left[-1] & (self.part(left[-1]).expected - losses >= least))
             if not len(candidates):
                 break
             rate = np.round(losses[candidates] / self.costs[candidates], DECIMALS)
@@ -179,45 +191,19 @@ class Panel:
         confidence = np.where(self._known, 1.0, self.estimate.posterior.max(axis=1))
         return float((confidence.sum() + (1 - np.sort(confidence)[:number]).sum()) / len(confidence))
 
-
-class _Labels:
-    """The labels of parts of a panel, and how accurate they are, on the items that parts are compared on.
-
-    `gold` (items,) is what they are measured against.
-    """
-
-    def __init__(self, screens: Screens, gold: npt.NDArray[np.integer] | None) -> None:
-        annotations, estimate = screens.annotations, screens.estimate
-        items = np.arange(0, annotations.n_items, max(-(-annotations.n_items // SAMPLED), 1))
-        place = np.full(annotations.n_items, -1)
-        place[items] = np.arange(len(items))
-        rows = np.flatnonzero(place[annotations.item] >= 0)
-        rows = rows[np.argsort(annotations.annotator[rows], kind="stable")]
-        self.item, self.annotator = place[annotations.item[rows]], annotations.annotator[rows]
-        weight = estimate.exponent[annotations.item_tasks[annotations.item]]
-        weight = weight if annotations.weight is None else weight * annotations.weight
-        self.evidence = weight[rows, None] * estimate.evidence(annotations)[rows]
-        self.prior, self.reference = estimate.log_prior[items], estimate.posterior[items]
-        self.gold = None if gold is None or (gold[items] == UNKNOWN).all() else gold[items]
-
-    def accuracies(self, members: Bools) -> tuple[float, float | None]:
-        """Expected and measured accuracy of the labels of these annotators together."""
-        labels = _best(self._scores(members))
-        expected = float(self.reference[np.arange(len(labels)), labels].mean())
-        return expected, None if self.gold is None else float((labels == self.gold)[self.gold != UNKNOWN].mean())
-
-    def losses(self, members: Bools) -> tuple[float, Floats]:
-        """Expected accuracy of these annotators, and what is lost of it if one of them leaves."""
+    def _losses(self, members: Bools, truth: Floats) -> Floats:
+        """How much less accurate, by `truth` (items, K), these judges' labels are as one leaves. (annotators,)"""
         scores = self._scores(members)
-        right = self.reference[np.arange(len(scores)), _best(scores)]
-        without = self.reference[self.item, _best(scores[self.item] - self.evidence)]  # as each annotation's leaves
-        lost = np.bincount(self.annotator, right[self.item] - without, minlength=len(members))
-        return float(right.mean()), lost / len(scores)
+        right = truth[np.arange(len(scores)), _best(scores)]
+        without = truth[self._item, _best(scores[self._item] - self._evidence)]
+        lost = np.nan_to_num(right[self._item] - without)
+        return np.asarray(np.bincount(self._judge, lost, minlength=len(members)) / np.isfinite(right).sum())
 
     def _scores(self, members: Bools) -> Floats:
-        rows = np.flatnonzero(members[self.annotator])
-        sums = [np.bincount(self.item[rows], column[rows], minlength=len(self.prior)) for column in self.evidence.T]
-        return self.prior + np.stack(sums, axis=1)
+        """log P of the compared items' labels by some judges, but for a constant. (items, K)"""
+        rows = np.flatnonzero(members[self._judge])
+        sums = [np.bincount(self._item[rows], column[rows], minlength=len(self._prior)) for column in self._evidence.T]
+        return self._prior + np.stack(sums, axis=1)
 
 
 def _best(scores: Floats) -> Ints:

@@ -214,25 +214,18 @@ def broken_items(annotations: Annotations, estimate: Estimate) -> BrokenItems:
     against = np.bincount(table.item, wrong, minlength=table.n_items).astype(np.int64)
     items = np.flatnonzero(against >= LEAST_AGAINST)
     error = 1 - estimate.accuracy[table.annotator, table.item_tasks[table.item]]
-    probability = errors_or_more(table, error, against, items)
+    probability = np.array(
+        [errors_or_more(error[table.offsets[item] : table.offsets[item + 1]], int(against[item])) for item in items]
+    )
     order = np.argsort(probability, kind="stable")
     order = order[probability[order] < IMPROBABLE]
     items = items[order]
     return BrokenItems(items, probability[order], against[items], table.annotations_per_item[items].astype(np.int64))
 
 
-def errors_or_more(annotations: Annotations, error: Floats, least: Ints, items: Ints) -> Floats:
-    """P(`least` errors or more) among the annotations of each of `items`, every one wrong with its own probability.
-
-    `error` is (annotations,), `least` (items of the table,); the result has the shape of `items`.
-    """
-    counts, starts = annotations.annotations_per_item[items], annotations.offsets[items]
-    most = int(counts.max(initial=0))
-    errors = np.zeros((len(items), most + 2))  # P(so many errors), one annotation after another, behind a 0
-    errors[:, 1] = 1.0
-    for place in range(most):
-        rows = np.flatnonzero(counts > place)
-        wrong = error[starts[rows] + place, None]
-        errors[rows, 1:] = errors[rows, 1:] * (1 - wrong) + errors[rows, :-1] * wrong
-    fewer = np.where(np.arange(-1, most + 1) < least[items][:, None], errors, 0.0).sum(axis=1)
-    return np.asarray(np.clip(1 - fewer, 0.0, 1.0))
+def errors_or_more(error: Floats, least: int) -> float:
+    """P(`least` errors or more) among labels, each of which is wrong with its own probability (labels,)."""
+    shares = np.ones(1)
+    for wrong in error:
+        shares = np.convolve(shares, [1 - wrong, wrong])
+    return float(shares[least:].sum())
