@@ -33,8 +33,6 @@ HALF_AS_GOOD = 0.5
 """Those share the work whose label tells at least half as much per unit of cost as the best for the item."""
 POOL, POOL_PER_LABEL = 1_000, 5
 """Items that are considered at the least, and for each label that the budget pays for: the most uncertain ones."""
-CHUNK_SIZE = 2_000_000
-"""Largest (items, annotators, options) array: 16 MB of float64."""
 
 
 # -------------------------------------------------------------------- what a label is worth
@@ -43,14 +41,14 @@ CHUNK_SIZE = 2_000_000
 def information_gain(posterior: Floats, channel: Floats) -> Floats:
     """Bits that one more label is expected to tell about the truth: its mutual information with the answer.
 
-    `posterior` is (items, K), `channel` P(answer | truth) of some annotators (annotators, K, K). (items, annotators)
+    `posterior` is (items, K), `channel` the annotator's P(answer | truth), (K, K). Shape (items,)
     """
-    answers = np.tensordot(posterior, channel, axes=(1, 1))
-    return np.asarray(np.maximum(bits(answers).sum(axis=2) - posterior @ bits(channel).sum(axis=2).T, 0.0))
+    given = bits(posterior @ channel).sum(axis=1) - posterior @ bits(channel).sum(axis=1)
+    return np.asarray(np.maximum(given, 0.0))
 
 
 def correction_gain(posterior: Floats, channel: Floats) -> Floats:
-    """How much more probably the most probable label is right after one more label. (n, K) and (n, K, K) to (n,)
+    """How much more probably the most probable label is right after one more label. Shapes as `information_gain`.
 
     Summed over items, the number of labels expected to be put right, less those put wrong; 0 where no answer of the
     annotator could change the label.
@@ -75,35 +73,34 @@ def channel_of(estimate: Estimate, annotator: int, task: int, options: int) -> F
 
 def find_offers(
     annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats
-) -> tuple[Ints, Floats]:
+) -> tuple[Ints, Floats, Floats]:
     """Whom to ask about these items: those seen in the task, better than chance, who have not labelled the item.
 
     `posterior` (items, Kmax) is that of all items; `prices` (annotators,) is NaN for those who are not to be asked.
-    Returns who tells most per unit of cost, best first (-1 where there are fewer), and the bits that each tells (0
+    Returns annotators, best first (-1 where there are fewer), the bits that each tells, and bits per unit of cost (0
     there). Shapes (len(items), candidates)
     """
-    shape = (len(items), min(CANDIDATES, annotations.n_annotators))
-    annotator, gains = np.full(shape, UNKNOWN, dtype=np.int64), np.zeros(shape)
-    is_near = np.isin(annotations.item, items)
-    labelled = annotations.item[is_near].astype(np.int64) * annotations.n_annotators + annotations.annotator[is_near]
+    n, shape = annotations.n_annotators, (len(items), min(CANDIDATES, annotations.n_annotators))
+    people, gain = np.full(shape, UNKNOWN, dtype=np.int64), np.zeros(shape)
     kinds = np.stack([annotations.item_tasks[items], annotations.option_counts[items]], axis=1)
     for task, options in np.unique(kinds, axis=0).tolist():
         rows = np.flatnonzero((kinds == (task, options)).all(axis=1))
-        # bits grow about with the square of expertise
         expertise = np.nan_to_num(estimate.expertise[:, task])
-        people = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
-        people = np.sort(people[np.argsort(-(expertise[people] ** 2) / prices[people], kind="stable")[:CANDIDATES]])
-        if not len(people):
-            continue
-        channels = np.stack([channel_of(estimate, each, task, options) for each in people.tolist()])
-        for part in np.array_split(rows, -(-len(rows) * channels[:, 0].size // CHUNK_SIZE)):
-            gain = np.round(information_gain(posterior[items[part], :options], channels), 12)  # ties stay ties
-            is_labelled = np.isin(items[part][:, None] * annotations.n_annotators + people, labelled)
-            gain = np.where((gain > LEAST_GAIN) & ~is_labelled, gain, 0.0)
-            order, place = np.argsort(-gain / prices[people], axis=1, kind="stable"), np.arange(len(people))
-            gains[part[:, None], place] = gain = np.take_along_axis(gain, order, axis=1)
-            annotator[part[:, None], place] = np.where(gain > 0, people[order], UNKNOWN)
-    return annotator, gains
+        known = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
+        worth = expertise[known] ** 2 / prices[known]  # bits grow about with the square of expertise
+        for place, who in enumerate(np.sort(known[np.argsort(-worth, kind="stable")[:CANDIDATES]]).tolist()):
+            channel = channel_of(estimate, who, task, options)
+            people[rows, place], gain[rows, place] = who, information_gain(posterior[items[rows], :options], channel)
+    near = np.isin(annotations.item, items)
+    labelled = annotations.item[near].astype(np.int64) * n + annotations.annotator[near]
+    is_offer = (gain > LEAST_GAIN) & ~np.isin(items[:, None] * n + people, labelled)
+    gain = np.where(is_offer, np.round(gain, 12), 0.0)  # ties stay ties
+    value = np.where(is_offer, gain / prices[people], 0.0)
+    order = np.argsort(-value, axis=1, kind="stable")
+    people, gain, value = (
+        np.take_along_axis(each, order, axis=1) for each in (np.where(is_offer, people, UNKNOWN), gain, value)
+    )
+    return people, gain, value
 
 
 def hand_out(
@@ -178,8 +175,7 @@ def relabel_queue(
     most = 0 if np.isnan(prices).all() else int(min(budget / np.nanmin(prices), annotations.n_items))
     size = max(POOL, POOL_PER_LABEL * most)
     pool = np.sort(np.argsort(-bits(posterior).sum(axis=1), kind="stable")[:size])
-    offers, gain = find_offers(annotations, estimate, posterior, pool, prices)
-    value = np.where(gain > 0, gain / prices[offers], 0.0)
+    offers, gain, value = find_offers(annotations, estimate, posterior, pool, prices)
     # sums of prices are not exact: more than rounding, less than any price
     requests = hand_out(offers, value, prices, budget * (1 + 1e-12), most_each)
     rows, places = np.array(requests, dtype=np.int64).reshape(-1, 2).T
@@ -210,7 +206,7 @@ def _corrections(annotations: Annotations, estimate: Estimate, posterior: Floats
         task, options = int(annotations.item_tasks[item]), int(annotations.option_counts[item])
         seen = 1 - options * float(estimate.shared_error[task]) / max(options - 1, 1)  # of what annotators see is true
         channel = channel_of(estimate, who, task, options)
-        gains[at] = seen * correction_gain(posterior[[item], :options], channel[None])[0]
+        gains[at] = seen * correction_gain(posterior[[item], :options], channel)[0]
     return gains
 
 
