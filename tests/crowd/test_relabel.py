@@ -161,14 +161,19 @@ def test_the_budget_is_money_where_annotations_have_a_price():
 
 
 @pytest.mark.parametrize(
-    ("budget", "costs", "says"),
-    [(0, None, "`budget`"), (5, {"a0": 0.0}, "`costs`: the cost"), (5, {"nobody": 1.0}, "names none")],
+    ("settings", "says"),
+    [
+        ({"budget": 0}, "`budget`"),
+        ({"budget": 5, "costs": {"a0": 0.0}}, "`costs`: the cost"),
+        ({"budget": 5, "costs": {"nobody": 1.0}}, "names none"),
+        ({"budget": 5, "most_each": 0}, "`most_each=0`"),
+    ],
 )
-def test_budgets_and_costs_that_make_no_sense_are_refused(budget, costs, says):
+def test_settings_that_make_no_sense_are_refused(settings, says):
     crowd = simulate(0)
     guess = estimate(crowd.annotations, np.exp(crowd.log_probs))
     with pytest.raises(RealmError, match=says):
-        queue.relabel_queue(crowd.annotations, crowd.log_probs, guess, budget, costs)
+        queue.relabel_queue(crowd.annotations, crowd.log_probs, guess, **settings)
 
 
 def test_asking_as_the_queue_says_mends_more_labels_than_asking_at_random():
@@ -328,22 +333,6 @@ def test_one_expert_among_guessers_gets_it_all_where_nobody_is_half_as_good():
     assert set(frame["ask"]) == {"a0"} and len(frame) == 50
 
 
-def test_shares_are_raised_where_the_items_leave_no_other_way():
-    """a1 and a2 have labelled everything: a0 must take more than a third."""
-    items = 30
-    made = table(
-        np.concatenate([np.arange(items), np.arange(items), [0]]),
-        np.concatenate([np.full(items, 1), np.full(items, 2), [0]]),
-        np.concatenate([np.zeros(items), np.ones(items), [0]]),
-        n_items=items, n_annotators=3, options=2,
-    )  # fmt: skip
-    log_probs = np.log(np.full((items, 2), 0.5))
-    frame = relabel_queue(made, log_probs, known(made, log_probs, [0.8, 0.8, 0.8]), budget=20)
-    assert len(frame) == 20 and set(frame["ask"]) == {"a0"}
-    hard = relabel_queue(made, log_probs, known(made, log_probs, [0.8, 0.8, 0.8]), budget=20, most_each=7)
-    assert len(hard) == 7, "what is asked for is not exceeded"
-
-
 def test_with_more_items_than_are_looked_at_the_most_doubtful_are_taken(monkeypatch):
     made, log_probs, guess = equals(5, 5)
     rng = np.random.default_rng(1)
@@ -355,14 +344,6 @@ def test_with_more_items_than_are_looked_at_the_most_doubtful_are_taken(monkeypa
     assert len(part) == 10 and part["gain_bits"].sum() > 0.98 * whole["gain_bits"].sum()
     monkeypatch.setattr(queue, "POOL", 4)
     assert len(relabel_queue(made, log_probs, guess, budget=10)) == 10, "the next take the place of those handed out"
-
-
-@pytest.mark.parametrize("most_each", [0, -3])
-def test_a_share_of_nothing_is_refused(most_each):
-    crowd = simulate(0)
-    guess = known(crowd.annotations, crowd.log_probs, np.full(crowd.annotations.n_annotators, 0.5))
-    with pytest.raises(RealmError, match="`most_each="):
-        relabel_queue(crowd.annotations, crowd.log_probs, guess, 5, None, most_each)
 
 
 def test_a_queue_buys_what_is_expected_of_it():
