@@ -118,7 +118,8 @@ def label_counts_in_words(annotations: Annotations, names: OptionNames) -> list[
     (items, labels), _, counts = count_rows(annotations.item, annotations.label)
     order = np.lexsort((labels, -counts, items))
     words: list[list[str]] = [[] for _ in range(annotations.n_items)]
-    for item, name, count in zip(items[order], names(items, labels)[order], counts[order], strict=True):
+    counted = zip(items[order].tolist(), names(items, labels)[order], counts[order].tolist(), strict=True)
+    for item, name, count in counted:
         words[item].append(f"{name} {count}")
     return [", ".join(each) for each in words]
 
