@@ -1,4 +1,4 @@
-"""The doctor names the spammer, the copiers and the constant answerer that were planted, and nobody else."""
+"""`examine` names the spammer, the copiers and the constant answerer that were planted, and nobody else."""
 
 from __future__ import annotations
 
