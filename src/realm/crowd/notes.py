@@ -17,11 +17,11 @@ from realm.data.annotations import Annotations
 MOST_CONFUSED = 2
 """Confusions that are named of an annotator in a task, the most frequent; the report has them all."""
 NOT_READING = 0.9
-"""A habit is told of those who read fewer labels than this over the whole interval: one in ten is not read."""
-OUT_OF_THE_WAY = 0.15
-"""How far the favourite's share must lie above its share of the task's labels, and above an even one, to be told."""
-BY_CHANCE = 3.0
-"""How many standard errors, counting the labels given by habit: by chance one annotator in a thousand is told of."""
+"""A habit is shown where fewer labels than this are read over the whole interval: one in ten is not."""
+MIN_EXCESS = 0.15
+"""How far the favourite's share must lie above its share of the task's labels, and above an even one, to be shown."""
+MIN_Z = 3.0
+"""The same in standard errors, counting the labels given by habit: by chance one annotator in a thousand is shown."""
 
 
 def annotator_notes(screens: Screens) -> npt.NDArray[np.object_]:
@@ -53,12 +53,12 @@ def annotator_notes(screens: Screens) -> npt.NDArray[np.object_]:
 
 
 def habit_notes(screens: Screens) -> npt.NDArray[np.object_]:
-    """What each annotator answers when not answering from the item, where there is something to tell. Else empty.
+    """What each annotator answers when not answering from the item, where it is clear; empty elsewhere.
 
     "answers `toxic` 93% of the time when not answering from the item"; "the 1st option" where items list their own.
-    Shape (annotators, tasks). Told of those who clearly do not always answer from the item, and whose favourite is
-    clearly not that of everybody. Of those who always give the same answer, and of those who take one label for
-    another, which a habit describes badly, `annotator_notes` tells.
+    Shape (annotators, tasks). Shown of those who clearly do not always answer from the item, and whose favourite is
+    clearly not that of everybody. Those who always give the same answer or take one label for another, which a habit
+    describes badly, are in `annotator_notes`.
     """
     annotations, estimate = screens.annotations, screens.estimate
     width, n_tasks = estimate.habits.shape[2], len(annotations.tasks)
@@ -72,12 +72,12 @@ def habit_notes(screens: Screens) -> npt.NDArray[np.object_]:
         by_habit = (1 - estimate.expertise) * estimate.annotations
         standard_error = np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
         excess = favourite - usual
-        is_told = (estimate.expertise > 0) & (share_read(estimate, estimate.high) < NOT_READING)
-        is_told &= (excess > OUT_OF_THE_WAY) & (excess > BY_CHANCE * standard_error) & ~one_answer(annotations)
+        is_clear = (estimate.expertise > 0) & (share_read(estimate, estimate.high) < NOT_READING)
+        is_clear &= (excess > MIN_EXCESS) & (excess > MIN_Z * standard_error) & ~one_answer(annotations)
     for each in screens.confused:
-        is_told[each.annotator, each.task] = False
-    words = np.full(is_told.shape, "", dtype=object)
-    for at in zip(*np.nonzero(is_told), strict=True):
+        is_clear[each.annotator, each.task] = False
+    words = np.full(is_clear.shape, "", dtype=object)
+    for at in zip(*np.nonzero(is_clear), strict=True):
         answer = answer_in_words(annotations, int(at[1]), int(option[at]))
         words[at] = f"answers {answer} {favourite[at]:.0%} of the time when not answering from the item"
     return words

@@ -157,8 +157,8 @@ class Panel:
     def cheapest(self, within: float = WITHIN) -> SubPanel:
         """A cheap part whose expected accuracy is at most `within` below that of the whole.
 
-        Judges leave one by one until nobody can be spared: as in `path`, and the dearest first; the cheaper of the two
-        ends. (With a few judges of very different prices either is the cheapest part of all 19 times in 20.)
+        Judges leave one by one until nobody can be spared, in the order of `path` and the dearest first: the cheaper of
+        the two ends. Another part may be cheaper still (of simulated panels of eight or fewer, one in twenty).
         """
         if not 0 <= within < 1:
             raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")

@@ -117,16 +117,13 @@ def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Flo
     options = np.bincount(task, annotations.option_counts[annotations.item], minlength=n_tasks)
     options = np.maximum(options / np.maximum(np.bincount(task, minlength=n_tasks), 1), 2.0)
     # of a distance from 1/K, mistakes leave 1 - e K / (K - 1)
-    expected, highest = (
-        1 - error * options / (options - 1) for error in (estimate.shared_error, estimate.shared_error_high)
-    )
+    expected, highest = (1 - e * options / (options - 1) for e in (estimate.shared_error, estimate.shared_error_high))
     low, high = (
         np.clip(1 / options + (end - 1 / options) * expected / np.maximum(highest, LEAST), 0.0, 1.0)
         for end in (estimate.low, estimate.high)
     )
-    return np.where(estimate.low > 1 / options, low, estimate.low), np.where(
-        estimate.high < 1 / options, high, estimate.high
-    )
+    low = np.where(estimate.low > 1 / options, low, estimate.low)
+    return low, np.where(estimate.high < 1 / options, high, estimate.high)
 
 
 def share_read(estimate: Estimate, accuracy: Floats) -> Floats:
