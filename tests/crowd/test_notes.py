@@ -58,7 +58,7 @@ def test_who_got_items_of_one_kind_only_is_not_noted():
 def test_where_items_have_options_of_their_own_the_place_is_named():
     made = crowd(0, constant=60, label=1)
     own = table(made.item, made.annotator, made.label, n_items=300, n_annotators=6, options=[2] * 300)
-    assert noted(own)[0, 0] == "always answers the 2nd option"
+    assert noted(own)[0, 0] == "always answers option 2"
 
 
 def test_each_task_is_looked_at_by_itself():
@@ -128,7 +128,7 @@ def described(labels: list[str] | None, **changes: float) -> str:
 
 def test_a_habit_is_told_in_words():
     assert described(["fine", "toxic"]) == "answers `toxic` 93% of the time when not answering from the item"
-    assert described(None) == "answers the 2nd option 93% of the time when not answering from the item"
+    assert described(None) == "answers option 2 93% of the time when not answering from the item"
 
 
 @pytest.mark.parametrize(

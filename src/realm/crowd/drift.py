@@ -35,12 +35,8 @@ CHUNK_SIZE = 10_000
 class Drift:
     """Where an annotator's accuracy changed most, and how improbable that is of somebody steady.
 
-    | field | meaning |
-    |---|---|
-    | p_value | of so large a change somewhere |
-    | flagged | whether the p-values of all annotators together say that this one has changed |
-    | time | of the first label after the change, seconds since 1970 |
-    | before, after | accuracy with its 95% interval: (accuracy, low, high) |
+    `flagged` says whether it is a change, by the p-values of all annotators together; `time` is that of the first label
+    after it, in seconds since 1970; `before` and `after` are (accuracy, low, high) with a 95% interval.
     """
 
     p_value: float

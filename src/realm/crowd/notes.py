@@ -55,7 +55,7 @@ def annotator_notes(screens: Screens) -> npt.NDArray[np.object_]:
 def habit_notes(screens: Screens) -> npt.NDArray[np.object_]:
     """What each annotator answers when not answering from the item, where it is clear; empty elsewhere.
 
-    "answers `toxic` 93% of the time when not answering from the item"; "the 1st option" where items list their own.
+    "answers `toxic` 93% of the time when not answering from the item"; "option 1" where items list their own.
     Shape (annotators, tasks). Shown of those who clearly do not always answer from the item, and whose favourite is
     clearly not that of everybody. Those who always give the same answer or take one label for another, which a habit
     describes badly, are in `annotator_notes`.
@@ -125,10 +125,7 @@ def copies_in_words(annotations: Annotations, copies: list[CopyPair]) -> dict[in
 def answer_in_words(annotations: Annotations, task: int, label: int) -> str:
     """A label by its name, or by its place where items list options of their own."""
     names = annotations.tasks[task].labels
-    if names is not None:
-        return f"`{names[label]}`"
-    ending = {1: "st", 2: "nd", 3: "rd"}.get((label + 1) % 10, "th")
-    return f"the {label + 1}{'th' if (label + 1) % 100 in (11, 12, 13) else ending} option"
+    return f"option {label + 1}" if names is None else f"`{names[label]}`"
 
 
 def day(seconds: float) -> str:

@@ -37,14 +37,10 @@ must stay one (the first option has it)."""
 
 @dataclass(frozen=True)
 class SubPanel:
-    """A part of a panel.
+    """A part of a panel: its members, and the `cost` of one label by each of them.
 
-    | field | meaning |
-    |---|---|
-    | members | who is in it |
-    | cost | of one label by each |
-    | expected | accuracy of its labels, by the posterior of the whole panel |
-    | measured | share of its labels that is right where there is gold that was not used; None without any |
+    `expected` is the accuracy of its labels by the posterior of the whole panel, `measured` that on gold that was not
+    used (None without any).
     """
 
     members: tuple[str, ...]

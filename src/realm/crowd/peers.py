@@ -65,11 +65,7 @@ def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -
 class DisputedLabels:
     """Two labels that were both given to some items. Shapes (label pairs,); the most frequent first.
 
-    | field | meaning |
-    |---|---|
-    | task, first, second | the task and the two labels |
-    | items | on how many items somebody gave the one and somebody the other |
-    | cleaned_first, cleaned_second | on how many of them the cleaned label is the one, and the other |
+    `items` is on how many, `cleaned_first` and `cleaned_second` on how many of them the cleaned label is either.
     """
 
     task: Ints

@@ -224,14 +224,11 @@ def read_prices(annotations: Annotations, costs: Mapping[str, float] | None) -> 
 
 @dataclass(frozen=True)
 class QueueSummary:
-    """What a queue is expected to buy, against what is there now.
+    """What so many annotations are expected to buy for their cost, against what is there now.
 
-    | field | meaning |
-    |---|---|
-    | annotations, cost | how many annotations it asks for, and what they cost together |
-    | bits, bits_now | uncertainty about the labels that it is expected to remove, and all there is (entropy) |
-    | labels, wrong_now | labels expected to be put right (less those put wrong), and to be wrong now |
-    | workload | DataFrame: annotator, annotations, cost, gain_bits, gain_labels; who is asked most comes first |
+    `bits` of the uncertainty about all labels (`bits_now`) are removed, and `labels` of those that are wrong
+    (`wrong_now`) put right, less those put wrong. `workload` has the columns annotator, annotations, cost, gain_bits,
+    gain_labels; who is asked most comes first.
     """
 
     annotations: int

@@ -108,8 +108,7 @@ def find_patterns(annotations: Annotations, others: Others) -> list[Suspect]:
 
 @dataclass(frozen=True)
 class ConfusedLabel:
-    """An annotator answered `given` for `times` of `of` items that are `truth`, a `share` of them; `others` is that of
-    everybody else."""
+    """`given` was answered for `times` of `of` items that are `truth`, a `share`; `others` is that of everybody else."""
 
     annotator: int
     task: int
@@ -190,11 +189,8 @@ def reliable_posterior(annotations: Annotations, estimate: Estimate) -> tuple[An
 class BrokenItems:
     """Items that look broken, the least probable first: ambiguous, cut off, or not fit for the options. Shapes (n,).
 
-    | field | meaning |
-    |---|---|
-    | items | rows of the table |
-    | probability | of so many errors or more, were the item like any other |
-    | against, reliable | labels by reliable annotators against the label they find together, and all labels by them |
+    `probability` is that of so many errors or more, were the item like any other; `reliable` counts its labels by
+    reliable annotators, and `against` those against the label that they find together.
     """
 
     items: Ints

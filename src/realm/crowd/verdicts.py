@@ -84,11 +84,10 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     | worse than chance | fewer labels are right than by guessing, by a fifth of the way to always wrong or more |
     | not enough evidence | none of these |
 
-    Chance is the accuracy of always giving the most frequent label. The share of labels that are read is accuracy above
-    what the annotator's own habit scores: of two who are right 93% of the time where 90% of the items are negative, one
-    may find most of the positives. Who always gives the same answer may have read nothing: they are no better than
-    chance, or there is not enough evidence. The interval allows for as many shared mistakes as are expected: the most
-    that there may be would leave nobody reliable where one label is frequent.
+    Chance is the accuracy of always giving the most frequent label; labels that are read are accuracy above what the
+    annotator's own habit scores. Who always gives the same answer is no better than chance, or there is not enough
+    evidence. The interval allows for as many shared mistakes as are expected (`expected_interval`): the most that there
+    may be would leave nobody reliable where one label is frequent.
     """
     varies, chance = ~one_answer(annotations), estimate.chance
     always_wrong = lowest_expertise(annotations).reshape(chance.shape)
