@@ -108,7 +108,7 @@ def find_patterns(annotations: Annotations, others: Others) -> list[Suspect]:
 
 @dataclass(frozen=True)
 class ConfusedLabel:
-    """`given` was answered for `times` of `of` items that are `truth`, a `share`; `others` is that of everybody else."""
+    """`given` was answered for `times` of `of` items that are `truth`, a `share`; `others` is that of all others."""
 
     annotator: int
     task: int
