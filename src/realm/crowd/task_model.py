@@ -132,7 +132,8 @@ class TaskModel:
     ) -> None:
         """Fit from the beginning: from log P (task items, options), or from agreement where it is None.
 
-        Where agreement tells nothing and a model is to follow (`waits`), everybody starts at the pool's mean.
+        Where agreement tells nothing, EM would end in a chance solution, below the vote: one step is taken from the
+        vote, or, where a model is to follow (`waits`), everybody starts at the pool's mean.
         """
         if log_prior is None and (self.sparse or (waits and not self.told)) and not self.anchored:
             parameters = prior_parameters(self.table, self.priors, self.pool)
@@ -149,6 +150,8 @@ class TaskModel:
                 other = self.run(self._agreement_start(None), log_prior, progress=progress)
                 best = max(best, other, key=lambda each: each.log_likelihood)
             self.state = best
+        elif not (self.told or self.anchored):
+            self.state = self.run(self.table.vote_shares, max_iter=1)
         else:
             self.state = self.run(self._agreement_start(progress), progress=progress)
         for _ in range(ASSIGNED_SWEEPS if self.assigned else 0):
