@@ -59,6 +59,7 @@ class TaskModel:
     | rows | (task annotations,) theirs |
     | known | (task items,) the truth where it is given, -1 elsewhere |
     | sparse | most annotations have no other on their item: the pool is held |
+    | models | the annotators are said to be language models, which err together |
     | held_shares | (options,) class shares that the posterior is held at; None: free |
     | label_offset | (options,) what holds them there at the exponent tau; None: nothing |
     | bracket | (annotators, options) log pi_j / pi, where who was asked depends on the item; None elsewhere |
@@ -73,6 +74,7 @@ class TaskModel:
     copies: list[CopyPair]
     sparse: bool
     assigned: bool = False
+    models: bool = False
     state: Fit | None = None
     exponent: float = 1.0
     held_shares: Floats | None = None
@@ -167,7 +169,7 @@ class TaskModel:
     def temper(self, exponent: float, log_prior: Floats | None) -> None:
         """Take the exponent tau, and hold the class shares where annotators clearly err together."""
         self.exponent = exponent
-        if exponent < HELD_BELOW and self.held_shares is None and not (self.known >= 0).any():
+        if (self.models or exponent < HELD_BELOW) and self.held_shares is None and not (self.known >= 0).any():
             self.held_shares = self.mean_label_shares()
             self.state = self.run(self.fitted, log_prior)
         self.hold_shares(log_prior)
