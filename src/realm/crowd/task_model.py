@@ -62,6 +62,7 @@ class TaskModel:
     | models | the annotators are said to be language models, which err together |
     | held_shares | (options,) class shares that the posterior is held at; None: free |
     | label_offset | (options,) what holds them there at the exponent tau; None: nothing |
+    | held_pool | labels tell nothing of each other, nor did a model before the fit: everybody stays at the pool's mean |
     | bracket | (annotators, options) log pi_j / pi, where who was asked depends on the item; None elsewhere |
     """
 
@@ -80,6 +81,7 @@ class TaskModel:
     held_shares: Floats | None = None
     label_offset: Floats | None = None
     bracket: Floats | None = None
+    held_pool: bool = False
 
     def run(self, start: Floats | Fit, log_prior: Floats | None = None, **settings: Any) -> Fit:
         """EM from a posterior or from an earlier fit."""
@@ -135,9 +137,11 @@ class TaskModel:
         """Fit from the beginning: from log P (task items, options), or from agreement where it is None.
 
         Where agreement tells nothing, EM would end in a chance solution, below the vote: one step is taken from the
-        vote, or, where a model is to follow (`waits`), everybody starts at the pool's mean.
+        vote, or, where a model is to follow (`waits`), everybody is at the pool's mean, and stays there if items have
+        several labels: what a model that is being trained says of guessers, they have taught it.
         """
         if log_prior is None and (self.sparse or (waits and not self.told)) and not self.anchored:
+            self.held_pool = not self.sparse
             parameters = prior_parameters(self.table, self.priors, self.pool)
             shares = self.table.label_shares
             if self.assigned:
@@ -197,7 +201,7 @@ class TaskModel:
 
     def update(self, log_prior: Floats, steps: int) -> None:
         """EM steps from where the fit stands, on new log P (task items, options); NaN rows: the class shares."""
-        self.state = self.run(self.fitted, log_prior, max_iter=steps, tol=0.0)
+        self.state = self.run(self.fitted, log_prior, max_iter=0 if self.held_pool else steps, tol=0.0)
         self.hold_shares(log_prior)
         if self.assigned:
             self._fit_bracket(self.state.posterior, self.state.class_shares)
