@@ -377,7 +377,7 @@ def test_labels_that_tell_nothing_of_each_other_are_no_worse_than_a_vote() -> No
     assert np.mean(right) > np.mean(votes) - 0.01, (np.mean(right), np.mean(votes))
 
 
-def test_guessers_stay_at_the_pool_while_a_model_is_trained_on_them() -> None:
+def test_guessers_stay_at_the_pool_until_a_model_predicts_their_labels() -> None:
     """One who knows among nine who guess: a model that they have taught would confirm whoever was lucky first."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, 300)
@@ -390,6 +390,8 @@ def test_guessers_stay_at_the_pool_while_a_model_is_trained_on_them() -> None:
     for each in (model, again):
         each.update(np.log(rng.dirichlet(np.ones(5), 300)), steps=5)
         np.testing.assert_array_equal(each.tasks[0].fitted.parameters.skill, before)
+    again.update(log_softmax(2.0 * np.eye(5)[truth]), steps=5)
+    assert again.tasks[0].fitted.parameters.skill.argmax() == 0
     known = AnnotatorModel(annotations).fit(log_softmax(np.eye(5)[truth]), waits=True)
     assert known.tasks[0].fitted.parameters.skill.argmax() == 0, (
         "a model that knows before it is trained tells who does"
