@@ -12,7 +12,6 @@ the frozen layers; what a cache in half precision changes.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from multiprocessing.connection import Connection
@@ -23,6 +22,7 @@ import numpy as np
 
 from benchmarks import _material, _rival, _sides
 from benchmarks._sides import Setup, Targets, ask, median, peak_of
+from realm.scorers import frozen_cache
 
 SIDES = ("realm", "trainer, tuned")
 LAYERS, ITEMS, STEP = 3, 32, 16
@@ -42,7 +42,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
     def prepare(epochs: int, micro: int) -> None:
         at_hand.clear()
-        shutil.rmtree(Path(setup.folder) / "home" / "frozen-layers", ignore_errors=True)
+        frozen_cache.forget()
         at_hand.append(realm_side(setup, epochs, micro) if side == "realm" else trainer_side(setup, epochs, micro))
 
     def train() -> float:
@@ -189,7 +189,7 @@ def in_half_precision(setup: Setup, targets: Targets, encoder: str) -> None:
             scores = trainer.test_scores()
             accuracy.append(float((scores.labels == test.gold).mean()))
             labels.append(scores.labels)
-            size = trainer._cache("train").states.nbytes + trainer._cache("test").states.nbytes
+            size = trainer._cache("train").size + trainer._cache("test").size
         rows.append(
             [dtype, f"{size / 1e6:.1f}", f"{100 * np.mean(accuracy):.2f}", f"{100 * np.std(accuracy):.2f}", labels]
         )

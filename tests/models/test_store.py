@@ -309,6 +309,7 @@ class TestParts:
             store.fetch("tiny")
         assert left_behind(tmp_path) == []
 
+
 class TestPip:
     """The real pip, with a folder for an index."""
 

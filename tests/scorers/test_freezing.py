@@ -20,9 +20,9 @@ ITEMS = crowd(12).items
 
 @pytest.fixture(autouse=True)
 def no_states():
-    frozen_cache._STATES.clear()
+    frozen_cache.forget()
     yield
-    frozen_cache._STATES.clear()
+    frozen_cache.forget()
 
 
 def loaded(path: str, train_layers: int | str, seed: int = 0) -> Scorer:
@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_computed_each_time_and_room_is_made_where_no_table
     scorer = loaded(tiny_model("bert"), 1)
     train, test = (scorer.encode(ITEMS.take(part)) for part in (np.arange(8), np.arange(8, 12)))
     needed = [FrozenLayersCache(scorer, each, 1.0).size for each in (train, test)]
-    frozen_cache._STATES.clear()
+    frozen_cache.forget()
     limit = (needed[0] + needed[1] / 2) / 1e9
     first, second = (FrozenLayersCache(scorer, each, limit) for each in (train, test))
     assert first.size == needed[0] and second.store is first.store and 0 < second.size < needed[1]

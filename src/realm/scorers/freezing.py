@@ -99,9 +99,7 @@ class FrozenLayers:
         self._states = states
 
 
-def freeze_layers(
-    backbone: Any, train_layers: int, run: Callable[[], Any]
-) -> tuple[FrozenLayers, list[nn.Module]]:
+def freeze_layers(backbone: Any, train_layers: int, run: Callable[[], Any]) -> tuple[FrozenLayers, list[nn.Module]]:
     """Freeze all but the top `train_layers` layers and what follows them; the layers, and all modules in eval mode.
 
     Embeddings and the vocabulary's output layer are frozen; final norms, a pooler and a classifier's head train.

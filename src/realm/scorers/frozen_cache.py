@@ -1,4 +1,4 @@
-"""What the frozen layers compute for a row of tokens, once per process, in an unnamed file that goes with the process."""
+"""What the frozen layers compute for a row of tokens, once per process, in an unnamed file that ends with it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import hashlib
 import json
 import os
+from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import Any
 from weakref import WeakSet
@@ -33,30 +34,30 @@ class FrozenStates:
 
     def __init__(self, width: int, dtype: str) -> None:
         self.dtype, self.bits, self.stored_dtype = DTYPES[dtype]
-        self.width, self.length = width, 0
+        self.width, self.token_bytes, self.length = width, width * self.stored_dtype.itemsize, 0
         self.starts: dict[bytes, int] = {}
         self.tables: WeakSet[FrozenLayersCache] = WeakSet()
         self.values: Any = None  # (length, width)
         folder = home() / "frozen-layers"
         folder.mkdir(parents=True, exist_ok=True)
-        self.file = TemporaryFile(dir=folder)
+        self.file = TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the states are used
 
-    @property
-    def token_bytes(self) -> int:
-        return self.width * self.stored_dtype.itemsize
-
-    def grow(self, tokens: int) -> None:
+    def grow(self, length: int) -> None:
         """Take the space at once: a disk that fills up under a memory-mapped file would kill the process."""
-        size = (self.length + tokens) * self.token_bytes
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self.file.fileno(), 0, size)
+            os.posix_fallocate(self.file.fileno(), 0, length * self.token_bytes)
         else:
-            self.file.truncate(size)
-        self.values = np.memmap(self.file, self.stored_dtype, "r+", shape=(self.length + tokens, self.width))
+            self.file.truncate(length * self.token_bytes)
+        self.values = np.memmap(self.file, self.stored_dtype, "r+", shape=(length, self.width))
 
 
 _STATES: dict[str, FrozenStates] = {}
 """The states of the frozen layers that were used last, by what decides them."""
+
+
+def forget() -> None:
+    """Begin anew."""
+    _STATES.clear()
 
 
 class FrozenLayersCache:
@@ -79,10 +80,10 @@ class FrozenLayersCache:
     ) -> None:
         self.scorer, self.encoded = scorer, encoded
         self.lengths = np.ones(len(encoded.rows), np.int64) if scorer.head_only else encoded.rows.lengths
-        digests = _digests(scorer, encoded)
+        digests, limit = _digests(scorer, encoded), int(limit_gb * 1e9)
         try:
-            self.store = self._open(digests, int(limit_gb * 1e9), dtype)
-            self._fill(digests, int(limit_gb * 1e9), progress)
+            self.store = self._open(f"{fingerprint(scorer)} {dtype}", digests, limit, dtype)
+            self._fill(digests, limit, progress)
         except OSError as error:
             raise RealmError(
                 f"{home() / 'frozen-layers'}: the frozen layers' output cannot be stored there: "
@@ -103,50 +104,48 @@ class FrozenLayersCache:
         whole = self.scorer.head_only and (self.starts >= 0).all()
         return np.ones(len(self.encoded), np.int64) if whole else self.encoded.lengths
 
-    def _open(self, digests: list[bytes], limit: int, dtype: str) -> FrozenStates:
+    def _open(self, key: str, digests: list[bytes], limit: int, dtype: str) -> FrozenStates:
         """The states of these frozen layers; begun anew where there is no room and no table uses what is there."""
-        key = f"{fingerprint(self.scorer)} {dtype}"
         if (store := _STATES.get(key)) is not None:
-            new = {digest: length for digest, length in zip(digests, self.lengths, strict=True)
-                   if digest not in store.starts}  # fmt: skip
-            if (store.length + sum(new.values())) * store.token_bytes > limit:
-                gc.collect()
-                store = store if store.tables else None
-        if store is None:
-            _STATES.clear()
-            store = FrozenStates(int(self.scorer.backbone.config.get_text_config().hidden_size), dtype)
-            _STATES[key] = store
-        return store
+            lengths = dict(zip(digests, self.lengths.tolist(), strict=True))
+            needed = store.length + sum(length for digest, length in lengths.items() if digest not in store.starts)
+            if needed * store.token_bytes <= limit:
+                return store
+            gc.collect()  # a trainer that is done may still be there
+            if store.tables:
+                return store
+        _STATES.clear()
+        _STATES[key] = FrozenStates(int(self.scorer.backbone.config.get_text_config().hidden_size), dtype)
+        return _STATES[key]
 
     def _fill(self, digests: list[bytes], limit: int, progress: Progress) -> None:
         """Compute the rows that are not there, of as many items as there is room for."""
-        store, row_starts = self.store, self.encoded.row_starts
+        store, row_starts, lengths = self.store, self.encoded.row_starts.tolist(), self.lengths.tolist()
         starts: dict[bytes, int] = {}
         items, end = [], store.length
-        for item in range(len(self.encoded)):
-            rows = range(row_starts[item], row_starts[item + 1])
-            new = [row for row in rows if digests[row] not in store.starts and digests[row] not in starts]
-            tokens = sum(int(self.lengths[row]) for row in new)
-            if (end + tokens) * store.token_bytes > limit:
+        for item, (first, last) in enumerate(pairwise(row_starts)):
+            new = {digests[row]: lengths[row] for row in range(first, last) if digests[row] not in store.starts}
+            new = {digest: length for digest, length in new.items() if digest not in starts}
+            if (end + sum(new.values())) * store.token_bytes > limit:
                 break
-            for row in new:
-                starts.setdefault(digests[row], end)
-                end += int(self.lengths[row])
+            for digest, length in new.items():
+                starts[digest] = end
+                end += length
             if new:
                 items.append(item)
         if not items:
             return
-        store.grow(end - store.length)
-        selected = np.array(items)
-        for part in self.scorer.eval_batches(self.encoded, "computing the frozen layers once", progress, selected):
-            batch = self.scorer.collate(self.encoded, part)
+        store.grow(end)
+        what, selected = "computing the frozen layers once", np.array(items)
+        for part in self.scorer.eval_batches(self.encoded, what, progress, selected):
+            batch, rows = self.scorer.collate(self.encoded, part), self.encoded.rows_of(part)
             states = self._compute(batch)
             states = states if self.scorer.head_only else states[batch["attention_mask"].bool()]
-            rows = self.encoded.rows_of(part)
             places = np.array([starts.get(digests[row], -1) for row in rows])
-            kept = np.repeat(places >= 0, self.lengths[rows])
-            to = ranges(places[places >= 0], self.lengths[rows][places >= 0])
-            store.values[to] = states.to(store.dtype).view(store.bits).numpy()[kept]
+            is_new = places >= 0
+            tokens = ranges(places[is_new], self.lengths[rows][is_new])
+            values = states.to(store.dtype).view(store.bits).numpy()
+            store.values[tokens] = values[np.repeat(is_new, self.lengths[rows])]
         store.starts |= starts
         store.length = end
 

@@ -27,8 +27,8 @@ from realm.scorers.prompts import answer_strings
 Floats = npt.NDArray[np.float64]
 _Answer = tuple[str, float, str]
 """The most probable option, its probability, and that of each option as JSON."""
-MOST_KEPT = 1_000_000
-"""Answers to distinct items that are kept for later chunks of a file: some hundred megabytes."""
+MOST_KEPT = 100_000
+"""Answers to distinct items that are kept for later chunks of a file: some forty megabytes."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def predict_chunks(
 ) -> Iterator[pd.DataFrame]:
     """`predictions_table` of each chunk in turn, so that only one chunk is in memory at a time.
 
-    Items that show the same are scored once, in whichever chunks they are: their answers differ in no digit.
+    Items that show the same are scored once, in whichever chunks they are, unless too many others lie between.
     """
     answers: dict[bytes, _Answer] = {}
     total = 0
