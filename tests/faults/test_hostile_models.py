@@ -129,7 +129,7 @@ def test_a_decoder_as_classifier_learns_of_the_padding(folder) -> None:
 # ---------------------------------------------------------------- configs
 
 
-@pytest.mark.parametrize("content", ["", "not json", "[]", "null", '{"architectures": 3}', '{"model_type": []}'])
+@pytest.mark.parametrize("content", ["", "not json", "[]", "null"])
 def test_a_config_that_is_none(content: str, folder) -> None:
     path = folder("causal")
     (path / "config.json").write_text(content)

@@ -189,18 +189,6 @@ def test_a_step_over_the_cache_reads_no_tokens_and_is_one_forward(tiny_model, tm
     assert not calls
 
 
-def test_without_a_cache_the_layers_below_see_small_batches(tiny_model, tmp_path, monkeypatch) -> None:
-    made = trainer(tiny_model("bert"), crowd(40), tmp_path, train_layers="head", cache_gb=0)
-    batch = made.scorer.collate(made.encoded, np.arange(40))
-    whole = made.scorer.frozen_states(batch)
-    sizes = []
-    run = made.scorer.head_states
-    monkeypatch.setattr(made.scorer, "head_states", lambda part: (sizes.append(len(part["input_ids"])), run(part))[1])
-    monkeypatch.setattr("realm.scorers.base.ACCELERATOR_TOKENS", 12 * batch["input_ids"].shape[1])
-    torch.testing.assert_close(made.scorer.frozen_states(batch), whole)
-    assert sizes == [12, 12, 12, 4]
-
-
 def test_another_answer_prefix_is_another_state(tiny_model) -> None:
     """A decoder's state depends on what it is fed, which the rows of an encoder-decoder do not hold."""
     items = crowd(6).items

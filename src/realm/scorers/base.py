@@ -246,27 +246,21 @@ class Scorer(nn.Module, ABC):
     def head_states(self, batch: Batch) -> Tensor:
         """The state that the head reads of each item, computed by what lies below it. (items, width)"""
 
+    @torch.no_grad()
     def frozen_states(self, batch: Batch) -> Tensor:
         """What is frozen, computed, to be put back as `batch["frozen_states"]`.
 
         The output of the frozen layers (rows, tokens, width); where the head alone trains, its input (items, width).
         """
-        inputs = {name: value for name, value in batch.items() if name != "frozen_states"}
-        if self.head_only:
-            # a batch is as large as a head may have it, which the layers below need not
-            size = max(1, ACCELERATOR_TOKENS // inputs["input_ids"].shape[1])
-            starts = range(0, len(inputs["input_ids"]), size)
-            with torch.no_grad():
-                return torch.cat([self.head_states({k: v[i : i + size] for k, v in inputs.items()}) for i in starts])
-        assert self.frozen_layers is not None
+        if self.frozen_layers is None:
+            return self.head_states(batch)
         training = self.training
         self.eval()  # what lies below the layers has dropout too
         try:
-            with torch.no_grad():
-                states = self.frozen_layers.capture(lambda: self.run_backbone(inputs))
+            states = self.frozen_layers.capture(lambda: self.run_backbone(batch))
         finally:
             self.train(training)
-        return states[:, : inputs["input_ids"].shape[1]]
+        return states[:, : batch["input_ids"].shape[1]]
 
     def head_input(self, batch: Batch) -> Tensor:
         """Where the head alone trains: the states that it reads, those of the batch or computed. (items, width)"""
@@ -278,11 +272,9 @@ class Scorer(nn.Module, ABC):
 
     def merge_head(self) -> None:
         """Write what was trained beside the backbone into it: the backbone then answers the same by itself."""
-        return None
 
     def merge_temperature(self) -> None:
         """Write the temperature into the backbone where that changes nothing else; it is then 1."""
-        return None
 
     def _use_frozen_states(self, batch: Batch) -> None:
         """Give the frozen layers their output, in training also where the batch has none: a cache changes nothing."""

@@ -82,7 +82,9 @@ class FrozenLayersCache:
         self.lengths = np.ones(len(encoded.rows), np.int64) if scorer.head_only else encoded.rows.lengths
         digests, limit = _digests(scorer, encoded), int(limit_gb * 1e9)
         try:
-            self.store = self._open(f"{fingerprint(scorer)} {dtype}", digests, limit, dtype)
+            # a forked process would write to the same file
+            key = f"{os.getpid()} {fingerprint(scorer)} {dtype}"
+            self.store = self._open(key, digests, limit, dtype)
             self._fill(digests, limit, progress)
         except OSError as error:
             raise RealmError(

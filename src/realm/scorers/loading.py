@@ -42,6 +42,7 @@ def load_scorer(
 ) -> Scorer:
     """Load a model to train on these items. `model` is a folder, a named model of the store, or a Hugging Face id."""
     path = store.resolve(model)
+    check_folder(path, model)
     config = _load("AutoConfig", path, model)
     kind = scorer_kind(config, scorer)
     if answers not in ("auto", *get_args(Answers)):
@@ -69,8 +70,7 @@ def build_scorer(
     `model` is the name for messages; of a `trained` one the head may not be new.
     """
     name, scorer_type = model or path, scorer_class(kind)
-    if Path(path).is_dir():
-        check_folder(Path(path), name)
+    check_folder(path, name)
     tokenizer = _load("AutoTokenizer", path, name)
     options = {"dtype": torch.float32, "use_safetensors": True, **scorer_type.load_options(tasks)}
     # what does not fit is judged below: transformers fills it in at random

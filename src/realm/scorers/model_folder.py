@@ -19,8 +19,14 @@ NAMED = 3
 """Tensors that a message names."""
 
 
-def check_folder(folder: Path, name: str) -> None:
-    """Refuse a folder that lacks a tokenizer or whole weights in safetensors. `name` is for messages."""
+def check_folder(path: str, name: str) -> None:
+    """Refuse a folder that lacks a tokenizer or whole weights in safetensors; a name of the hub passes.
+
+    `name` is for messages.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return
     config = read_json(folder / "config.json")
     if not isinstance(config, dict):
         raise RealmError(f"`model={name}`: {folder / 'config.json'} is no model's: it holds no settings.")
@@ -35,8 +41,8 @@ def check_folder(folder: Path, name: str) -> None:
             f"`model={name}`: {folder / 'adapter_config.json'}: an adapter would load another model than this "
             "folder's. Merge it (`merge_and_unload` of peft), save the result and name that folder."
         )
-    path = folder / "tokenizer_config.json"
-    own_class = str(dict(read_json(path)).get("tokenizer_class")) if path.is_file() else ""
+    settings = folder / "tokenizer_config.json"
+    own_class = str(dict(read_json(settings)).get("tokenizer_class")) if settings.is_file() else ""
     files = (file for pattern in VOCABULARIES for file in folder.glob(pattern))
     if own_class not in BYTE_TOKENIZERS and not any(file.stat().st_size for file in files):
         raise RealmError(
@@ -49,13 +55,13 @@ def check_folder(folder: Path, name: str) -> None:
             f"`model={name}`: the folder has no weights (model.safetensors). Save the model there again: "
             "`AutoModel.from_pretrained(...).save_pretrained(folder)`."
         )
-    for path in weights:
+    for file in weights:
         try:
-            with safe_open(path, framework="np"):
+            with safe_open(file, framework="np"):
                 pass
         except (SafetensorError, OSError, ValueError) as error:
             raise RealmError(
-                f"`model={name}`: {path} is not whole: {error}. Copy it again from where it came from."
+                f"`model={name}`: {file} is not whole: {error}. Copy it again from where it came from."
             ) from None
 
 
