@@ -83,6 +83,8 @@ def build_scorer(
     with _loading(path, name), torch.no_grad():
         if not bool(scorer.check(name).isfinite().all()):
             raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
+    if getattr(backbone.config, "pad_token_id", None) is None:
+        backbone.config.pad_token_id = tokenizer.pad_token_id  # by which a decoder's head finds the last token
     return scorer.train()
 
 

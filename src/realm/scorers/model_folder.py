@@ -109,5 +109,3 @@ def check_loaded(backbone: Any, tokenizer: Any, name: str) -> None:
                 'take. Set `tokenizer.pad_token = "..."`, a token it knows, and save it.'
             )
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(known[0])
-    if getattr(backbone.config, "pad_token_id", None) is None:
-        backbone.config.pad_token_id = tokenizer.pad_token_id  # by which a decoder's head finds the last token
