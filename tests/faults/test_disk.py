@@ -136,7 +136,7 @@ def test_a_full_disk_under_the_cache_of_frozen_layers(tmp_path, monkeypatch) -> 
     with room_again(), pytest.raises(RealmError, match=r"cannot be stored there: .* `cache_gb`"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
         made(two_layers, tmp_path / "run", train_layers=1).train()
-    assert not list((tmp_path / "home" / "frozen-layers").iterdir())
+    assert not list((tmp_path / "home").iterdir())
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")

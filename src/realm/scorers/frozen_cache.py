@@ -6,6 +6,7 @@ import gc
 import hashlib
 import json
 import os
+import shutil
 from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import Any
@@ -38,9 +39,9 @@ class FrozenStates:
         self.starts: dict[bytes, int] = {}
         self.tables: WeakSet[FrozenLayersCache] = WeakSet()
         self.values: Any = None  # (length, width)
-        folder = home() / "frozen-layers"
-        folder.mkdir(parents=True, exist_ok=True)
-        self.file = TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the states are used
+        home().mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(home() / "frozen-layers", ignore_errors=True)  # of versions that kept states between processes
+        self.file = TemporaryFile(dir=home())  # noqa: SIM115 - open as long as the states are used
 
     def grow(self, length: int) -> None:
         """Take the space at once: a disk that fills up under a memory-mapped file would kill the process."""
@@ -88,7 +89,7 @@ class FrozenLayersCache:
             self._fill(digests, limit, progress)
         except OSError as error:
             raise RealmError(
-                f"{home() / 'frozen-layers'}: the frozen layers' output cannot be stored there: "
+                f"{home()}: the frozen layers' output cannot be stored there: "
                 f"{error.strerror or error}. Free some space, set REALM_HOME to a folder on another disk, or use a "
                 "smaller `cache_gb` (0 for none)."
             ) from None

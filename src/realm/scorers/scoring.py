@@ -136,12 +136,15 @@ def predict_chunks(
         if len(answers) > MOST_KEPT:
             answers.clear()
         keys = [_digest(task, item) for task, item in zip(items.item_tasks.tolist(), items, strict=True)]
-        new = {key: index for index, key in reversed(list(enumerate(keys))) if key not in answers}
+        new: dict[bytes, int] = {}
+        for index, key in enumerate(keys):
+            if key not in answers:
+                new.setdefault(key, index)
         if new:
-            first = items.take(np.array(sorted(new.values()), dtype=np.int64))
+            first = items.take(np.fromiter(new.values(), dtype=np.int64))
             what = f"scoring after {total:,} items" if total else "scoring"
             scores = score(scorer, scorer.encode(first), progress=progress, what=what)
-            answers |= zip(sorted(new, key=lambda key: new[key]), _answers(first, scores), strict=True)
+            answers |= zip(new, _answers(first, scores), strict=True)
         yield _answers_table(items, [answers[key] for key in keys])
         total += len(items)
 
