@@ -153,9 +153,9 @@ class Scorer(nn.Module, ABC):
 
     # ---------------------------------------------------------------- scoring
 
-    @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
         """Log-probabilities over each item's options. (items, K)"""
+        return self.forward_with_hidden(batch)[0]
 
     @abstractmethod
     def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -238,13 +238,13 @@ class Scorer(nn.Module, ABC):
         if not same:
             raise refusal(self.backbone, "does not go on from what its lower layers gave")
 
-    @abstractmethod
     def _freeze_below_head(self) -> nn.Module:
         """Freeze everything below the head and return it."""
+        raise RealmError(f"`train_layers=head` cannot be used with `scorer={self.kind}`. Use `train_layers=1`.")
 
-    @abstractmethod
     def head_states(self, batch: Batch) -> Tensor:
         """The state that the head reads of each item, computed by what lies below it. (items, width)"""
+        raise NotImplementedError
 
     @torch.no_grad()
     def frozen_states(self, batch: Batch) -> Tensor:
