@@ -127,25 +127,23 @@ def fastest_micro(pipe: Connection) -> int:
 def over_a_comparison(setup: Setup) -> None:
     """How often the frozen layers are run over the items by `compare`: the train and the test table once each."""
     from realm import compare
-    from realm.scorers.base import Scorer
-
     os.environ["REALM_HOME"] = str(Path(setup.folder) / "comparison-home")
     _sides.quiet()
     passes: list[int] = []
-    states = Scorer.frozen_states
+    compute = frozen_cache.FrozenLayersCache._compute
 
-    def counting_states(scorer: Any, batch: Any) -> Any:
+    def counting_states(cache: Any, batch: Any) -> Any:
         passes.append(len(batch["input_ids"]))
-        return states(scorer, batch)
+        return compute(cache, batch)
 
     settings = {"train_layers": LAYERS, "max_steps": 1, "per_device_train_batch_size": 8}
     settings["gradient_accumulation_steps"] = 1
     table, test = _material.crowd(16, 3), _material.crowd(8, 1, seed=5)
-    Scorer.frozen_states = counting_states  # type: ignore[method-assign]
+    frozen_cache.FrozenLayersCache._compute = counting_states  # type: ignore[method-assign]
     try:
         compare(table, test, setup.model, methods=METHODS, seeds=SEEDS, settings=settings)
     finally:
-        Scorer.frozen_states = states  # type: ignore[method-assign]
+        frozen_cache.FrozenLayersCache._compute = compute  # type: ignore[method-assign]
     items = table.n_items + test.n_items
     trainings = len(METHODS) * SEEDS
     assert sum(passes) == items, f"the frozen layers ran over {sum(passes)} rows; {items} items should be enough"
