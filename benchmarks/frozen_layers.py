@@ -127,6 +127,7 @@ def fastest_micro(pipe: Connection) -> int:
 def over_a_comparison(setup: Setup) -> None:
     """How often the frozen layers are run over the items by `compare`: the train and the test table once each."""
     from realm import compare
+
     os.environ["REALM_HOME"] = str(Path(setup.folder) / "comparison-home")
     _sides.quiet()
     passes: list[int] = []
