@@ -239,7 +239,7 @@ def _resampled(methods: Mapping[str, MethodResults], items: ScoredItems) -> dict
 
 
 def _by_label(labels: Ints, items: ScoredItems, weights: Floats) -> dict[str, Floats]:
-    """Macro-F1 and recall of the rarest label, mean over tasks and seeds, with `weights` (items, draws) of the items."""
+    """Macro-F1 and recall of the rarest label, mean over tasks and seeds, with items so weighted (items, draws)."""
     f1, rarest, enough = [], [], True
     for index in (task for task in np.unique(items.task).tolist() if items.tasks[task].labels is not None):
         rows = items.task == index
