@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from realm.comparison.compare import _summary
-from realm.comparison.significance import MethodResults, ScoredItems, rank_metric, ranking
+from realm.comparison.compare import _summary, rank_metric
+from realm.comparison.significance import MethodResults, ScoredItems, ranking
 from realm.crowd.label_figures import macro_f1, rarest_recall
 from realm.data import Task
 from realm.errors import RealmError

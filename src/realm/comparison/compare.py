@@ -18,7 +18,7 @@ import numpy as np
 from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
 from realm.comparison.grid import CellFinished, run_cells
 from realm.comparison.results import SUMMARY, Results
-from realm.comparison.significance import MethodResults, ScoredItems, deviation, rank_metric, ranking
+from realm.comparison.significance import MethodResults, ScoredItems, deviation, ranking
 from realm.comparison.simulation import Regime
 from realm.data import Annotations
 from realm.data.arguments import require_annotations, require_test
@@ -203,6 +203,18 @@ def compare(
             with writing(folder / SUMMARY, advice=""):
                 write_json(folder / SUMMARY, comparison.as_dict())
     return comparison
+
+
+def rank_metric(rank_by: str | None, items: ScoredItems) -> Metric:
+    """The metric to rank by: the one named, else macro-F1 where items share a label set and accuracy elsewhere."""
+    rankable = items.rankable
+    if rank_by is None:
+        return rankable.get("macro_f1", METRICS["accuracy"])
+    name = rank_by.strip().lower().replace("-", "_").replace(" ", "_")
+    if name not in rankable:
+        names = ", ".join(each.replace("_", "-") for each in rankable)
+        raise RealmError(f"`rank_by={rank_by}`: no such figure of these test items. Rank by one of: {names}.")
+    return rankable[name]
 
 
 # -------------------------------------------------------------------- cells
