@@ -41,9 +41,6 @@ FEWEST_ITEMS, FEWEST_SEEDS = 10, 3
 """Below which nothing is tested: of two seeds the t-value has one degree of freedom."""
 
 
-# -------------------------------------------------------------------- tests
-
-
 def deviation(values: Sequence[float] | Floats) -> float:
     """The sample standard deviation over seeds (divided by n - 1); NaN with fewer than two."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
@@ -92,9 +89,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty(len(order))
     adjusted[order] = np.maximum.accumulate(np.minimum(np.asarray(p_values, np.float64)[order] * factors, 1.0))
     return [float(p) for p in adjusted]
-
-
-# -------------------------------------------------------------------- results of methods
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,15 +239,12 @@ def _by_label(labels: Ints, items: ScoredItems, weights: Floats) -> dict[str, Fl
     return figures | ({"rarest_recall": np.mean(rarest, axis=0)} if f1 and enough else {})
 
 
-# -------------------------------------------------------------------- in sentences
-
-
 def what_is_tested() -> str:
     """How a difference is judged."""
     return (
         f"Ahead or behind: the paired t-test over seeds and the bootstrap over test items both have p < {LEVEL:g}, "
-        "adjusted (Holm) for all that is compared on a figure. Level: neither test sees a difference. Undecided: in "
-        f"between. With fewer than {FEWEST_SEEDS} seeds or {FEWEST_ITEMS} items nothing is tested, calibration error never."
+        "adjusted (Holm) for all that is compared on a figure. Level: neither sees a difference. Undecided: in between. "
+        f"With fewer than {FEWEST_SEEDS} seeds or {FEWEST_ITEMS} items nothing is tested, and calibration error never."
     )
 
 
