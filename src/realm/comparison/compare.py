@@ -303,9 +303,9 @@ def _held(folder: Path, overwrite: bool) -> Iterator[None]:
             stack.enter_context(holding(folder))
             remove_partial_files(folder)
             if overwrite:
-                shutil.rmtree(folder / CELLS, ignore_errors=True)
                 for name in (TABLE, SUMMARY, PAGE):
                     (folder / name).unlink(missing_ok=True)
+                shutil.rmtree(folder / CELLS, ignore_errors=True)  # last: it shows whose folder this is
         yield
 
 

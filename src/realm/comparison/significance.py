@@ -243,7 +243,7 @@ def what_is_tested() -> str:
     """How a difference is judged."""
     return (
         f"Ahead or behind: the paired t-test over seeds and the bootstrap over test items both have p < {LEVEL:g}, "
-        "adjusted (Holm) for all that is compared on a figure. Level: neither sees a difference. Undecided: in between. "
+        "adjusted (Holm) for all that is compared on a figure. Level: neither sees a difference. Undecided: between. "
         f"With fewer than {FEWEST_SEEDS} seeds or {FEWEST_ITEMS} items nothing is tested, and calibration error never."
     )
 
