@@ -74,8 +74,8 @@ def read_pool(pool: str) -> tuple[float, ...]:
         return tuple(float(value) for value in pool.split(","))
     except ValueError:
         raise RealmError(
-            f"`pool={pool}`: must be {', '.join(POOLS)}, graded:N, one-reliable:N (N from 2 to {MOST_ANNOTATORS:,}), or "
-            "accuracies such as 0.9,0.5,0.1."
+            f"`pool={pool}`: must be {', '.join(POOLS)}, graded:N or one-reliable:N (N from 2 to {MOST_ANNOTATORS:,}), "
+            "or accuracies such as 0.9,0.5,0.1."
         ) from None
 
 
