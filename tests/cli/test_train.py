@@ -69,8 +69,6 @@ def test_going_on_from_a_run(run, files, tmp_path, realm_cli) -> None:
         place = () if "--output" in flags else ("--output", tmp_path / "other")
         code, _, error = realm_cli(*start, *place, *flags)
         assert code == 2 and message in error, (error, message)
-    code, _, error = realm_cli("train", tmp_path / "labels.csv", "--output", tmp_path / "other", "--replay", "2")
-    assert code == 2 and "--replay is for continuing" in error
     code, _, error = realm_cli("train", tmp_path / "labels.csv", "--output", tmp_path / "other", "--from", tmp_path)
     assert code == 2 and "--from: " in error
 

@@ -20,7 +20,7 @@ from realm.data.write import write_table
 from realm.demo.grammar import messages
 from realm.progress import Progress, ignore_progress
 from realm.report.run_page import write_report
-from realm.training.callbacks import StepProgress
+from realm.training.trainer import StepProgress
 
 if TYPE_CHECKING:
     import pandas as pd

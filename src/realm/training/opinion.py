@@ -56,13 +56,13 @@ class Opinion:
         agreeing, annotators = agreement(annotations, plain.argmax(axis=1))
         return cls(plain, agreeing, annotators)
 
-    def calibrated(self, annotations: Annotations) -> Floats:
-        """log P at the temperature that the annotations bear out. (items, K)
+    def calibrated(self, annotations: Annotations, kind: str | None = None) -> Floats:
+        """log P at the temperature that the annotations bear out; `kind` is that of the annotators. (items, K)
 
         The model's own answers, not agreement, lead the fit by which it is found: where most annotators are wrong,
         agreement would call a right model worthless.
         """
-        model = AnnotatorModel(annotations, gold=annotations.gold, find_copies=False)
+        model = AnnotatorModel(annotations, gold=annotations.gold, kind=kind, find_copies=False)
         model.fit(self.tempered(annotations, 1.0))
         return self.tempered(annotations, model.best_temperature(self.log_probs))
 

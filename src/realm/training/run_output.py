@@ -123,11 +123,11 @@ def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
     channel, trajectory = trainer.channel, trainer.trajectory()
     if channel is None:
         return None
-    arrays = checkpoints.trajectory_arrays(trajectory) if trajectory else {}
+    columns = trajectory[-1][1] if trajectory else {}
     return writer.ChannelResults(
         name=type(channel).__name__,
         state=channel.state(),
         summary=channel.summary(),
-        steps=arrays.pop("steps", np.zeros(0, np.int64)),
-        trajectory=arrays,
+        steps=np.array([step for step, _ in trajectory], dtype=np.int64),
+        trajectory={name: np.stack([summary[name] for _, summary in trajectory]) for name in columns},
     )
