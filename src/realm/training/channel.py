@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
-from realm.channels import Channel, ConfusionChannel, IdentityChannel, ItemScores, channel_class
+from realm.channels import Channel, ConfusionChannel, IdentityChannel, ItemScores, Observed, channel_class
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import EXPERT, PRIORS
 from realm.crowd.model import AnnotatorModel
@@ -143,6 +143,26 @@ def memorisation_warning(annotations: Annotations, epochs: float) -> str | None:
         f"every item has one annotation and is trained on about {epochs:.0f} times: a model that memorises the labels "
         f"of an annotator who guesses takes them for an expert. Train fewer epochs, or watch expertise over the steps."
     )
+
+
+def annotation_evidence(
+    channel: Channel, annotations: Annotations, log_probs: Floats, hidden: Tensor | None = None
+) -> Floats:
+    """The evidence of every annotation by a trained channel, for reports. (annotations, Kmax)
+
+    `log_probs` (items, Kmax) and `hidden` (items, width) are what the model says of the items.
+    """
+    counts = torch.from_numpy(annotations.option_counts.astype(np.int64))
+    scores = ItemScores(torch.from_numpy(log_probs).float(), counts, hidden)
+    device = next(iter(channel.parameters()), scores.log_probs).device
+    channel.cpu()
+    with torch.no_grad():
+        parts = [
+            channel.evidence(scores, Observed.of(annotations, rows)).double().numpy()
+            for rows in np.array_split(np.arange(annotations.n_annotations), annotations.n_annotations // 65536 + 1)
+        ]
+    channel.to(device)
+    return np.concatenate(parts)
 
 
 # -------------------------------------------------------------------- during training

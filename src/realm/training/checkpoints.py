@@ -46,21 +46,6 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def diverged(run: Path, what: str, step: int, learning_rate: float) -> RealmError:
-    """The error that ends a training whose numbers are no longer finite."""
-    last = next(iter(checkpoints(run / "checkpoints")), None)
-    where = (
-        "No checkpoint was written before it."
-        if last is None
-        else f"{last} is the last checkpoint, and all its numbers are finite: `resume` goes on from it, with the same "
-        "settings."
-    )
-    return RealmError(
-        f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
-        f"result. Lower `learning_rate` ({learning_rate:g}) and begin again with `overwrite`. {where}"
-    )
-
-
 # -------------------------------------------------------------------- writing
 
 
@@ -100,11 +85,8 @@ def rotate(newest: Path, keep: int | None) -> None:
 
 def random_state(distributed: bool) -> bytes:
     """The state of this process's random number generators, in the form that `Trainer` reads back."""
-    state: dict[str, Any] = {
-        "python": random.getstate(),
-        "numpy": np.random.get_state(),
-        "cpu": torch.random.get_rng_state(),
-    }
+    state: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state()}
+    state["cpu"] = torch.random.get_rng_state()
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state_all() if distributed else torch.cuda.get_rng_state()
     buffer = io.BytesIO()

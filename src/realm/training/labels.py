@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -69,10 +70,10 @@ def soft_labels(table: Annotations, posterior: np.ndarray) -> Annotations:
 
 def _nameless(table: Annotations, item: np.ndarray, label: np.ndarray, weight: np.ndarray | None = None) -> Annotations:
     """The same items with these annotations, all by one nameless annotator."""
-    item, label = item.astype(np.int32), label.astype(np.int32)
-    columns = {"item": item, "annotator": np.zeros_like(item), "label": label, "weight": weight}
-    none = dict.fromkeys(("source_rows", "created_at", "lead_time", "groups", "gold"))
-    return replace(table, annotators=("aggregate",), **columns, **none)
+    columns: dict[str, Any] = {"item": item.astype(np.int32), "label": label.astype(np.int32), "weight": weight}
+    columns["annotator"] = np.zeros_like(columns["item"])
+    columns |= dict.fromkeys(("source_rows", "created_at", "lead_time", "groups", "gold"))
+    return replace(table, annotators=("aggregate",), **columns)
 
 
 def _identifiability(table: Annotations) -> list[str]:

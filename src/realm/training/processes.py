@@ -16,7 +16,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from realm.errors import RealmError
-from realm.methods import METHODS
 from realm.scorers import Scorer
 from realm.scorers.encoding import EncodedItems
 from realm.scorers.scoring import Scores, score
@@ -77,18 +76,6 @@ def score_shared(args: Any, scorer: Scorer, encoded: EncodedItems, *, alone: boo
 
 
 # -------------------------------------------------------------------- a sharded backbone
-
-
-def check_deepspeed(config: Any, stage: int) -> None:
-    """Refuse what DeepSpeed's partitions of the parameters would break."""
-    if stage == 3:
-        raise RealmError("DeepSpeed ZeRO-3 is not supported: use stage 1 or 2, or FSDP.")
-    by_gradient = METHODS[config.method].learns_expertise and config.method_update == "gradient"
-    if by_gradient and config.expertise_optimizer == "masked":
-        raise RealmError(
-            "DeepSpeed lays parameters end to end, so absent annotators cannot be left alone. Use "
-            "`expertise_optimizer=adamw` or `expertise_update=em`, or FSDP."
-        )
 
 
 def check(config: Any, plugin: Any) -> None:

@@ -53,7 +53,7 @@ def setting(
         changes_results: whether a run computes something else under another value, or a function of the value that
             says so. Such settings are recorded with a run and are part of a result's key.
     """
-    metadata = {"help": help, "panel": panel, "flag": flag, "choices": choices, "words": words}
+    metadata: dict[str, Any] = {"help": help, "panel": panel, "flag": flag, "choices": choices, "words": words}
     metadata |= {"minimum": minimum, "maximum": maximum, "above": above, "changes_results": changes_results}
     return field(default=default, metadata=metadata)
 
@@ -140,10 +140,8 @@ class Settings:
     hub_model_id: str | None = setting(
         None,
         "Upload the model and its card to this Hugging Face repository (`owner/name`) when training ends.",
-        RUN,
-        flag="push-to-hub",
-        changes_results=False,
-    )
+        RUN, flag="push-to-hub", changes_results=False,
+    )  # fmt: skip
     seed: int = setting(0, "Random seed.", RUN, minimum=0, maximum=LARGEST_SEED)
     logging_steps: int = setting(
         10, "Log the loss and the expertise every n steps.", RUN, minimum=1, changes_results=False
@@ -152,18 +150,15 @@ class Settings:
         "auto",
         "Folds to cross-fit, so that each item is judged by a model that was not trained on it; k folds take k - 1 "
         "times as long again. auto: 3 where frozen layers are cached (`train_layers`), else none.",
-        RUN,
-        words=("auto",),
-        minimum=0,
-    )
+        RUN, words=("auto",), minimum=0,
+    )  # fmt: skip
 
     method: str = setting("realm", "What is trained on", LEARNING, choices=METHODS)
     channel: str = setting(
         LEARNED_CHANNELS[0],
         "How annotators err: a whole confusion matrix each, drawn to a few numbers, or a constrained form of it",
-        LEARNING,
-        choices=LEARNED_CHANNELS,
-    )
+        LEARNING, choices=LEARNED_CHANNELS,
+    )  # fmt: skip
     objective: str = setting(
         "joint", "How the annotations of an item become a loss", LEARNING, choices=("joint", "paper")
     )
@@ -173,17 +168,14 @@ class Settings:
         LEARNING,
     )
     judges: bool = setting(
-        False,
-        "The annotators are language models: they err together more often than people.",
-        LEARNING,
+        False, "The annotators are language models: they err together more often than people.", LEARNING,
         changes_results=lambda judges: judges,  # runs without it are what they were before it was a setting
-    )
+    )  # fmt: skip
     learning_rate: float | None = setting(
         None,
         f"Learning rate of the model. Default: {', '.join(f'{rate:g} for {part}' for part, rate in RATES.items())}.",
-        LEARNING,
-        above=0,
-    )
+        LEARNING, above=0,
+    )  # fmt: skip
     weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", LEARNING, minimum=0)
     num_train_epochs: float = setting(3.0, "Passes over the data.", LEARNING, flag="epochs", above=0)
     max_steps: int = setting(EPOCHS_DECIDE, "Optimiser steps; overrides `num_train_epochs`.", LEARNING, flag="steps")
@@ -191,24 +183,17 @@ class Settings:
         0.1, "Learning rate of the expertise, under `expertise_update=gradient`.", LEARNING, minimum=0
     )
     expertise_optimizer: str = setting(
-        "masked",
-        "Whether a step updates only the annotators of its batch or, as in the paper, all",
-        LEARNING,
-        flag=NO_FLAG,
-        choices=("masked", "adamw"),
-    )
+        "masked", "Whether a step updates only the annotators of its batch or, as in the paper, all", LEARNING,
+        flag=NO_FLAG, choices=("masked", "adamw"),
+    )  # fmt: skip
     expertise_start: float = setting(
-        0.0,
-        "Initial value of omega under `expertise_update=gradient`; expertise is sigmoid(omega).",
-        LEARNING,
+        0.0, "Initial value of omega under `expertise_update=gradient`; expertise is sigmoid(omega).", LEARNING,
         flag=NO_FLAG,
-    )
+    )  # fmt: skip
     expertise_update: str = setting(
-        "em",
-        "How expertise is learned: in closed form, without a learning rate, or by gradient",
-        LEARNING,
+        "em", "How expertise is learned: in closed form, without a learning rate, or by gradient", LEARNING,
         choices=("em", "gradient"),
-    )
+    )  # fmt: skip
     use_gold: bool = setting(
         False, "Use gold labels where there are any: to train on, and to judge annotators by.", LEARNING
     )
@@ -223,22 +208,15 @@ class Settings:
     adam_epsilon: float = setting(1e-8, "Epsilon of AdamW.", LEARNING, flag=NO_FLAG)
 
     per_device_train_batch_size: int = setting(
-        16,
-        "Items (or annotations) per forward pass; affects memory, not results.",
-        BATCHES,
-        flag="micro-batch-size",
-        minimum=1,
+        16, "Items per forward pass; affects memory, not results.", BATCHES, flag="micro-batch-size", minimum=1
     )
     gradient_accumulation_steps: int = setting(
         1, "Forward passes per optimiser step; the batch size is the product.", BATCHES, flag=NO_FLAG, minimum=1
     )
     batch_unit: str = setting(
-        "item",
-        "What a batch counts: items with all their annotations or, as in the paper, annotations",
-        BATCHES,
-        flag=NO_FLAG,
-        choices=("item", "annotation"),
-    )
+        "item", "What a batch counts: items with all their annotations or, as in the paper, annotations", BATCHES,
+        flag=NO_FLAG, choices=("item", "annotation"),
+    )  # fmt: skip
     length_grouping: bool = setting(True, "Batch items of similar length together.", BATCHES, flag=NO_FLAG)
 
     scorer: str = setting("auto", "Kind of model", MODEL, choices=("auto", *SCORERS))
@@ -256,12 +234,9 @@ class Settings:
         0, "Train only the top n layers, or `head`: the output layer alone.", MODEL, words=("head",), minimum=0
     )
     cache_gb: float = setting(
-        8.0,
-        "Gigabytes for the cached output of the frozen layers, computed once per item; 0 turns the cache off.",
-        MODEL,
-        minimum=0,
-        changes_results=False,
-    )
+        8.0, "Gigabytes for the cached output of the frozen layers, computed once per item; 0 turns the cache off.",
+        MODEL, minimum=0, changes_results=False,
+    )  # fmt: skip
     bf16: bool = setting(False, "Compute in bfloat16.", MODEL)
     gradient_checkpointing: bool = setting(False, "Gradient checkpointing: less memory, more time.", MODEL)
 
@@ -275,8 +250,4 @@ PAPER: dict[str, Any] = {
     "expertise_optimizer": "adamw",
     "batch_unit": "annotation",
 }
-"""The paper's setting, whatever the defaults are: `RealmConfig(folder, **PAPER)`, the flag, and the lab's specs.
-
-Every setting in which the paper's method could differ from the default is here, so that a change of defaults changes
-neither.
-"""
+"""The paper's setting, whatever the defaults are: `RealmConfig(folder, **PAPER)`, the flag, and the lab's specs."""

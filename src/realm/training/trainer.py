@@ -7,7 +7,6 @@ import copy
 import logging
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -27,7 +26,8 @@ from transformers.training_args import OptimizerNames
 from realm.channels import Channel, ConfusionChannel, IdentityChannel
 from realm.crowd.earlier import EarlierEstimates, expert_rows
 from realm.crowd.engine import log_softmax
-from realm.crowd.estimate import Estimate
+from realm.crowd.estimate import Estimate, estimate_from_evidence
+from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
 from realm.data.alignment import aligned
 from realm.data.arguments import require_test
@@ -57,7 +57,6 @@ from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.opinion import Opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
-from realm.training.report_model import ReportModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,6 +160,7 @@ class RealmTrainer(Trainer):
         self._initial_log_probs: Floats | None = None
         self._trajectory: checkpoints.Trajectory = []
         self._resumed_losses: dict[str, Any] | None = None
+        self.test_before: dict[str, Any] | None = None
         self._forget_results()
         if config.should_save:
             with writing(Path(config.output_dir)):
@@ -175,7 +175,7 @@ class RealmTrainer(Trainer):
         )
         self.loss_is_scaled_for_ga = True  # divided already by the count of the whole effective batch
         if self.is_deepspeed_enabled:
-            processes.check_deepspeed(config, int(self.accelerator.state.deepspeed_plugin.zero_stage))
+            raise RealmError("DeepSpeed is not supported: it lays all parameters end to end. Use FSDP.")
         if self.is_fsdp_enabled:
             processes.check(config, self.accelerator.state.fsdp_plugin)
             processes.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
@@ -239,11 +239,6 @@ class RealmTrainer(Trainer):
         """The learned channel; None for methods that learn nothing of annotators."""
         channel: Channel = self.model.channel
         return None if isinstance(channel, IdentityChannel) else channel
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether no process holds the whole model."""
-        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
 
     def __repr__(self) -> str:
         steps = self.state.global_step
@@ -375,7 +370,13 @@ class RealmTrainer(Trainer):
 
     def diverged(self, what: str, step: int) -> RealmError:
         """The error that ends a training whose numbers are no longer finite."""
-        return checkpoints.diverged(self.run, what, step, self.args.learning_rate)
+        where = "No checkpoint was written before it."
+        for last in checkpoints.checkpoints(self.run / "checkpoints")[:1]:
+            where = f"{last} is the last checkpoint: `resume` goes on from it, with the same settings."
+        return RealmError(
+            f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
+            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {where}"
+        )
 
     def check_finite(self, parameters: Mapping[str, Tensor]) -> None:
         """End the training where one of these is not finite."""
@@ -476,16 +477,14 @@ class RealmTrainer(Trainer):
             self._forget_results()
             if args.world_size > 1:
                 set_seed(args.seed + args.process_index)  # each process its own dropout
-            start_time = time.monotonic()
             if self.continued is not None:
                 self._score_new_items(self.continued)
             if checkpoint is None:
                 self._start_channel()
             result = self._train_from(checkpoint, **more)
-            steps = self.state.global_step - (0 if checkpoint is None else checkpoints.step_of(checkpoint))
             self._make_whole()
             if not self.is_fold:
-                self._judge((time.monotonic() - start_time) / max(steps, 1))
+                self._judge()
             if args.write_run:
                 test = None if self.test is None else self.test_scores(answer_mass=True)
                 processes.on_first(args, lambda: run_output.end(self, test))
@@ -524,7 +523,7 @@ class RealmTrainer(Trainer):
 
     def _read_features(self, channel: ConfusionChannel) -> None:
         """With one label per item: let the channel see from the texts whether who was asked depends on the item."""
-        if self.is_sharded or self.continued is not None or self.scorer.style.answers == "cloze":
+        if self.is_fsdp_enabled or self.continued is not None or self.scorer.style.answers == "cloze":
             return  # no process has all the states, or there is no one state that answers
         if self._features is None:
             dims = FEATURE_DIMS if len(self.encoded) > MOST_FULL_FEATURES else None
@@ -535,7 +534,7 @@ class RealmTrainer(Trainer):
         """The untrained model's P of every item, where it is worth something. (items, K)"""
         if not self.args.opinion or self.scorer.new_head:
             return None
-        if self.is_sharded:
+        if self.is_fsdp_enabled:
             self.notes.append("opinion: a sharded model is not asked before training; expertise starts without it.")
             return None
         if self._untrained_scores is None:
@@ -566,7 +565,7 @@ class RealmTrainer(Trainer):
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
         self.scorer.merge_head()
-        if self.continued is not None and not self.is_deepspeed_enabled:  # whose weights are in several processes
+        if self.continued is not None:
             self.continued.average_weights(self.scorer)
 
     # ---------------------------------------------------------------- what the trained model says
@@ -574,14 +573,14 @@ class RealmTrainer(Trainer):
     def _forget_results(self) -> None:
         self.folds, self.temperature = 0, 1.0
         self._out_of_sample: Floats | None = None
-        self._report_model: ReportModel | None = None
+        self._report_model: tuple[AnnotatorModel, float, Floats] | None = None
         self._estimate: Estimate | None = None
         self.findings: list[str] = []
-        self.test_before: dict[str, Any] | None = None
+        self.test_before = None
 
-    def _judge(self, seconds_per_step: float) -> None:
+    def _judge(self) -> None:
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
-        self._cross_fit(seconds_per_step)
+        self._cross_fit()
         log_probs = self.out_of_sample()
         if self.updates.channel is not None or self.folds:  # by gradient the paper's model stays as it is
             self._calibrate()
@@ -603,30 +602,28 @@ class RealmTrainer(Trainer):
 
     def _calibrate(self) -> None:
         """Bring the model to the temperature that the labels bear out."""
-        self.temperature = processes.on_first(self.args, lambda: self.report_model().temperature)
+        self.temperature = processes.on_first(self.args, lambda: self.report_model()[1])
         self.scorer.temperature = self.temperature
         self.scorer.merge_temperature()
         done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
         on = "items that were not trained on" if self.folds else "the items in training"
         self.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
 
-    def _cross_fit(self, seconds_per_step: float) -> None:
+    def _cross_fit(self) -> None:
         """Train the folds; rather than lose the training, a warning where that fails."""
-        args = self.args
         partly = self.continued is not None and not self.continued.retrain_all
-        possible = self.loads_model and not (partly or self.is_sharded)
-        folds = planned_folds(self.annotations, args, possible=possible)
+        possible = self.loads_model and not (partly or self.is_fsdp_enabled)
+        folds = planned_folds(self.annotations, self.args, possible=possible)
         if not folds:
             return
-        steps = self.state.max_steps * (folds if args.max_steps > 0 else folds - 1)
-        how: dict[str, Any] = {"seconds": seconds_per_step * steps, "verbose": self.is_world_process_zero()}
+        first = self.is_world_process_zero()
+        logger.log(logging.WARNING if first else logging.DEBUG, "cross-fit: %d folds to train", folds)
         try:
-            self._out_of_sample = cross_fit(self.annotations, folds, args.seed, self._score_fold, **how)
+            self._out_of_sample = cross_fit(self.annotations, folds, self.args.seed, self._score_fold)
             self.folds = folds
         except RealmError as error:
             self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
-            if self.is_world_process_zero():
-                logger.warning("%s", self.warnings[-1])
+            logger.log(logging.WARNING if first else logging.DEBUG, "%s", self.warnings[-1])
 
     def _score_fold(self, name: str, others: Annotations) -> Floats:
         """log P of all items by a model trained from the start on `others`, which lack the labels of a fold."""
@@ -675,22 +672,25 @@ class RealmTrainer(Trainer):
             return self.continued.run.probabilities
         return f"{OUT_OF_FOLD} ({self.folds} folds)" if self.folds else BEFORE_TRAINING
 
-    def report_model(self) -> ReportModel:
-        """The model of annotators behind the estimates: the trained channel's, brought to out-of-sample P."""
+    def report_model(self) -> tuple[AnnotatorModel, float, Floats]:
+        """The model of annotators behind the estimates, brought to P out of sample, T, and log P at it (items, Kmax).
+
+        It is the trained channel's own; where the channel is of another kind, the default one. NaN rows of log P: items
+        that are judged by their labels alone.
+        """
         if self._report_model is None:
-            hidden = self._hidden_states() if self.model.channel.needs_hidden else None
-            gold = self.annotations.gold if self.args.use_gold else None
-            self._report_model = ReportModel.of(
-                self.channel,
-                self.annotations,
-                self.out_of_sample(),
-                gold=gold,
-                experts=self.args.experts or (),
-                earlier=self.earlier,
-                kind=self.args.annotator_kind,
-                hidden=hidden,
-                in_sample=self._in_sample,
-            )
+            log_probs = self.out_of_sample()
+            if isinstance(self.channel, ConfusionChannel):
+                model = self.channel.fitted_model()
+            else:
+                model = AnnotatorModel(
+                    self.annotations,
+                    gold=self.annotations.gold if self.args.use_gold else None,
+                    experts=self.args.experts or (),
+                    earlier=self.earlier,
+                    kind=self.args.annotator_kind,
+                ).fit(log_probs)
+            self._report_model = model.brought_to(log_probs, in_sample=self._in_sample)
         return self._report_model
 
     def _hidden_states(self, dims: int | None = None) -> Tensor:
@@ -698,9 +698,23 @@ class RealmTrainer(Trainer):
         return hidden_states(self.scorer, self.encoded, dims=dims, cache=self._cache("train"), progress=self._progress)
 
     def estimate(self) -> Estimate:
-        """Labels, accuracies and intervals by the trained model of annotators, with P out of sample."""
+        """Labels, accuracies and intervals by the evidence of the channel that was trained, with P out of sample."""
         if self._estimate is None:
-            self._estimate = self.report_model().estimate()
+            model, temperature, log_probs = self.report_model()
+            if self.channel is None or isinstance(self.channel, ConfusionChannel):
+                self._estimate = model.estimate(log_probs)
+            else:
+                hidden = self._hidden_states() if self.channel.needs_hidden else None
+                softened = log_softmax(self.out_of_sample() / temperature)
+                self._estimate = estimate_from_evidence(
+                    self.annotations,
+                    channels.annotation_evidence(self.channel, self.annotations, softened, hidden),
+                    model.log_prior(log_probs),
+                    known=model.known,
+                    experts=model.expert,
+                    earlier=model.earlier,
+                    kind=model.kind,
+                )
         return self._estimate
 
     def expertise(self) -> pd.DataFrame:
@@ -713,12 +727,7 @@ class RealmTrainer(Trainer):
     # ---------------------------------------------------------------- checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes.
-
-        Under DeepSpeed none is written: its optimiser state is pickled, process by process.
-        """
-        if self.is_deepspeed_enabled:
-            return
+        """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes."""
         self.store_flos()
         args, sharded = self.args, self.is_fsdp_enabled
         optimizer = processes.sharded_state(self.model, self.optimizer) if sharded else self.optimizer.state_dict()
