@@ -353,7 +353,7 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
         *common, tmp_path / "second", "--prior", tmp_path / "gold", "--expert", "w1", "--cross-fit", 2
     )
     assert code == 0, error
-    assert "it has estimates of 3 of the 3 annotators" in error and "cross-fit: 2 folds to train, about" in caplog.text
+    assert "it has estimates of 3 of the 3 annotators" in error and "cross-fit: 2 folds to train" in caplog.text
     found = pd.read_csv(tmp_path / "second" / "expertise.csv").set_index("annotator")
     assert Run.open(tmp_path / "second").metrics["folds"] == 2
     assert set(found["probabilities"]) == {"out of fold (2 folds)"}
