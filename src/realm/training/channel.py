@@ -82,14 +82,11 @@ def check_channel(channel: Channel, annotations: Annotations, config: RealmConfi
         raise RealmError(f"`method={config.method}` has a channel of its own: leave `channel` out, or use `realm`.")
     if isinstance(channel, IdentityChannel):
         raise RealmError("`channel`: IdentityChannel learns nothing of annotators. Use `method=noisy`.")
+    made = {"annotators": len(channel.touched), "tasks": channel.tasks, "options": channel.options}
     most = int(annotations.option_counts.max(initial=0))
-    sizes = {
-        "annotators": (len(channel.touched), annotations.n_annotators),
-        "tasks": (channel.tasks, len(annotations.tasks)),
-        "options": (most if channel.options is None else channel.options, most),
-    }
-    for what, (size, needed) in sizes.items():
-        if len(channel.touched) and size != needed:
+    table = {"annotators": annotations.n_annotators, "tasks": len(annotations.tasks), "options": most}
+    for what, needed in table.items():
+        if len(channel.touched) and (size := made[what]) not in (needed, None):
             raise RealmError(
                 f"`channel` was made for {size:,} {what}, and the table has {needed:,}. "
                 f"Use {type(channel).__name__}.from_annotations(annotations)."

@@ -101,9 +101,10 @@ class RealmConfig(Settings, TrainingArguments):
 
     def changed(self) -> dict[str, Any]:
         """The settings of `Settings` that are not at their defaults."""
-        values = {each.name: getattr(self, each.name) for each in settings_of(self) if each.name != "output_dir"}
-        defaults = {each.name: each.default for each in settings_of(self)}
-        defaults["learning_rate"] = default_learning_rate(self)
+        values = {each.name: getattr(self, each.name) for each in settings_of(self)}
+        defaults = {each.name: each.default for each in settings_of(self)} | {
+            "learning_rate": default_learning_rate(self)
+        }
         return {name: getattr(value, "value", value) for name, value in values.items() if value != defaults[name]}
 
     def __repr__(self) -> str:

@@ -150,12 +150,11 @@ class ContinuedRun:
             return False
         state = read_tensors(path)
         for name, parameter in channel.named_parameters():
-            earlier = state.get(name)
-            if earlier is not None and earlier.ndim == parameter.dim() and (earlier.shape <= parameter.shape):
+            if name in state and state[name].ndim == parameter.dim():
+                earlier = torch.from_numpy(state[name]).to(parameter)
                 part = tuple(slice(size) for size in earlier.shape)
-                free = ~channel.pinned[: len(earlier)].numpy().reshape(-1, *[1] * (earlier.ndim - 1))
-                values = np.where(free, earlier, parameter[part].cpu().numpy())
-                parameter[part] = torch.from_numpy(values).to(parameter)
+                pinned = channel.pinned[: len(earlier)].to(parameter.device).view(-1, *[1] * (earlier.dim() - 1))
+                parameter[part] = torch.where(pinned, parameter[part], earlier)
         return True
 
     # ---------------------------------------------------------------- what the model says

@@ -25,14 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Opinion:
-    """What the model knows beforehand.
-
-    | field | meaning |
-    |---|---|
-    | log_probs | (items, K) log P without label bias; -inf beyond an item's own options |
-    | agreeing | annotators whom the model agrees with beyond chance |
-    | annotators | annotators with labels |
-    """
+    """What the model knows beforehand: log P (items, K) without label bias, and with how many annotators it agrees
+    beyond chance, of how many that have labels."""
 
     log_probs: Floats
     agreeing: int
@@ -53,8 +47,7 @@ class Opinion:
     def of(cls, annotations: Annotations, log_probs: Floats) -> Opinion:
         """The opinion behind log P (items, K) of the untrained model."""
         plain = without_label_bias(annotations, log_probs)
-        agreeing, annotators = agreement(annotations, plain.argmax(axis=1))
-        return cls(plain, agreeing, annotators)
+        return cls(plain, *agreement(annotations, plain.argmax(axis=1)))
 
     def calibrated(self, annotations: Annotations, kind: str | None = None) -> Floats:
         """log P at the temperature that the annotations bear out; `kind` is that of the annotators. (items, K)

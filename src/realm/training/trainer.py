@@ -616,14 +616,14 @@ class RealmTrainer(Trainer):
         folds = planned_folds(self.annotations, self.args, possible=possible)
         if not folds:
             return
-        first = self.is_world_process_zero()
-        logger.log(logging.WARNING if first else logging.DEBUG, "cross-fit: %d folds to train", folds)
+        level = logging.WARNING if self.is_world_process_zero() else logging.DEBUG
+        logger.log(level, "cross-fit: %d folds to train", folds)
         try:
             self._out_of_sample = cross_fit(self.annotations, folds, self.args.seed, self._score_fold)
             self.folds = folds
         except RealmError as error:
             self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
-            logger.log(logging.WARNING if first else logging.DEBUG, "%s", self.warnings[-1])
+            logger.log(level, "%s", self.warnings[-1])
 
     def _score_fold(self, name: str, others: Annotations) -> Floats:
         """log P of all items by a model trained from the start on `others`, which lack the labels of a fold."""
@@ -650,15 +650,14 @@ class RealmTrainer(Trainer):
         Out of fold; or what the run that is continued said; or what the last forward gave before its step on the item,
         and what the trained model says of items that it never visited.
         """
-        if self._out_of_sample is None:
+        if self._out_of_sample is None and self._initial_log_probs is not None:
             self._out_of_sample = self._initial_log_probs
-        if self._out_of_sample is None:
-            log_probs = self.updates.log_probs.copy()
-            unseen = np.isnan(log_probs[:, 0])
+        elif self._out_of_sample is None:
+            self._out_of_sample = self.updates.log_probs.copy()
+            unseen = np.isnan(self._out_of_sample[:, 0])
             if unseen.any():
                 scores = self.score_training_items().log_probs
-                log_probs[unseen, : scores.shape[1]] = scores[unseen]
-            self._out_of_sample = log_probs
+                self._out_of_sample[unseen, : scores.shape[1]] = scores[unseen]
         return self._out_of_sample
 
     def scores(self) -> Scores:
