@@ -110,13 +110,16 @@ def place_annotators(
         channel.start_from(torch.from_numpy(expertise))
 
 
-def start_gradient_channel(channel: Channel, annotations: Annotations, log_probs: Floats | None) -> None:
+def start_gradient_channel(
+    channel: Channel, annotations: Annotations, log_probs: Floats | None, kind: str | None = None
+) -> None:
     """For gradients: start from the expertise that the one model of annotators gives, under the channel's own form.
 
     `log_probs` (items, K) is what is known of the items before the first step; None where only gold is.
     """
     name = type(channel).__name__.removesuffix("Channel").lower()
-    model = AnnotatorModel(annotations, PRIORS[name if name in PRIORS else "uniform"], gold=annotations.gold)
+    priors = PRIORS[name if name in PRIORS else "uniform"]
+    model = AnnotatorModel(annotations, priors, gold=annotations.gold, kind=kind)
     expertise = model.fit(log_probs).summary()["expertise_trained"]
     least = -1.0 if name == "coin" else EARLIER_RANGE[0]  # a coin may lie below chance
     channel.start_from(torch.from_numpy(np.clip(expertise, least, EARLIER_RANGE[1])))

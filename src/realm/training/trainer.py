@@ -519,7 +519,7 @@ class RealmTrainer(Trainer):
         if closed_form:
             self.updates.fit(self.args, log_probs)
         elif self.continued is None and (log_probs is not None or table.gold is not None):
-            channels.start_gradient_channel(channel, table, log_probs)
+            channels.start_gradient_channel(channel, table, log_probs, self.args.annotator_kind)
 
     def _read_features(self, channel: ConfusionChannel) -> None:
         """With one label per item: let the channel see from the texts whether who was asked depends on the item."""
