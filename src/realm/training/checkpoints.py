@@ -12,6 +12,7 @@ import logging
 import random
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,10 +70,21 @@ def write_files(
     folder: Path, progress: dict[str, Any], random_states: list[bytes], state: TrainerState, sharded: bool
 ) -> None:
     """The files of a checkpoint; `random_states` are those of all processes."""
-    torch.save(progress, folder / (SHARDED_PROGRESS if sharded else PROGRESS))
+    torch.save(_canonical(progress), folder / (SHARDED_PROGRESS if sharded else PROGRESS))
     for rank, numbers in enumerate(random_states):
         (folder / ("rng_state.pth" if len(random_states) == 1 else f"rng_state_{rank}.pth")).write_bytes(numbers)
     state.save_to_json(str(folder / STATE))
+
+
+def _canonical(value: Any) -> Any:
+    """The same plain values, equal texts as one object: so that a resumed run writes the bytes of one never stopped."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, dict):
+        return {_canonical(key): _canonical(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(part) for part in value]
+    return value
 
 
 def rotate(newest: Path, keep: int | None) -> None:
