@@ -46,8 +46,8 @@ HOLDING_STEPS = 20
 """Fixed-point steps of the offset that holds class shares: they are within 1e-3 after these."""
 PREDICTS_Z = 5.0
 """Standard errors over items from which a model predicts labels. One expert among nine guessers, four labels each: with
-annotators fitted from the first step on 36% right after 12 epochs, held to the end 31%, until then 45%, the labels alone
-31%; after 3 epochs 20, 25, 25 and 33%. Of 3 to 6 any is as good."""
+annotators fitted from the first step on 36% right after 12 epochs, held to the end 31%, until then 45%, the
+labels alone 31%; after 3 epochs 20, 25, 25 and 33%. Of 3 to 6 any is as good."""
 LEAST_LABELS = 5
 """Labels from which an annotator's label shares count in the mean that class shares are held at."""
 
