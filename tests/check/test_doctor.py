@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from realm.check import Examination, examine
-from realm.data import Annotations
-from realm.data.build import build, build_items
+from realm.data import Annotations, Items
 from realm.data.spelling import look_alikes
 from realm.methods import METHODS
 
@@ -56,7 +55,7 @@ def named(examination: Examination) -> dict[str, str]:
 
 
 def look(frame: pd.DataFrame) -> Examination:
-    return examine(build(frame.drop(columns="truth"), keep_rows=True))
+    return examine(Annotations.from_pandas(frame.drop(columns="truth"), keep_rows=True))
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 5])
@@ -98,7 +97,7 @@ def test_thousands_of_annotators_take_seconds() -> None:
     n = 60_000
     frame = pd.DataFrame({"text": rng.integers(6000, size=n).astype(str), "annotator": rng.integers(6000, size=n)})
     frame["label"] = rng.integers(2, size=n)
-    table = build(frame, keep_rows=True)
+    table = Annotations.from_pandas(frame, keep_rows=True)
     assert table.n_annotators > 5000
     assert named(examine(table)) == {}
 
@@ -141,9 +140,9 @@ def test_separate_groups() -> None:
 
 def test_gold_and_the_oracle() -> None:
     frame = crowd(0, 2)
-    assert verdicts(examine(build(frame, gold="truth")))["oracle"] == "yes"
+    assert verdicts(examine(Annotations.from_pandas(frame, gold="truth")))["oracle"] == "yes"
     some = frame.assign(truth=frame["truth"].where(frame["text"] < "text 2"))
-    assert verdicts(examine(build(some, gold="truth")))["oracle"] == "with care"
+    assert verdicts(examine(Annotations.from_pandas(some, gold="truth")))["oracle"] == "with care"
 
 
 def test_few_labels_rare_labels_emails_and_low_agreement() -> None:
@@ -158,18 +157,18 @@ def test_few_labels_rare_labels_emails_and_low_agreement() -> None:
 
 
 def test_texts_that_are_in_the_test_set_too() -> None:
-    table = build(crowd(0, 2), keep_rows=True)
-    test = build_items(pd.DataFrame({"text": ["text 1", " TEXT  2", "new"], "item": ["t1", "t2", "t3"]}))
+    table = Annotations.from_pandas(crowd(0, 2), keep_rows=True)
+    test = Items.from_pandas(pd.DataFrame({"text": ["text 1", " TEXT  2", "new"], "item": ["t1", "t2", "t3"]}))
     leak = next(finding for finding in examine(table, test).findings if finding.code == "text leak")
     assert leak.message.startswith("2 of 3 test items are in the table too (1 of them word for word)")
     assert leak.about == ("t1", "t2")
-    clean = build_items(pd.DataFrame({"text": ["new"]}))
+    clean = Items.from_pandas(pd.DataFrame({"text": ["new"]}))
     assert "text leak" not in codes(examine(table, clean))
 
 
 def test_texts_under_two_ids() -> None:
     frame = pd.DataFrame({"text": ["a", "a", "b"], "item": ["1", "2", "3"], "annotator": "w", "label": ["x", "y", "x"]})
-    repeated = next(finding for finding in examine(build(frame)).findings if finding.code == "repeated texts")
+    repeated = next(finding for finding in examine(Annotations.from_pandas(frame)).findings if finding.code == "repeated texts")
     assert repeated.about == ("1", "2")
 
 

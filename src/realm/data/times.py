@@ -31,7 +31,7 @@ def read_times(column: pa.Array | pa.ChunkedArray) -> Floats:
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        whole = column.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(pa.int64())
+        whole = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
         seconds = _floats(whole.cast(pa.float64(), safe=False)) / 1e6
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         seconds = _in_seconds(_floats(column.cast(pa.float64(), safe=False)))

@@ -8,7 +8,7 @@ from typing import Any
 from realm.channels import Channel
 from realm.data import Annotations, Items
 from realm.data.arguments import require_annotations, require_test
-from realm.data.build import build_rows
+from realm.data.build import items_of_rows
 from realm.data.roles import TrainedColumns
 from realm.errors import RealmError
 from realm.runs import Run
@@ -26,6 +26,11 @@ def check_arguments(model: Any, annotations: Any, config: Any, test: Any, channe
             f"`model` is a {type(model).__name__}: it must be a name, a folder, a `Scorer` or a `Run`.{how}"
         )
     require_annotations(annotations, "annotations")
+    if not annotations.has_texts:
+        raise RealmError(
+            f"the table of annotations has no texts: the column '{annotations.columns.get('item')}' tells its items "
+            "apart, and a model learns from texts. Name their column with `text`."
+        )
     if not isinstance(config, RealmConfig):
         how = f"RealmConfig({config!r})" if isinstance(config, str) else "RealmConfig(folder, ...)"
         raise RealmError(f"`config` is a {type(config).__name__}, not a `RealmConfig`. Give `{how}`.")
@@ -65,7 +70,7 @@ def _items(asked: Any, annotations: Annotations, run: str) -> Items:
     tasks = annotations.tasks
     if (table := asked_table(asked)) is not None:
         columns = TrainedColumns(run, annotations.columns)
-        return build_rows(table, tasks=tasks, trained=columns if columns.columns else None)
+        return items_of_rows(table, tasks=tasks, trained=columns if columns.columns else None)
     if isinstance(asked, str):
         refuse_file_name(asked, "test_dataset")
         asked = [asked]
