@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
-from realm.data.spelling import look_alikes
+from realm.data.spelling import folded, look_alikes
 
 IDS_LISTED = 5
 """Items that a finding names: enough to look at."""
@@ -66,7 +66,12 @@ def compare_labels(annotations: Annotations, test: Annotations) -> list[LabelDif
             continue
         gold = test.gold[(test.item_tasks == index) & (test.gold != UNKNOWN)]
         counts = np.bincount(gold, minlength=len(task.labels)).tolist()
-        in_test = {label: count for label, count in zip(task.labels, counts, strict=True) if count}
+        spelled = {folded(label): label for label in of_table}  # as gold is read when a model is evaluated
+        in_test: dict[str, int] = {}
+        for label, count in zip(task.labels, counts, strict=True):
+            own_label = label if label in of_table else spelled.get(folded(label), label)
+            if count:
+                in_test[own_label] = in_test.get(own_label, 0) + count
         only_in_test = {label: count for label, count in in_test.items() if label not in of_table}
         only_in_table = tuple(label for label in of_table if label not in in_test)
         given = label_counts(annotations)[annotations.tasks[0].name if task.name not in own else task.name]

@@ -217,12 +217,17 @@ class Annotations:
     @classmethod
     @completes
     def test_from_pandas(
-        cls, frame: pd.DataFrame, read_options: ReadOptions | None = None, **arguments: Unpack[ReadArguments]
+        cls,
+        frame: pd.DataFrame,
+        read_options: ReadOptions | None = None,
+        *,
+        source: str = "the table",
+        **arguments: Unpack[ReadArguments],
     ) -> Annotations:
         """Build from a DataFrame of items with gold, to evaluate a model on. Annotations are not read."""
         from realm.data.readers import read_table
 
-        return read_table(frame, "the table", read_options, wants="gold", **{"format": "table", **arguments})
+        return read_table(frame, source, read_options, wants="gold", **{"format": "table", **arguments})
 
     @classmethod
     @completes

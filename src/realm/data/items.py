@@ -98,12 +98,17 @@ class Items:
     @classmethod
     @completes
     def from_pandas(
-        cls, frame: pd.DataFrame, read_options: ReadOptions | None = None, **arguments: Unpack[ReadArguments]
+        cls,
+        frame: pd.DataFrame,
+        read_options: ReadOptions | None = None,
+        *,
+        source: str = "the table",
+        **arguments: Unpack[ReadArguments],
     ) -> Items:
         """Build from a DataFrame; rows with equal ids (or else equal texts) are one item."""
         from realm.data.readers import read_table
 
-        return read_table(frame, "the table", read_options, wants="items", **{"format": "table", **arguments}).items
+        return read_table(frame, source, read_options, wants="items", **{"format": "table", **arguments}).items
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], tasks: Sequence[Task], *, task: str | None = None) -> Items:

@@ -273,7 +273,7 @@ def _common(tables: Sequence[pa.Table | None]) -> pa.Table | None:
     first, *others = [table for table in tables if table is not None]
     fields = [each for each in first.schema if all(each in list(other.schema) for other in others)]
     names = [each.name for each in fields if first.column_names.count(each.name) == 1]
-    return pa.concat_tables([table.select(names) for table in (first, *others)])
+    return pa.concat_tables([table.select(names) for table in (first, *others)]) if names else None
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -81,7 +81,7 @@ class ReadOptions:
     task: str | None = _option("Column with the task, where there are several.")
     gold: str | None = _option("Column with the true label, where it is known.")
     item: str | None = _option(
-        "Column with the item's id; without it, task and text identify an item. A --test table need not have it."
+        "Column with the item's id; without it, task and text identify an item. A table to test on need not have it."
     )
     options: str | None = _option("Column with the item's own options (a list), or several columns, comma separated.")
     context: str | None = _option("Column with a passage that the text refers to.")
@@ -98,7 +98,7 @@ class ReadOptions:
         typed=Path,
     )
     map_annotators: Mapping[Any, Any] | str | Path | None = _option(
-        "Annotators to rename, such as one person under two names: a file as for --map-labels.", typed=Path
+        "Annotators to rename, such as one person under two names: a file like that of labels to rename.", typed=Path
     )
     exact_labels: bool = _option(
         "Labels that differ only in case or in the spaces around them are different labels.", default=False, typed=bool
@@ -107,7 +107,7 @@ class ReadOptions:
     wide: Names | None = _option(
         "Columns of annotators, comma separated, for one row per item; `rest`: every column without a role."
     )
-    ignore: Names | None = _option("Columns that are no annotator's, comma separated, with --wide rest.")
+    ignore: Names | None = _option("Columns that are no annotator's, comma separated, where `rest` stands for the annotators.")
     multi: Multi | None = _option(
         "Several answers in one annotation: `first` keeps the first of them, `drop` leaves the annotation out."
     )
@@ -120,7 +120,7 @@ class ReadOptions:
         "Labels that are no answer, such as `tie,refused`, comma separated: counted, and left out."
     )
     threshold: float | None = _option(
-        "Labels are scores: two options of them, below this and from it on. --labels names the two.", typed=float
+        "Labels are scores: two options of them, below this and from it on. The label set names the two.", typed=float
     )
     order_suffix: str | None = _option(
         "Annotators NAME and NAME with this behind it are one judge, asked in two orders of the options."

@@ -44,9 +44,9 @@ def read_long(file: SourceFile, options: ReadOptions) -> LongTable:
     if names.get("text") == "":
         ledger.warn(TEXTLESS.format(names["item"]))
     used = {part for name in names.values() for part in split_columns(name, table.column_names)}
-    others = table.select([position for position, name in enumerate(table.column_names) if name not in used])
+    others = [position for position, name in enumerate(table.column_names) if name not in used]
     rows = np.arange(1, len(table) + 1, dtype=np.int64)
-    long = LongTable(columns, rows, source, ledger, names, others)
+    long = LongTable(columns, rows, source, ledger, names, table.select(others) if others else None)
     is_header = _is_header(table)
     if is_header.any() and options.wants != "items":  # what `cat a.csv b.csv` makes
         ledger.add(HEADER_AGAIN, rows[is_header])
