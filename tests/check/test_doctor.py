@@ -168,7 +168,9 @@ def test_texts_that_are_in_the_test_set_too() -> None:
 
 def test_texts_under_two_ids() -> None:
     frame = pd.DataFrame({"text": ["a", "a", "b"], "item": ["1", "2", "3"], "annotator": "w", "label": ["x", "y", "x"]})
-    repeated = next(finding for finding in examine(Annotations.from_pandas(frame)).findings if finding.code == "repeated texts")
+    repeated = next(
+        finding for finding in examine(Annotations.from_pandas(frame)).findings if finding.code == "repeated texts"
+    )
     assert repeated.about == ("1", "2")
 
 

@@ -98,7 +98,9 @@ def test_a_table_without_rows() -> None:
 
 
 def test_items_by_id_within_task() -> None:
-    table = Annotations.from_pandas(small(item=["1", "1", "1"], task=["t", "t", "u"]).assign(label=["p", "q", "p"]), labels=["p", "q"])
+    table = Annotations.from_pandas(
+        small(item=["1", "1", "1"], task=["t", "t", "u"]).assign(label=["p", "q", "p"]), labels=["p", "q"]
+    )
     assert table.n_items == 2
     assert table.item_ids.to_pylist() == ["1", "1"]
     assert [task.name for task in table.tasks] == ["t", "u"]
@@ -154,7 +156,9 @@ def test_gold_written_as_1_0_meets_label_1() -> None:
 
 
 def test_gold_is_spelled_as_labels_that_are_not_whole() -> None:
-    table = Annotations.from_pandas(frame(text=list("ab"), annotator=["w"] * 2, label=["1.0", "1.5"], gold=["1.0", "1.0"]))
+    table = Annotations.from_pandas(
+        frame(text=list("ab"), annotator=["w"] * 2, label=["1.0", "1.5"], gold=["1.0", "1.0"])
+    )
     assert table.gold is not None
     assert table.gold.tolist() == [0, 0]
 
@@ -264,7 +268,9 @@ def test_mixed_types_in_one_column() -> None:
 
 
 def test_source_rows_are_kept_on_request() -> None:
-    table = Annotations.from_pandas(frame(text=list("aba"), annotator=["w", "w", "v"], label=["x", "y", "y"]), keep_rows=True)
+    table = Annotations.from_pandas(
+        frame(text=list("aba"), annotator=["w", "w", "v"], label=["x", "y", "y"]), keep_rows=True
+    )
     assert table.source_rows is not None
     assert table.source_rows.tolist() == [1, 3, 2]
     assert table.sparse(0).source_rows is not None

@@ -57,14 +57,21 @@ def test_gold_is_cut_too_unless_it_is_in_the_words_of_the_options() -> None:
 
 def test_a_test_table_is_cut_by_the_names_of_the_run() -> None:
     tasks = (Task("default", ("fine", "toxic")),)
-    test = Annotations.test_from_pandas(pd.DataFrame({"text": ["a", "b"], "gold": [0.2, 0.7]}), threshold=0.5, tasks=tasks)
+    test = Annotations.test_from_pandas(
+        pd.DataFrame({"text": ["a", "b"], "gold": [0.2, 0.7]}), threshold=0.5, tasks=tasks
+    )
     assert test.gold is not None and test.gold.tolist() == [0, 1]
 
 
 def test_what_is_no_score_is_an_error_that_names_the_row() -> None:
     with pytest.raises(RealmError, match=r"row 3: the label 'refused' is no number, and `threshold=0.5`.*`unanswered`"):
         Annotations.from_pandas(verdicts([0.1, 0.9, "refused", 0.2]), threshold=0.5)
-    assert Annotations.from_pandas(verdicts([0.1, 0.9, "Refused.", 0.2]), threshold=0.5, unanswered=["refused"]).n_annotations == 3
+    assert (
+        Annotations.from_pandas(
+            verdicts([0.1, 0.9, "Refused.", 0.2]), threshold=0.5, unanswered=["refused"]
+        ).n_annotations
+        == 3
+    )
     with pytest.raises(RealmError, match="`threshold=nan`"):
         Annotations.from_pandas(verdicts([0.1, 0.9]), threshold=float("nan"))
     options = verdicts(["0", "1"], options=[["a", "b"]] * 2)
@@ -76,7 +83,9 @@ def test_what_is_no_score_is_an_error_that_names_the_row() -> None:
 
 
 def test_ties_and_refusals_are_counted_and_are_no_labels() -> None:
-    table = Annotations.from_pandas(verdicts(["A", "Tie", "B", "refused", "A", "tie ", "B", "A"]), unanswered=["tie", "Refused"])
+    table = Annotations.from_pandas(
+        verdicts(["A", "Tie", "B", "refused", "A", "tie ", "B", "A"]), unanswered=["tie", "Refused"]
+    )
     assert table.tasks[0].labels == ("A", "B") and table.n_annotations == 5
     assert table.ledger.counts == {"no answer: tie": 2, "no answer: refused": 1}
     assert table.ledger.rows == {"no answer: tie": [2, 6], "no answer: refused": [4]}
@@ -87,7 +96,11 @@ def test_leaving_words_out_is_the_same_as_a_table_without_these_rows(seed: int) 
     draw = np.random.default_rng(seed)
     frame = verdicts(["A", "B", *draw.choice(["A", "B", "tie", "N/A"], size=40).tolist()])
     without = frame[~frame["label"].isin(["tie", "N/A"])]
-    assert Annotations.from_pandas(frame, unanswered=["tie", "n/a"]).to_pandas().equals(Annotations.from_pandas(without).to_pandas())
+    assert (
+        Annotations.from_pandas(frame, unanswered=["tie", "n/a"])
+        .to_pandas()
+        .equals(Annotations.from_pandas(without).to_pandas())
+    )
 
 
 def test_gold_that_is_a_tie_is_no_gold() -> None:
@@ -109,8 +122,12 @@ def test_labels_that_look_like_refusals_are_warned_of_with_the_flag_to_give() ->
     assert "'Refused' (1), 'N/A' (1)" in warning
     assert with_flags(warning).endswith("leave them out with --unanswered Refused,N/A.")
     assert not Annotations.from_pandas(verdicts(labels), unanswered=["refused", "n/a"]).ledger.warnings
-    assert not Annotations.from_pandas(verdicts(labels), labels=["A", "B", "Refused", "N/A"]).ledger.warnings  # meant as labels
-    assert not Annotations.from_pandas(verdicts(["error", "fine"] * 5)).ledger.warnings  # one of two labels, and frequent
+    assert not Annotations.from_pandas(
+        verdicts(labels), labels=["A", "B", "Refused", "N/A"]
+    ).ledger.warnings  # meant as labels
+    assert not Annotations.from_pandas(
+        verdicts(["error", "fine"] * 5)
+    ).ledger.warnings  # one of two labels, and frequent
     assert not Annotations.from_pandas(verdicts(["A", "B", "tie"] * 4)).ledger.warnings  # a tie may well be an answer
 
 

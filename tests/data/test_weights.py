@@ -66,7 +66,16 @@ def test_of_repeated_annotations_the_last_weight_counts() -> None:
 def test_the_fingerprint_knows_the_weights() -> None:
     same, other = Annotations.from_pandas(rows()), Annotations.from_pandas(rows(weight=[0.5, 2.0, 1.0, 0.3]))
     assert same.fingerprint() == Annotations.from_pandas(rows()).fingerprint()
-    assert len({same.fingerprint(), other.fingerprint(), Annotations.from_pandas(rows().drop(columns="weight")).fingerprint()}) == 3
+    assert (
+        len(
+            {
+                same.fingerprint(),
+                other.fingerprint(),
+                Annotations.from_pandas(rows().drop(columns="weight")).fingerprint(),
+            }
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize("wrong", [0, -1.5, "heavy", np.inf, "1_0", True])

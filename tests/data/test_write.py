@@ -38,7 +38,9 @@ def tables(draw: st.DrawFn) -> Annotations:
         frame["context"] = [draw(st.one_of(st.none(), texts)) for _ in rows]
     if draw(st.booleans()):
         frame["weight"] = [draw(weights) for _ in rows]
-    return Annotations.from_pandas(frame, labels=None if draw(st.booleans()) else sorted(set(frame["label"]) | {"pos", "neg"}), exact_labels=True)
+    return Annotations.from_pandas(
+        frame, labels=None if draw(st.booleans()) else sorted(set(frame["label"]) | {"pos", "neg"}), exact_labels=True
+    )
 
 
 def same(one: Annotations, other: Annotations) -> None:

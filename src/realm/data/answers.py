@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -243,7 +243,7 @@ def cut_scores(
         if role == "gold" and texts <= set(names):
             continue
         if wrong := [text for text in texts if math.isnan(number(text))]:
-            is_wrong = column.renamed(lambda text: None if text in wrong else text)[1]  # noqa: B023
+            is_wrong = column.renamed(lambda text: None if text in wrong else text)[1]
             first = column.at(int(np.flatnonzero(is_wrong)[0]))
             raise rows.error(
                 is_wrong,

@@ -25,10 +25,10 @@ from realm.data.groups import read_groups
 from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
+from realm.data.long_table import LongTable, columns_of
 from realm.data.options import option_keys
 from realm.data.orders import join_orders
 from realm.data.read_options import ReadOptions, checked
-from realm.data.long_table import LongTable, columns_of
 from realm.data.roles import REMEMBERED, Corrections
 from realm.data.rows import SourceRows
 from realm.data.source import Rows, Source
@@ -101,9 +101,7 @@ def items_of_rows(table: pd.DataFrame | pa.Table, **arguments: Any) -> Items:
     return build_items_of_rows(arrow, checked(None, arguments, wants="items"), source)
 
 
-def build_items_of_rows(
-    table: pa.Table, options: ReadOptions, source: Source, numbers: Rows | None = None
-) -> Items:
+def build_items_of_rows(table: pa.Table, options: ReadOptions, source: Source, numbers: Rows | None = None) -> Items:
     """The item that each row of a table shows, to be answered: one that several rows show is there several times.
 
     `options.tasks` are those of the model that will answer, `numbers` the numbers of the rows in their source.

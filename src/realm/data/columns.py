@@ -68,7 +68,7 @@ def column_of(values: list[Any], name: str, source: Source) -> pa.Array:
 
 def _is_lost_in_floats(value: Any) -> bool:
     """Arrow takes a true among floats for a number, and rounds a large whole number there."""
-    return isinstance(value, bool) or (isinstance(value, int | np.integer) and abs(value) > EXACT_IN_FLOAT64)
+    return isinstance(value, bool) or (isinstance(value, int | np.integer) and abs(int(value)) > EXACT_IN_FLOAT64)
 
 
 def is_unicode(value: Any) -> bool:
@@ -144,7 +144,9 @@ def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: Source) -> pa
     except pa.ArrowException:
         if "binary" in str(kind):
             raise source.error(f"column '{name}' holds bytes that are not UTF-8 text.") from None
-        raise source.error(f"column '{name}' has type {kind}, which cannot be read as text. Write it as text.") from None
+        raise source.error(
+            f"column '{name}' has type {kind}, which cannot be read as text. Write it as text."
+        ) from None
 
 
 def _floats_as_text(column: pa.Array) -> pa.LargeStringArray:

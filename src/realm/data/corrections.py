@@ -188,7 +188,8 @@ def rename(rows: SourceRows, roles: Sequence[str], mapping: Mapping[str, str], w
         for code, text in enumerate(column.values.to_pylist()):
             if text in of_column and mapping[of_column[text]] != text:
                 rows.record(f"{role} {text!r} read as {mapping[of_column[text]]!r}", column.codes == code)
-        rows.columns[role], _ = column.renamed(lambda text: mapping[entry[text]] if text in entry else text)
+        new = {text: mapping[old] for text, old in of_column.items()}
+        rows.columns[role], _ = column.renamed(lambda text, new=new: new.get(text, text))  # type: ignore[misc]
     if warn and rows.wants_annotations and (absent := [old for old in mapping if old not in entry.values()]):
         argument = "map_annotators" if "annotator" in roles else "map_labels"
         rows.ledger.warn(
@@ -239,7 +240,9 @@ def fold_labels(rows: SourceRows, known: Collection[str]) -> None:
                 spelling[text] = only[folded(text)]
         rows.columns[role], changed = column.renamed(lambda text, spelling=spelling: spelling.get(text, text))  # type: ignore[misc]
         shown = listed([f"{old!r} as {new!r}" for old, new in spelling.items() if old != new], NAMES_SHOWN)
-        rows.record(f"{role} in another case or spacing, read as one: {shown} (`exact_labels` keeps them apart)", changed)
+        rows.record(
+            f"{role} in another case or spacing, read as one: {shown} (`exact_labels` keeps them apart)", changed
+        )
         if role == "label":  # gold is spelled as the labels are, which are not told by it
             for new in rows.columns[role].occurring():
                 if new is not None:

@@ -33,9 +33,7 @@ def options_column(table: pa.Table, name: str, source: Source) -> pa.Array | pa.
     return _from_columns(table, split_columns(name, table.column_names), source)
 
 
-def read_options(
-    column: pa.Array | pa.ChunkedArray, name: str, rows: Rows, source: Source
-) -> pa.LargeListArray:
+def read_options(column: pa.Array | pa.ChunkedArray, name: str, rows: Rows, source: Source) -> pa.LargeListArray:
     """The options of every row as lists of text, null where a row lists none: of lists or JSON lists. Shape (rows,)."""
     column = as_array(column)
     if is_list(column.type):
@@ -74,7 +72,9 @@ def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: Sourc
                 options = text
             if not isinstance(options, list) or not all(isinstance(o, str | int | float) for o in options):
                 wrong = np.flatnonzero(np.asarray(encoded.indices) == code)
-                raise source.error(f"the options in column '{name}' are not a list such as [\"yes\", \"no\"].", rows[wrong])
+                raise source.error(
+                    f'the options in column \'{name}\' are not a list such as ["yes", "no"].', rows[wrong]
+                )
         lists.append([str(o) for o in options] if options else None)
     return pa.array(lists, OPTIONS_TYPE).take(encoded.indices)
 

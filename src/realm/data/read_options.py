@@ -57,10 +57,6 @@ def _option(help: str, *, default: Any = None, typed: Any = str, flag: str | Non
     )
 
 
-def _of_python(help: str, default: Any = None) -> Any:
-    return _option(help, default=default, flag=NO_FLAG)
-
-
 @dataclass(frozen=True)
 class ReadOptions:
     """How a table is read: the column of each role, and what is corrected, left out or taken for what.
@@ -107,11 +103,15 @@ class ReadOptions:
     wide: Names | None = _option(
         "Columns of annotators, comma separated, for one row per item; `rest`: every column without a role."
     )
-    ignore: Names | None = _option("Columns that are no annotator's, comma separated, where `rest` stands for the annotators.")
+    ignore: Names | None = _option(
+        "Columns that are no annotator's, comma separated, where `rest` stands for the annotators."
+    )
     multi: Multi | None = _option(
         "Several answers in one annotation: `first` keeps the first of them, `drop` leaves the annotation out."
     )
-    missing: Literal["error", "drop"] | None = _option("Rows without a label: `drop` leaves them out (default: an error).")
+    missing: Literal["error", "drop"] | None = _option(
+        "Rows without a label: `drop` leaves them out (default: an error)."
+    )
     repeats: Literal["keep", "last"] | None = _option(
         "Several labels of one item by one annotator: `keep` all, or the `last`. Default: all of a table, the last of "
         "an export in which an answer can be changed."
@@ -133,12 +133,18 @@ class ReadOptions:
     )
     encoding: str | None = _option("Encoding of the text, such as cp1252. Default: UTF-8, or UTF-16 with its mark.")
     max_unpacked_gb: float | None = _option("Gigabytes that a compressed file may unpack to. Default: 2.", typed=float)
-    tasks: Sequence[Task] | None = _of_python("Tasks of a run: labels and tasks have the numbers they have there.")
-    trained: TrainedColumns | None = _of_python("The columns of the run that the table is for.")
-    optional: Collection[str] = _of_python("Roles whose column need not be there though it is named.", ())
-    keep_rows: bool = _of_python("Keep the number of each annotation's row, as `source_rows`.", False)
-    keep_orders: bool = _of_python("Leave the annotators of two orders apart (`order_suffix`).", False)
-    wants: Literal["annotations", "gold", "items"] = _of_python("What is read; set by the function.", "annotations")
+    tasks: Sequence[Task] | None = _option(
+        "Tasks of a run: labels and tasks have the numbers they have there.", flag=NO_FLAG
+    )
+    trained: TrainedColumns | None = _option("The columns of the run that the table is for.", flag=NO_FLAG)
+    optional: Collection[str] = _option(
+        "Roles whose column need not be there though it is named.", default=(), flag=NO_FLAG
+    )
+    keep_rows: bool = _option("Keep the row of each annotation, as `source_rows`.", default=False, flag=NO_FLAG)
+    keep_orders: bool = _option("Leave the annotators of two orders apart.", default=False, flag=NO_FLAG)
+    wants: Literal["annotations", "gold", "items"] = _option(
+        "What is read, which the function says.", default="annotations", flag=NO_FLAG
+    )
 
     @property
     def wants_annotations(self) -> bool:
@@ -168,7 +174,7 @@ class ReadOptions:
         return self.trained.columns.get(role, role if role == "item" else None)
 
     def for_export(self, format: str, fields: Collection[str]) -> ReadOptions:
-        """The same for an export with these fields, named as in the run where that was trained on one of this format."""
+        """The same for an export with these fields, named as in a run that was trained on one of this format."""
         options, trained = self, self.trained
         if trained is not None and trained.export == format:
             own: dict[str, Any] = {role: name for role, name in trained.columns.items() if name != role}

@@ -88,13 +88,12 @@ def resolve_columns(
             if usual is not None and all(part in names and part not in free for part in _parts(role, usual, names)):
                 columns[role] = usual
                 break
-    if options.wants_annotations and options.trained is None and "text" not in columns:
-        if "item" not in columns and "task" in columns and options.task is None:
-            columns["item"] = columns.pop("task")
-    without_text = options.wants_annotations and "item" in columns and options.trained is None
+    ids_may_do = options.wants_annotations and options.trained is None and "text" not in columns
+    if ids_may_do and "item" not in columns and "task" in columns and options.task is None:
+        columns["item"] = columns.pop("task")
+    ids_do = ids_may_do and "item" in columns
     missing = [role for role in roles if role in options.required and role not in columns]
-    if without_text and "text" in missing:
-        missing.remove("text")
+    missing = [role for role in missing if role != "text" or not ids_do]
     if missing:
         raise source.error(_absent(missing, options, names))
     if "label" in columns and columns["label"] == columns.get("gold"):

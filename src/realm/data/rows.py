@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from realm.data.columns import Categorical, Codes, Mask, is_list, lists_as_json
 from realm.data.ledger import ROWS_KEPT, Ledger
+from realm.data.long_table import LongTable, is_blank_text
 from realm.data.options import read_options, written_with_point
 from realm.data.read_options import ReadOptions
-from realm.data.long_table import LongTable, is_blank_text
 from realm.data.roles import TIME_ROLES
 from realm.data.source import Rows, Source
 from realm.data.times import Floats, read_durations, read_times

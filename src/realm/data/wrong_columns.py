@@ -81,7 +81,10 @@ def _is_id(rows: SourceRows, name: str, task_of_row: Codes, item_of_row: Codes, 
     if column.missing().any():
         return False
     ids, _ = combine([task_of_row, column.codes])
-    if _conflict(ids, item_of_row) is not None or _conflict(ids[golden], rows.columns["gold"].codes[golden]) is not None:
+    if (
+        _conflict(ids, item_of_row) is not None
+        or _conflict(ids[golden], rows.columns["gold"].codes[golden]) is not None
+    ):
         return False
     has_several_rows = len(np.unique(item_of_row[rows.annotated])) < int(rows.annotated.sum())
     is_row_number = len(np.unique(ids)) == len(ids)
@@ -96,7 +99,7 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
     item = item_of_row[annotated]
     annotator, label = (rows.columns[role].codes[annotated] for role in ("annotator", "label"))
     n_annotators, n_labels = (int(np.count_nonzero(np.bincount(codes))) for codes in (annotator, label))
-    if n_labels <= n_annotators or n_annotators == 1:
+    if n_annotators == 1:
         return
     columns = f'`annotator="{rows.names["label"]}"` and `label="{rows.names["annotator"]}"`'
     counts = f"{n_labels:,} labels by {n_annotators:,} annotators"
@@ -113,9 +116,11 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
         _, first = combine([item, annotator])
         if (np.bincount(item[first]) > 1).sum() >= ENOUGH_ITEMS:
             raise rows.source.error(
-                f"{message}, while hardly two annotators agree on any item: annotator and label are swapped. Give {columns}."
+                f"{message}, while hardly two annotators agree on any item: annotator and label are swapped. Give "
+                f"{columns}."
             )
-        rows.ledger.warn(f"{message}: are annotator and label swapped? If so, give {columns}.")
+        if n_labels > n_annotators:
+            rows.ledger.warn(f"{message}: are annotator and label swapped? If so, give {columns}.")
 
 
 def _contradictions(item: Codes, annotator: Codes, label: Codes) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from realm.data import Annotations
-from realm.data.readers.argilla import NESTED
 from realm.data.answers import SEVERAL_DROPPED
 from realm.data.long_table import NO_ANNOTATIONS
+from realm.data.readers.argilla import NESTED
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.readers.doccano import UNLABELLED
 from realm.data.answers import SEVERAL_FIRST
+from realm.data.readers.doccano import UNLABELLED
 from realm.errors import RealmError
 
 

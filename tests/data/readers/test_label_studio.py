@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.build import CONTRADICTED
-from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
 from realm.data.answers import SEVERAL_DROPPED, SEVERAL_FIRST
+from realm.data.build import CONTRADICTED
 from realm.data.long_table import NO_ANNOTATIONS, NO_ANSWER
+from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
 from realm.data.rows import NO_ANNOTATION
 from realm.data.write import label_studio_tasks
 from realm.errors import RealmError

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.readers.one_hot import UNCLEAR
 from realm.data.answers import SEVERAL_DROPPED
 from realm.data.long_table import NO_ANNOTATIONS, NO_ANSWER
+from realm.data.readers.one_hot import UNCLEAR
 from realm.errors import RealmError
 
 

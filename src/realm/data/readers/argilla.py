@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from realm.data.long_table import LongTable, LongTableBuilder
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import (
     check_fields,
     list_in,
@@ -19,8 +21,6 @@ from realm.data.readers.fields import (
     value_in,
 )
 from realm.data.readers.files import SourceFile
-from realm.data.long_table import LongTable, LongTableBuilder
-from realm.data.read_options import ReadOptions
 from realm.data.roles import ITEM_ROLES
 from realm.data.source import Source
 from realm.errors import RealmError

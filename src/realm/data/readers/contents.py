@@ -131,9 +131,7 @@ class _Delimited:
     def _options(self, block: int, skip: Callable[[Any], str] | None = None) -> tuple[Any, ...]:
         return (
             pa_csv.ReadOptions(block_size=block, use_threads=skip is None),
-            pa_csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=self.has_quotes, invalid_row_handler=skip
-            ),
+            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=self.has_quotes, invalid_row_handler=skip),
             pa_csv.ConvertOptions(
                 column_types={name: pa.string() for name in self.names}, strings_can_be_null=False, check_utf8=False
             ),

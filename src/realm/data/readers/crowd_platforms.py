@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.data.columns import Mask, as_text, blank
-from realm.data.readers.fields import column_in, pick
-from realm.data.readers.files import SourceFile
 from realm.data.long_table import NO_ANSWER, LongTable, without_rows
 from realm.data.read_options import ReadOptions
+from realm.data.readers.fields import column_in, pick
+from realm.data.readers.files import SourceFile
 from realm.data.roles import ITEM_ROLES
-from realm.data.source import Source
 
 REJECTED = "rejected assignment"
 

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from realm.data.ledger import Ledger
-from realm.data.readers.fields import check_fields, objects_in, refuse_column, value_in
-from realm.data.readers.files import SUFFIXES, SourceFile
 from realm.data.long_table import LongTable, LongTableBuilder
 from realm.data.read_options import ReadOptions
+from realm.data.readers.fields import check_fields, objects_in, refuse_column, value_in
+from realm.data.readers.files import SUFFIXES, SourceFile
 from realm.data.roles import ITEM_ROLES, listed
 from realm.data.source import Source
 from realm.errors import RealmError

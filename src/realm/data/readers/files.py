@@ -1,4 +1,4 @@
-"""Opening files: plain or compressed, alone or in a zip or a folder, in any encoding; what is in them, whole or in parts.
+"""Opening files: plain or compressed, alone or in a zip or a folder, in any encoding; read whole or in parts.
 
 All bytes are in Arrow's own memory. A buffer that Python owns may be released by one of Arrow's threads after the call
 that it was given to has returned; if the interpreter is ending just then, that thread ends the whole process with
@@ -345,8 +345,9 @@ def _folder_names(path: Path) -> list[str]:
 def _is_readable(name: str) -> bool:
     path = PurePosixPath(name)
     known = path.name.lower().removesuffix(".gz").endswith(tuple(SUFFIXES))
-    # macOS keeps what it knows of a file beside it as ._name
-    return known and not path.name.startswith(".") and "__MACOSX" not in path.parts and not is_partial(path.name)
+    # macOS keeps what it knows of a file beside it as ._name; a killed pull of ours leaves .name.realm-pull.jsonl
+    is_ours = is_partial(path.name) or (path.name.startswith(".") and ".realm-" in path.name)
+    return known and not is_ours and not path.name.startswith("._") and "__MACOSX" not in path.parts
 
 
 # ---------------------------------------------------------------- encodings
@@ -415,5 +416,3 @@ def _is_utf8_beyond_ascii(data: bytes) -> bool:
         return not data.isascii() and bool(data.decode("utf-8"))
     except UnicodeDecodeError:
         return False
-
-

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.data.readers.fields import check_fields, list_in, objects_in, pick, pick_text
-from realm.data.readers.files import SourceFile
 from realm.data.long_table import LongTable, LongTableBuilder
 from realm.data.read_options import ReadOptions
+from realm.data.readers.fields import check_fields, list_in, objects_in, pick, pick_text
+from realm.data.readers.files import SourceFile
 from realm.data.roles import ITEM_ROLES, listed
 from realm.data.source import Source
 from realm.errors import RealmError

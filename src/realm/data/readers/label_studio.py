@@ -10,6 +10,8 @@ import json
 from itertools import chain
 from typing import Any
 
+from realm.data.long_table import LongTable, LongTableBuilder
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import (
     check_fields,
     list_in,
@@ -21,8 +23,6 @@ from realm.data.readers.fields import (
     value_in,
 )
 from realm.data.readers.files import SourceFile
-from realm.data.long_table import LongTable, LongTableBuilder
-from realm.data.read_options import ReadOptions
 from realm.data.roles import ITEM_ROLES
 from realm.data.source import Source
 from realm.errors import RealmError

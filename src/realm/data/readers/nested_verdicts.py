@@ -38,9 +38,9 @@ def matches(file: SourceFile) -> bool:
 def read(file: SourceFile, options: ReadOptions) -> LongTable:
     """Read the records; row n is the nth of the file."""
     source = file.source
-    by_id = isinstance(file.content, dict) and all(isinstance(each, Mapping) for each in file.content.values())
-    records = list(file.content.values()) if by_id else file.records()
-    ids = list(file.content) if by_id else None
+    by_id = file.content if isinstance(file.content, dict) and all(map(_is_nested, file.content.values())) else None
+    records = file.records() if by_id is None else list(by_id.values())
+    ids = None if by_id is None else list(by_id)
     is_lewidi = any(map(_is_lewidi, file.first)) and options.annotator is None
     field = LEWIDI[1] if is_lewidi else _field(file, options)
     names = sorted(name for name in file.names if name != field and not (is_lewidi and name in LEWIDI))
@@ -54,7 +54,7 @@ def read(file: SourceFile, options: ReadOptions) -> LongTable:
         values = {role: record.get(name) for role, name in columns.items()}
         if ids is not None and "item" not in columns:
             values["item"] = ids[row - 1]
-        builder.item(row, {}, **{"item": None, "text": None, **values, "text": _text(values.get("text"))})
+        builder.item(row, {}, **{"item": None, **values, "text": _text(values.get("text"))})
         if not options.wants_annotations:
             continue
         if is_lewidi:

@@ -47,11 +47,12 @@ def read(file: SourceFile, options: ReadOptions) -> LongTable:
     ratings = np.stack(list(flags.values()), axis=1)
     answers = pa.array(list(flags), pa.large_string()).take(pa.array(np.nonzero(ratings)[1]))
     columns["label"] = pa.LargeListArray.from_arrays(np.concatenate([[0], np.cumsum(ratings.sum(1))]), answers)
-    is_unclear = np.zeros(len(table), dtype=bool)
+    reasons: dict[str, Mask] = {}
     if UNCLEAR_COLUMN in table.column_names:
         unclear = _flags(as_text(table.column(UNCLEAR_COLUMN), UNCLEAR_COLUMN, source))
-        is_unclear = is_unclear if unclear is None else unclear
-    return without_rows(columns, {UNCLEAR: is_unclear, NO_ANSWER: ~ratings.any(1)}, source, labels=list(flags))
+        reasons |= {} if unclear is None else {UNCLEAR: unclear}
+    is_empty: Mask = ratings.sum(1) == 0
+    return without_rows(columns, {**reasons, NO_ANSWER: is_empty}, source, labels=list(flags))
 
 
 def _flags(column: pa.LargeStringArray) -> Mask | None:

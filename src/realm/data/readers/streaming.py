@@ -67,5 +67,3 @@ def stream_rows(
     items = export_rows([each.read() for each in unread], replace(options, tasks=tasks), path)
     own = {"item": items.ids, "text": items.texts, "context": items.contexts, "options": items.options}
     yield RowChunk(pa.table({name: column for name, column in own.items() if column is not None}), items)
-
-

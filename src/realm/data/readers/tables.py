@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -47,21 +47,23 @@ def read_long(file: SourceFile, options: ReadOptions) -> LongTable:
     others = [position for position, name in enumerate(table.column_names) if name not in used]
     rows = np.arange(1, len(table) + 1, dtype=np.int64)
     long = LongTable(columns, rows, source, ledger, names, table.select(others) if others else None)
-    is_header = _is_header(table)
+    is_header = _is_header(columns, names)
     if is_header.any() and options.wants != "items":  # what `cat a.csv b.csv` makes
         ledger.add(HEADER_AGAIN, rows[is_header])
         long = long.take(~is_header)
     return long
 
 
-def _is_header(table: pa.Table) -> Mask:
-    """Where every cell of a row is the name of its column. Shape (rows,)."""
-    is_header = np.ones(len(table), dtype=bool) if table.num_columns > 1 else np.zeros(len(table), dtype=bool)
-    for name, column in zip(table.column_names, table.columns, strict=True):
+def _is_header(columns: Mapping[str, pa.Array], names: Mapping[str, str]) -> Mask:
+    """Where every cell of a row that has a role is the name of its column. Shape (rows,)."""
+    n_rows = len(next(iter(columns.values())))
+    is_header = np.full(n_rows, len(columns) > 1)
+    for role, column in columns.items():
+        name = names[role] or names["item"]
         if not is_header.any():
             break
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            return np.zeros(len(table), dtype=bool)
+            return np.zeros(n_rows, dtype=bool)
         is_header &= np.asarray(pc.equal(column, name).fill_null(False))
     return is_header
 
@@ -151,9 +153,7 @@ def _rest(table: pa.Table, options: ReadOptions, source: Source) -> list[str]:
     return names
 
 
-def _unlike_the_others(
-    cells: Mapping[str, tuple[Codes, pa.Array]], options: ReadOptions, source: Source
-) -> set[str]:
+def _unlike_the_others(cells: Mapping[str, tuple[Codes, pa.Array]], options: ReadOptions, source: Source) -> set[str]:
     """The columns most of whose cells are like nobody else's: a note, an id, a time.
 
     Scores are unlike if they lie outside the range of all the others, labels if no other column has them.
