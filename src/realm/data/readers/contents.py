@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -41,8 +41,6 @@ PARQUET_ROWS = 1 << 16
 ARROW_FILE, ARROW_STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 """How the two forms of Arrow's own files begin."""
 _FIRST_RECORD = re.compile(rb'[\r\n]*((?:[^"\r\n]+|"[^"]*"?)*)')
-_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-"""The escape of a surrogate in JSON, alone or of a pair: UTF-8 text can have one in no other way."""
 
 
 def in_arrow(data: bytes) -> pa.Buffer:
@@ -111,15 +109,11 @@ class _Delimited:
                 return self.whole(min(len(self.data) + 1, MAX_BLOCK))
             raise self._error(error) from None
 
-    def batches(self, skip: Callable[[Any], str] | None = None) -> Iterator[pa.RecordBatch]:
-        """One batch after the other. Where Python is asked, one thread reads: others could still hold the function
-        when the interpreter ends."""
-        yield from pa_csv.open_csv(pa.BufferReader(self.data), *self._options(PART_BLOCK, skip))
-
     def parts(self, rows: int) -> Iterator[pa.Table]:
         n_rows = 0
         try:
-            for table in _regrouped(self.batches(), rows):
+            batches = pa_csv.open_csv(pa.BufferReader(self.data), *self._options(PART_BLOCK))
+            for table in _regrouped(batches, rows):
                 yield table
                 n_rows += len(table)
         except pa.ArrowException as error:
@@ -138,7 +132,10 @@ class _Delimited:
         )
 
     def _error(self, error: Exception) -> RealmError:
-        """What Arrow could not read: a row with another number of cells than the header, by its number, or else."""
+        """What Arrow could not read: a row with another number of cells than the header, by its number, or else.
+
+        Where Python is asked, one thread reads: others could still hold the function when the interpreter ends.
+        """
         if "Empty CSV file" in str(error):
             return self.source.error("a header and no rows.")
         ragged: list[Any] = []
@@ -148,8 +145,7 @@ class _Delimited:
             return "skip"
 
         try:
-            for _ in self.batches(skip):
-                pass
+            pa_csv.read_csv(pa.BufferReader(self.data), *self._options(min(len(self.data) + 1, MAX_BLOCK), skip))
         except pa.ArrowException:
             ragged = []
         if not ragged:
@@ -240,9 +236,6 @@ def read_json(data: bytes, kind: str, source: Source) -> list[Any] | dict[str, A
             content = parse_json(data)
             if not isinstance(content, list | dict):
                 raise source.error(f"not a list of records but {type(content).__name__} {str(content)[:40]!r}.")
-            if _LONE_SURROGATE.search(data):
-                for row, record in enumerate(content if isinstance(content, list) else [content], 1):
-                    _check_unicode(record, f"{source}, row {row}")
             return content
     except json.JSONDecodeError as error:
         if not (error.msg == "Extra data" and data.lstrip()[:1] == b"{"):
@@ -265,8 +258,15 @@ def json_line_parts(data: pa.Buffer, source: Source, rows: int) -> Iterator[pa.T
         for row, record in enumerate(part, n_rows + 1):
             if not isinstance(record, dict):
                 raise source.error(f"not a record with named fields but {type(record).__name__}.", [row])
-        yield pa.table({name: column_of([each.get(name) for each in part], name, source) for name in names})
+        yield table_of(part, names, source)
         n_rows += len(part)
+
+
+def table_of(records: list[dict[str, Any]], names: Iterable[str], source: Source) -> pa.Table:
+    """Records as columns; a field that is absent is null, and one of mixed types becomes text."""
+    if wrong := [name for name in names if not is_unicode(name)]:
+        raise source.error(f"the name of a field, {wrong[0]!a}, holds half a character (a lone surrogate).")
+    return pa.table({name: column_of([each.get(name) for each in records], name, source) for name in names})
 
 
 def _lines(data: bytes | pa.Buffer) -> Iterator[bytes]:
@@ -285,21 +285,7 @@ def _json_lines(data: bytes | pa.Buffer, source: Source) -> Iterator[Any]:
             record = parse_json(line)
         except (ValueError, RecursionError) as error:
             raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
-        if _LONE_SURROGATE.search(line):
-            _check_unicode(record, f"{source}, line {number}")
         yield record
-
-
-def _check_unicode(record: Any, place: str) -> None:
-    """Refuse half a character, in a value or in the name of a field, however deep it lies."""
-    for name, value in record.items() if isinstance(record, dict) else [("", record)]:
-        try:
-            if not is_unicode(name):
-                raise RealmError(f"{place}: the name of a field, {name!a}, holds half a character (a lone surrogate).")
-            if not is_unicode(value):
-                raise RealmError(f"{place}: field '{name}' holds half a character (a lone surrogate).")
-        except RecursionError:
-            raise RealmError(f"{place}: field '{name}' is nested too deeply.") from None
 
 
 def _reason(error: Exception) -> str:

@@ -122,8 +122,7 @@ class SourceFile:
             if all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
                 return pa.table({name: column_of(column, name, self.source) for name, column in self.content.items()})
         records = self.records()
-        names = list(dict.fromkeys(name for record in records for name in record))
-        return pa.table({name: column_of([r.get(name) for r in records], name, self.source) for name in names})
+        return contents.table_of(records, dict.fromkeys(name for each in records for name in each), self.source)
 
 
 @dataclass(frozen=True)

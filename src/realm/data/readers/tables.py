@@ -142,7 +142,8 @@ def _rest(table: pa.Table, options: ReadOptions, source: Source) -> list[str]:
     cells = [encode(text.filter(pa.array(~blank(text, label=True)))) for text in texts]
     odd = {name for name in names if name.lower() in NOBODYS}
     if len(names) > 1:
-        odd |= _unlike_the_others(dict(zip(names, cells, strict=True)), options, source)
+        unlike = _unlike_the_others if options.threshold is None else _out_of_range
+        odd |= unlike(dict(zip(names, cells, strict=True)), source)
     if odd:
         columns = listed([name for name in names if name in odd])
         raise source.error(
@@ -153,37 +154,32 @@ def _rest(table: pa.Table, options: ReadOptions, source: Source) -> list[str]:
     return names
 
 
-def _unlike_the_others(cells: Mapping[str, tuple[Codes, pa.Array]], options: ReadOptions, source: Source) -> set[str]:
-    """The columns most of whose cells are like nobody else's: a note, an id, a time.
-
-    Scores are unlike if they lie outside the range of all the others, labels if no other column has them.
-    """
-    numbers = {answer: number(answer) for _, values in cells.values() for answer in values.to_pylist()}
-    if options.threshold is not None:
-        return _out_of_range(cells, numbers)
+def _unlike_the_others(cells: Mapping[str, tuple[Codes, pa.Array]], source: Source) -> set[str]:
+    """The columns most of whose cells are labels that no other column has: a note, an id, a time."""
     seen = Counter(answer for _, values in cells.values() for answer in values.to_pylist())
     odd = set()
     for name, (codes, values) in cells.items():
         own = np.array([seen[answer] == 1 for answer in values.to_pylist()], dtype=bool)
         if len(codes) and own[codes].mean() > MOSTLY_OWN:
             odd.add(name)
-    is_many = len(odd) > len(cells) / 2 or (not odd and len(numbers) > MAX_OPTIONS)
-    if is_many and not any(map(math.isnan, numbers.values())):
+    is_many = len(odd) > len(cells) / 2 or (not odd and len(seen) > MAX_OPTIONS)
+    if is_many and not any(math.isnan(number(answer)) for answer in seen):
         raise source.error(
-            f"`wide={REST}`: the columns have {len(numbers):,} different numbers. If they are scores, make "
+            f"`wide={REST}`: the columns have {len(seen):,} different numbers. If they are scores, make "
             "two options of them with `threshold`, or round them to a few."
         )
     return odd
 
 
-def _out_of_range(cells: Mapping[str, tuple[Codes, pa.Array]], numbers: Mapping[str, float]) -> set[str]:
-    """The columns with mostly numbers below or above all those of the others, or no numbers at all."""
+def _out_of_range(cells: Mapping[str, tuple[Codes, pa.Array]], source: Source) -> set[str]:
+    """The columns with mostly scores below or above all those of the others, or no numbers at all: an id, a time."""
+    scores = {
+        name: np.array([number(each) for each in values.to_pylist()])[codes] for name, (codes, values) in cells.items()
+    }
     odd = set()
-    values = {name: np.array([numbers[v] for v in each.to_pylist()])[codes] for name, (codes, each) in cells.items()}
-    for name, own in values.items():
-        others = np.concatenate([other for each, other in values.items() if each != name])
-        others = others[np.isfinite(others)]
-        inside = (own >= others.min()) & (own <= others.max()) if len(others) else np.zeros(len(own), dtype=bool)
-        if len(own) and (~inside).mean() > MOSTLY_OWN:
+    for name, own in scores.items():
+        others = np.concatenate([each for other, each in scores.items() if other != name])
+        low, high = np.nanmin(others, initial=np.inf), np.nanmax(others, initial=-np.inf)
+        if len(own) and (~((own >= low) & (own <= high))).mean() > MOSTLY_OWN:
             odd.add(name)
     return odd
