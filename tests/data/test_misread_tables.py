@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from realm import Annotations, RealmConfig, RealmError
-from realm.data.alignment import aligned
+from realm.data.alignment import aligned, difference
 from realm.data.answers import SEVERAL_FIRST
 from realm.data.build import CONTRADICTED
 from realm.data.corrections import SPELLED
@@ -51,7 +51,7 @@ def test_options_are_passed_whole_or_by_name(tmp_path: Path) -> None:
     options = ReadOptions(text="review", labels="b,a")
     table = Annotations.read(path, options, annotator="worker")
     assert table.tasks[0].labels == ("b", "a") and table.annotators == ("w0", "w1", "w2")
-    with pytest.raises(RealmError, match="`txt`: there is no such argument. Did you mean `text`"):
+    with pytest.raises(RealmError, match=r"`txt`: there is no such argument. Did you mean `text`"):
         Annotations.read(path, options, txt="x")  # type: ignore[call-arg]
     for internal in ({"rows": 1}, {"ledger": None}, {"wants": "gold"}, {"source_rows": 1}):
         with pytest.raises(RealmError, match="there is no such argument"):
@@ -179,7 +179,7 @@ def test_annotator_and_label_swapped_with_labels_spelled_in_many_ways() -> None:
             )
     rows += [(rows[0][0], rows[0][1], "d"), (rows[3][0], rows[3][1], "a")]
     frame = pd.DataFrame(rows, columns=["text", "who", "what"])
-    with pytest.raises(RealmError, match='annotator and label are swapped. Give `annotator="who"`'):
+    with pytest.raises(RealmError, match=r'annotator and label are swapped. Give `annotator="who"`'):
         Annotations.from_pandas(frame, annotator="what", label="who")
     assert Annotations.from_pandas(frame, annotator="who", label="what").n_annotators == 8
 
@@ -313,3 +313,12 @@ def test_what_a_table_cannot_be_is_refused() -> None:
     with pytest.raises(RealmError, match="there is no column 'text'"):
         Annotations.from_list([{1: 2}])  # type: ignore[dict-item]
     assert aligned(table, table.tasks, table.annotators, "the run").n_annotations == table.n_annotations
+
+
+def test_a_reading_that_is_repeated_is_a_new_annotation() -> None:
+    frame = pd.DataFrame({"text": list("aab"), "annotator": list("wwv"), "label": list("xyx")})
+    earlier = Annotations.from_pandas(frame)
+    later = Annotations.from_pandas(pd.concat([frame, frame.iloc[[0]]]))
+    new = difference(earlier, aligned(later, earlier.tasks, earlier.annotators, "the run"))
+    assert new.new.sum() == 1 and new.changed.tolist() == [True, False] and new.gone == 0
+    assert difference(later, aligned(earlier, later.tasks, later.annotators, "the run")).gone == 1

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.data.columns import Mask, as_array, as_text, column_of, is_list
+from realm.data.columns import Mask, as_array, as_text, cell_text, column_of, is_list
 from realm.data.ledger import Ledger
 from realm.data.options import options_column
 from realm.data.read_options import LabelForm, ReadOptions
@@ -192,13 +192,8 @@ def join(parts: Sequence[LongTable], counts: Sequence[int], formats: Sequence[st
                 f"{names[0]} was read as {first} and {name} as {other}: files that are "
                 "read together must have one format. Write each as a table with `realm import`, and give the tables."
             )
-    named = [
-        max(count, int(part.rows.max(initial=0)), *(row for rows in part.ledger.rows.values() for row in [0, *rows]))
-        if part.ledger.rows
-        else max(count, int(part.rows.max(initial=0)))
-        for part, count in zip(parts, counts, strict=True)
-    ]
-    source = Source.joined(names, named)
+    counts = [max(count, int(part.rows.max(initial=0))) for part, count in zip(parts, counts, strict=True)]
+    source = Source.joined(names, counts)
     ledger = _joined_ledger(source, parts)
     columns = {}
     for role in dict.fromkeys(role for part in parts for role in part.columns):
@@ -241,28 +236,19 @@ def _joined_ledger(source: Source, parts: Sequence[LongTable]) -> Ledger:
 
 
 def _concatenated(arrays: Sequence[pa.Array | None], parts: Sequence[LongTable], role: str) -> pa.Array:
-    """The column of a role in all files, as text where their types differ."""
-    there = [(array, part) for array, part in zip(arrays, parts, strict=True) if array is not None]
-    kinds = {array.type for array, _ in there if not pa.types.is_null(array.type)}
-    lists = [part for array, part in there if is_list(array.type)]
-    if lists and len(lists) < len(there) and role != "label":
-        other = next(part for array, part in there if not is_list(array.type))
-        raise RealmError(
-            f"the column '{other.names.get(role, role)}' holds lists or objects in {lists[0].source} and single values "
-            f"in {other.source}. Files that are read together must have the same columns."
-        )
-    kind = next(iter(kinds), pa.null())
-    if len(kinds) > 1:
-        kind = pa.large_list(pa.large_string()) if lists and role != "label" else pa.large_string()
+    """The column of a role in all files, as text where their types differ: of lists as JSON."""
+    kinds = {array.type for array in arrays if array is not None and not pa.types.is_null(array.type)}
+    kind = next(iter(kinds), pa.null()) if len(kinds) <= 1 else pa.large_string()
     cast = []
     for array, part in zip(arrays, parts, strict=True):
         if array is None or pa.types.is_null(array.type):
             cast.append(pa.nulls(len(part), kind))
         elif array.type == kind:
             cast.append(array)
+        elif is_list(array.type):
+            cast.append(pa.array(map(cell_text, array.to_pylist()), pa.large_string()))
         else:
-            name = part.names.get(role, role)
-            cast.append(array.cast(kind) if is_list(kind) else as_text(array, name, part.source))
+            cast.append(as_text(array, part.names.get(role, role), part.source))
     return pa.concat_arrays(cast)
 
 

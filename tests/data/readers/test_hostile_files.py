@@ -186,7 +186,7 @@ def test_records_that_are_none(tmp_path: Path) -> None:
     refused(
         tmp_path / "t.jsonl",
         b'{"text": "\\ud800", "annotator": "w", "label": "x"}\n',
-        "line 1: field 'text' holds half",
+        "row 1: field 'text' holds half",
     )
 
 

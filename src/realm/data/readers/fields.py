@@ -94,7 +94,7 @@ def value_in(record: Mapping[str, Any], name: str, row: int, source: Source) -> 
     """One plain value, or None where the field is absent."""
     value = record.get(name)
     if isinstance(value, dict | list):
-        raise source.error(f"the field '{name}' holds {_kind(value)}, not one value.", [row])
+        raise source.error(f"the field '{name}' holds {KINDS[type(value)]}, not one value.", [row])
     return value
 
 
@@ -108,23 +108,20 @@ def object_in(record: Mapping[str, Any], name: str, row: int, source: Source) ->
     return _typed(record, name, dict, row, source)
 
 
+def objects_in(record: Mapping[str, Any], name: str, row: int, source: Source) -> list[dict[str, Any]]:
+    """A list of objects; empty where the field is absent or null."""
+    values = list_in(record, name, row, source)
+    if wrong := [value for value in values if not isinstance(value, dict)]:
+        kind = KINDS.get(type(wrong[0]), type(wrong[0]).__name__)
+        raise source.error(f"the field '{name}' should list objects and has {kind}.", [row])
+    return values
+
+
 def _typed(record: Mapping[str, Any], name: str, kind: type[T], row: int, source: Source) -> T:
     value = record.get(name)
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise source.error(f"the field '{name}' should be {KINDS[kind]} and is {_kind(value)}.", [row])
+        is_a = KINDS.get(type(value), type(value).__name__)
+        raise source.error(f"the field '{name}' should be {KINDS[kind]} and is {is_a}.", [row])
     return value
-
-
-def objects_in(record: Mapping[str, Any], name: str, row: int, source: Source) -> list[dict[str, Any]]:
-    """A list of objects; empty where the field is absent or null."""
-    values = list_in(record, name, row, source)
-    for value in values:
-        if not isinstance(value, dict):
-            raise source.error(f"the field '{name}' should list objects and has {_kind(value)}.", [row])
-    return values
-
-
-def _kind(value: Any) -> str:
-    return KINDS.get(type(value), type(value).__name__)
