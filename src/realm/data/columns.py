@@ -95,7 +95,7 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         column = column.cast(pa.large_string())
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    return column
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -123,8 +123,6 @@ def as_text(column: pa.Array | pa.ChunkedArray, name: str, source: Source) -> pa
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return as_text(column.dictionary_decode(), name, source)
     if pa.types.is_floating(kind):
         return _floats_as_text(column)
     if pa.types.is_boolean(kind):

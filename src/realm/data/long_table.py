@@ -65,7 +65,7 @@ def columns_of(
 ) -> tuple[dict[str, pa.Array], dict[str, str]]:
     """The column of each role that is there, and its name. Of a table without texts the ids stand for them, unnamed."""
     names = resolve_columns(options, table.column_names, source, roles)
-    columns = {role: _plain(table.column(name)) for role, name in names.items() if role != "options"}
+    columns = {role: table.column(name) for role, name in names.items() if role != "options"}
     if "options" in names:
         columns["options"] = as_array(options_column(table, names["options"], source))
     if "text" not in columns and "item" in columns and options.wants_annotations:
@@ -237,10 +237,11 @@ def _joined_ledger(source: Source, parts: Sequence[LongTable]) -> Ledger:
 
 def _concatenated(arrays: Sequence[pa.Array | None], parts: Sequence[LongTable], role: str) -> pa.Array:
     """The column of a role in all files, as text where their types differ: of lists as JSON."""
-    kinds = {array.type for array in arrays if array is not None and not pa.types.is_null(array.type)}
+    kinds = {as_array(each).type for each in arrays if each is not None and not pa.types.is_null(each.type)}
     kind = next(iter(kinds), pa.null()) if len(kinds) <= 1 else pa.large_string()
     cast = []
-    for array, part in zip(arrays, parts, strict=True):
+    for each, part in zip(arrays, parts, strict=True):
+        array = None if each is None else as_array(each)
         if array is None or pa.types.is_null(array.type):
             cast.append(pa.nulls(len(part), kind))
         elif array.type == kind:
@@ -260,12 +261,6 @@ def _common(tables: Sequence[pa.Table | None]) -> pa.Table | None:
     fields = [each for each in first.schema if all(each in list(other.schema) for other in others)]
     names = [each.name for each in fields if first.column_names.count(each.name) == 1]
     return pa.concat_tables([table.select(names) for table in (first, *others)]) if names else None
-
-
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as a single array of plain values."""
-    column = as_array(column)
-    return as_array(column.dictionary_decode()) if pa.types.is_dictionary(column.type) else column
 
 
 def is_blank_text(column: pa.Array) -> Mask:
