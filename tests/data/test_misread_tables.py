@@ -20,6 +20,7 @@ from realm.data.corrections import SPELLED
 from realm.data.gold import read_gold
 from realm.data.read_options import ReadArguments, ReadOptions
 from realm.data.readers.tables import HEADER_AGAIN
+from realm.data.roles import TrainedColumns
 from realm.data.rows import NO_LABEL
 
 
@@ -322,3 +323,11 @@ def test_a_reading_that_is_repeated_is_a_new_annotation() -> None:
     new = difference(earlier, aligned(later, earlier.tasks, earlier.annotators, "the run"))
     assert new.new.sum() == 1 and new.changed.tolist() == [True, False] and new.gone == 0
     assert difference(later, aligned(earlier, later.tasks, later.annotators, "the run")).gone == 1
+
+
+def test_renamed_annotators_are_remembered() -> None:
+    frame = pd.DataFrame({"text": list("abc"), "annotator": ["ann", "bob", "cyd"], "label": list("xyx")})
+    table = Annotations.from_pandas(frame, map_annotators={"bob": "ann"})
+    trained = TrainedColumns("the run", table.columns, None, table.corrections)
+    again = Annotations.from_pandas(frame, trained=trained)
+    assert again.annotators == ("ann", "cyd") and not again.ledger.warnings

@@ -78,20 +78,23 @@ def build(long: LongTable, options: ReadOptions) -> Annotations:
 def _correct_annotators(rows: SourceRows, options: ReadOptions) -> Corrections:
     """Rename and leave out annotators. What is corrected: as the options say, else as in the run of the table."""
     trained = Corrections() if options.trained is None else options.trained.corrections
-    mapping = trained.map_labels if options.map_labels is None else read_map(options.map_labels, "map_labels")
+    labels, names = trained.map_labels, trained.map_annotators
+    if options.map_labels is not None:
+        labels = read_map(options.map_labels, "map_labels")
     if options.map_annotators is not None:
-        rename(rows, ("annotator",), read_map(options.map_annotators, "map_annotators"))
+        names = read_map(options.map_annotators, "map_annotators")
+    rename(rows, ("annotator",), names, warn=options.map_annotators is not None)
     fold_annotators(rows)
     if options.exclude is not None:
-        return Corrections(exclude_annotators(rows, options.exclude, options.order_suffix), mapping)
+        return Corrections(exclude_annotators(rows, options.exclude, options.order_suffix), labels, names)
     there = rows.columns["annotator"].values.to_pylist() if rows.wants_annotations else []
-    if names := [name for name in trained.exclude if name in there]:
-        exclude_annotators(rows, names, options.order_suffix)
+    if left_out := [name for name in trained.exclude if name in there]:
+        exclude_annotators(rows, left_out, options.order_suffix)
         assert options.trained is not None
         rows.ledger.warn(
-            f"left out as in the run {options.trained.run}: {', '.join(names)}. Name others with `exclude`."
+            f"left out as in the run {options.trained.run}: {', '.join(left_out)}. Name others with `exclude`."
         )
-    return Corrections(trained.exclude, mapping)
+    return Corrections(trained.exclude, labels, names)
 
 
 def items_of_rows(table: pd.DataFrame | pa.Table, **arguments: Any) -> Items:

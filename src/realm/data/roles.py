@@ -35,10 +35,11 @@ REMEMBERED = ("text", "context", "item", "options", "task")
 
 @dataclass(frozen=True)
 class Corrections:
-    """What a user said of a table: annotators who are left out, and the label that each spelling stands for."""
+    """What a user said of a table: annotators who are left out, and the name that each spelling stands for."""
 
     exclude: tuple[str, ...] = ()
     map_labels: Mapping[str, str] = field(default_factory=dict)
+    map_annotators: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

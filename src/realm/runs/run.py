@@ -195,7 +195,8 @@ class Run:
         """How tables for this run are read: by the columns it was trained on, with the same labels renamed."""
         if not self.columns:
             return None
-        corrections = Corrections(tuple(self.config.get("exclude") or ()), self.config.get("map_labels") or {})
+        maps = (self.config.get(name) or {} for name in ("map_labels", "map_annotators"))
+        corrections = Corrections(tuple(self.config.get("exclude") or ()), *maps)
         return TrainedColumns(str(self.folder), self.columns, self.config.get("export"), corrections)
 
     @cached_property
