@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 
 from realm import Annotations, RealmError
-from realm.data.read_options import LabelForm
 
 MIN_ANNOTATIONS = 100
 """Of a real annotator, to be ranked for the contrast pool. The paper gives no such number; with this one its pool of
@@ -63,7 +62,7 @@ def build_pair(
     *,
     source: str,
     labels: Sequence[str] | None = None,
-    label_form: LabelForm = "auto",
+    label_form: Any = "auto",
     dropped: Mapping[str, Iterable[int]] | None = None,
 ) -> tuple[Annotations, Annotations]:
     """Both halves, the test one with the tasks of the training one. `dropped` are row numbers by reason.
