@@ -266,4 +266,5 @@ def completes(function: F) -> F:
         if each.name != "wants"
     ]
     call.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+    call.__annotations__ = {**function.__annotations__, **{each.name: each.annotation for each in added}}
     return cast(F, call)
