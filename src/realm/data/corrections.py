@@ -19,7 +19,7 @@ from realm.data.columns import Codes, as_text, cell_text
 from realm.data.roles import listed
 from realm.data.rows import SourceRows
 from realm.data.source import Source
-from realm.data.spelling import folded, groups, look_alikes, plain
+from realm.data.spelling import BLANKS, folded, groups, look_alikes, plain
 from realm.errors import RealmError
 from realm.files import TextLoader, read_yaml
 
@@ -257,5 +257,5 @@ def _one_spelling(
     spelling = {}
     for group in groups([text for text in count_of if text not in known], key):
         best = max(group, key=lambda text: (count_of[text], text == plain(text)))
-        spelling.update(dict.fromkeys(group, (plain(best) if key is plain and len(group) > 1 else best).strip()))
+        spelling.update(dict.fromkeys(group, plain(best) if key is plain and len(group) > 1 else best.strip(BLANKS)))
     return spelling

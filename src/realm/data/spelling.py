@@ -14,12 +14,14 @@ _LATIN = dict(
         strict=True,
     )
 )
+BLANKS = " \t\r\n\xa0"
+"""What may stand around a name by mistake."""
 _POINT_ZERO = re.compile(r"(-?[0-9]+)\.0+")
 
 
 def plain(name: str) -> str:
     """A name without the spaces around it, and 1 for 1.0."""
-    name = name.strip()
+    name = name.strip(BLANKS)
     match = _POINT_ZERO.fullmatch(name)
     return match[1] if match else name
 
