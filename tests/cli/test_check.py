@@ -57,10 +57,10 @@ def test_cebab(typed: Typed, shared_data: Path) -> None:
     )
 
 
-def test_an_error_in_json_names_flags(typed: Typed, tmp_path: Path) -> None:
+def test_an_error_in_json_names_arguments(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("text,annotator,label\na,x,p\nb,x,\nc,y,q\n")
     code, out, _ = typed(tmp_path / "t.csv", "--json")
-    assert code == 2 and "--missing drop" in json.loads(out)["error"]
+    assert code == 2 and '`missing="drop"`' in json.loads(out)["error"]
 
 
 def test_a_pipe_gets_one_fact_per_line_and_no_colour(typed: Typed) -> None:
@@ -110,8 +110,8 @@ def test_columns_are_named_by_flags_or_a_config_file(typed: Typed, tmp_path: Pat
     code, _, err = typed(path)
     assert code == 2
     assert "there is no column 'text'. The columns are: review, worker, answer" in err
-    assert err.rstrip().endswith("with --text, and likewise --label.")  # all at once
-    assert typed(path, *flags[:4])[2].rstrip().endswith("with --label.")
+    assert err.rstrip().endswith("with `text`, and likewise `label`.")  # all at once
+    assert typed(path, *flags[:4])[2].rstrip().endswith("with `label`.")
 
 
 def test_the_format_that_was_recognised_is_said(typed: Typed, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_an_oracle_without_gold_names_the_flag_of_the_methods(common, realm_cli,
     """The message spoke of --method, which `compare` has not."""
     pd.read_csv(common[1]).drop(columns="gold").to_csv(tmp_path / "labels.csv", index=False)
     code, _, err = realm_cli(*common, "--methods", "oracle,realm")
-    assert code == 2 and "--methods: oracle needs gold" in " ".join(err.split())
+    assert code == 2 and "`methods`: oracle needs gold" in " ".join(err.split())
 
 
 @pytest.mark.parametrize("change", [str, str.upper, lambda text: f" {text}\t"])
@@ -94,7 +94,7 @@ def test_gold_that_is_trained_on_must_be_held_out_of_the_test(change, common, re
     words = [*common]
     words[words.index("--test") + 1] = test
     code, _, err = realm_cli(*words, "--use-gold", "--output", tmp_path / "out")
-    assert code == 2 and "--use-gold: 3 of the items whose gold" in err
+    assert code == 2 and "`use_gold`: 3 of the items whose gold" in err
     assert not (tmp_path / "out").exists()
 
 
@@ -130,7 +130,7 @@ def test_another_figure_ranks_the_same_trainings(common, realm_cli, tmp_path) ->
     assert ranking["by"] == "log_loss" and "ranked by log loss" in out
     assert ranking["order"] == results.sort_values("log_loss")["method"].tolist()
     code, _, error = realm_cli(*words, "--rank-by", "speed")
-    assert code == 2 and "--rank-by speed: no such figure" in error and "macro-f1" in error
+    assert code == 2 and "`rank_by=speed`: no such figure" in error and "macro-f1" in error
 
 
 def test_every_method_has_the_steps_of_realm(common, realm_cli, tmp_path) -> None:
@@ -221,7 +221,7 @@ def test_rates_are_chosen_by_held_out_annotations_in_equal_number(common, realm_
     ("flags", "said"),
     [
         (["--methods", "magic"], "magic"),
-        (["--regime", "dense"], "--regime"),
+        (["--regime", "dense"], "`regime=dense`"),
         (["--contrast", "9"], "needs 18 annotators"),
         (["--expertise-rates", "fast"], "numbers"),
     ],

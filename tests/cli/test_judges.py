@@ -110,9 +110,9 @@ def test_judges_asked_in_two_orders(run: Run, panel: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "give --wide rest"),
-        (["--wide", "rest", "--within", "2"], "--within 2"),
-        (["--wide", "rest", "--use-gold", "--gold", "nothing"], "--gold nothing"),
+        ([], 'give `wide="rest"`'),
+        (["--wide", "rest", "--within", "2"], "`within=2.0`"),
+        (["--wide", "rest", "--use-gold", "--gold", "nothing"], '`gold="nothing"`'),
         (["--wide", "rest", "--expert", "nobody"], "no such annotator: nobody"),
     ],
 )
@@ -123,7 +123,7 @@ def test_mistakes_are_named(run: Run, panel: Path, flags: list[str], message: st
 
 def test_a_judge_without_a_price_and_gold_that_is_not_there(run: Run, panel: Path, tmp_path: Path) -> None:
     code, _, err = run(panel, "--wide", "rest", "--costs", costs_file(tmp_path, good=1))
-    assert code == 2 and "--costs has no price for" in " ".join(err.split())
+    assert code == 2 and "`costs` has no price for" in " ".join(err.split())
     pd.read_csv(panel).drop(columns="gold").to_csv(panel, index=False)
     code, _, err = run(panel, "--wide", "rest", "--use-gold")
     assert code == 2 and "there is no gold column" in " ".join(err.split())

@@ -106,12 +106,12 @@ def test_no_run_is_written_into_a_folder_that_is_read(tmp_path: Path, realm_cli)
     assert code == 2 and "elsewhere" not in error
 
 
-def test_mistakes_name_flags(tmp_path: Path, realm_cli) -> None:
+def test_mistakes_name_arguments(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     for words, expected in (
-        (("--exclude", "w33"), "--exclude w33: there is no such annotator. Did you mean 'w3'"),
-        (("--map-labels", tmp_path / "absent.csv"), "--map-labels: "),
-        (("--encoding", "klingon"), "--encoding klingon: there is no such encoding"),
+        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean 'w3'"),
+        (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
+        (("--encoding", "klingon"), "`encoding=klingon`: there is no such encoding"),
         ((one,), "given twice"),
     ):
         code, _, error = realm_cli("check", one, two, *words)
@@ -126,7 +126,7 @@ def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     path = tmp_path / "map.csv"
     code, out, error = realm_cli("check", one, two, "--exact-labels", "--write-label-map", path)
-    assert code == 0 and "1 spelling in" in error and "say so with --map-labels" in out
+    assert code == 0 and "1 spelling in" in error and "say so with `map_labels`" in out
     entries = pd.read_csv(path)
     assert list(entries.columns) == ["from", "to"] and entries["from"][0] == entries["to"][0].upper()
     code, out, error = realm_cli("check", one, two, "--map-labels", path)
@@ -146,7 +146,7 @@ def test_check_compares_the_labels_of_a_test_table(tmp_path: Path, realm_cli) ->
     findings = {finding["code"]: finding for finding in json.loads(out)["findings"]}
     assert code == 0 and findings["labels only in test"]["about"] == ["awful"]
     assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["gооd"]
-    assert "--map-labels" in findings["test spelling"]["remedy"] and "text leak" in findings
+    assert "`map_labels`" in findings["test spelling"]["remedy"] and "text leak" in findings
     (tmp_path / "map.yaml").write_text("gооd: good\nawful: bad\nmixed: bad\n")
     flags = ("--test", tmp_path / "test.csv", "--map-labels", tmp_path / "map.yaml")
     code, out, _ = realm_cli("check", tmp_path / "t.csv", *flags)
@@ -212,9 +212,9 @@ def test_other_columns_of_a_test_table_are_still_demanded(tmp_path: Path, realm_
     test = table[["words", "gold"]].drop_duplicates()
     command = ("train", tmp_path / "labels.csv", "--output", tmp_path / "run", "--model", tmp_path / "none")
     for changed, flags, expected in (
-        (test.rename(columns={"words": "text"}), (), "--text words: there is no such column"),
-        (test.rename(columns={"gold": "truth"}), ("--gold", "gold"), "--gold gold: there is no such column"),
-        (test.rename(columns={"gold": "truth"}), (), "Name the right one with --gold"),
+        (test.rename(columns={"words": "text"}), (), '`text="words"`: there is no such column'),
+        (test.rename(columns={"gold": "truth"}), ("--gold", "gold"), '`gold="gold"`: there is no such column'),
+        (test.rename(columns={"gold": "truth"}), (), "Name the right one with `gold`"),
     ):
         changed.to_csv(tmp_path / "test.csv", index=False)
         words = (*command, "--item", "doc", "--text", "words", *flags, "--test", tmp_path / "test.csv")

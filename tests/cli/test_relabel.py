@@ -152,7 +152,7 @@ def test_a_folder_that_is_no_run_and_a_missing_cost_file_are_refused(run: Run, f
     code, _, err = run(folder, "--costs", tmp_path / "none.csv")
     assert code == 2 and "none.csv cannot be read" in err
     code, _, err = run(folder, "--budget", 0)
-    assert code == 2 and "--budget" in err
+    assert code == 2 and "`budget`" in err
 
 
 def test_neither_the_run_nor_the_costs_are_written_over(run: Run, folder: Path, tmp_path: Path) -> None:

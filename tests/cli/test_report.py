@@ -106,11 +106,11 @@ def test_a_table_is_read_by_the_flags_of_other_commands(run: Run, table: Path, t
     frame = pd.read_csv(table).rename(columns={"text": "review", "annotator": "who", "label": "said"})
     frame.to_csv(tmp_path / "other.csv", index=False)
     code, err = run(tmp_path / "other.csv")
-    assert code == 2 and "no column 'text'" in err and "--text" in err and "Traceback" not in err
+    assert code == 2 and "no column 'text'" in err and "`text`" in err and "Traceback" not in err
     assert run(tmp_path / "other.csv", "--text", "review", "--annotator", "who", "--label", "said")[0] == 0
     assert (tmp_path / "other.report.html").exists()
     code, err = run(table, "--use-gold")
-    assert code == 2 and "--use-gold needs gold labels" in err and "--gold" in err
+    assert code == 2 and "`use_gold` needs gold labels" in err and "`gold`" in err
 
 
 def test_what_does_not_go_together_is_refused(run: Run, folder: Path, table: Path, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_predict_takes_the_columns_that_the_run_was_trained_on(nli, tmp_path, re
         assert again["text"].tolist() == table["text"].tolist()
 
 
-@pytest.mark.parametrize(("column", "flag"), [("hypothesis", "--text"), ("text", "--context")])
+@pytest.mark.parametrize(("column", "flag"), [("hypothesis", "`text`"), ("text", "`context`")])
 @pytest.mark.parametrize("command", ["evaluate", "predict"])
 def test_a_missing_column_of_the_run_is_an_error_that_names_it(command, column, flag, nli, tmp_path, realm_cli) -> None:
     path = written(hypotheses().drop(columns=column), tmp_path / "test.csv")
@@ -245,7 +245,7 @@ def test_flags_name_other_columns_than_those_of_the_run(command, nli, tmp_path, 
         ]
     # naming the run's context column for the text leaves the context without one
     code, _, error = realm_cli(command, nli, tmp_path / "same.csv", "--text", "text")
-    assert code == 2 and "--context" in error
+    assert code == 2 and "`context`" in error
 
 
 def test_ids_are_not_needed(nli, tmp_path, realm_cli) -> None:
@@ -316,6 +316,6 @@ def test_exported_labels_have_the_context_of_their_text(nli, plain, tmp_path, re
     code, _, error = realm_cli(
         "export", nli, "--format", "label-studio", "--text", "context", "-o", tmp_path / "x.json"
     )
-    assert code == 2 and "--text" in error and not (tmp_path / "x.json").exists()
+    assert code == 2 and "`text=context`" in error and not (tmp_path / "x.json").exists()
     assert realm_cli("export", plain, "--format", "label-studio", "--output", tmp_path / "plain.json")[0] == 0
     assert "context" not in json.loads((tmp_path / "plain.json").read_text())[0]["data"]

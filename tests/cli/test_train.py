@@ -64,7 +64,7 @@ def test_going_on_from_a_run(run, files, tmp_path, realm_cli) -> None:
     for flags, message in (
         (("--model", "x"), "--from continues with the model of the earlier run"),
         (("--overwrite", "--output", run), "it is also the --output"),
-        (("--answers", "letters"), "--answers letters"),
+        (("--answers", "letters"), "`answers=letters`"),
     ):
         place = () if "--output" in flags else ("--output", tmp_path / "other")
         code, _, error = realm_cli(*start, *place, *flags)
@@ -120,7 +120,7 @@ def test_what_annotators_say_is_not_gold(files, tiny_model, tmp_path, realm_cli)
     code, _, error = realm_cli(*words)
     assert code == 2 and "or call it gold in the table" in error
     code, _, error = realm_cli(*words, "--gold", "verdict")
-    assert code == 2 and "--label and --gold are both the column 'verdict'" in error
+    assert code == 2 and "`label` and `gold` are both the column 'verdict'" in error
     test.rename(columns={"verdict": "gold"}).to_csv(tmp_path / "test.csv", index=False)
     assert realm_cli(*words)[0] == 0
 
@@ -241,16 +241,16 @@ GOOD = "item,text,annotator,label,gold\n1,red bird,w1,red,red\n2,blue boat,w1,bl
         ("bytes.csv", GOOD.encode() + b"4,caf\xe9,w1,red,red\n", [], "UTF-8"),
         ("nan.csv", (GOOD + "4,x,w1,NaN,red\n").encode(), [], "4"),
         ("hole.csv", (GOOD + "4,x,w1,,red\n").encode(), [], "4"),
-        ("good.csv", GOOD.encode(), ["--model", "no/such folder"], "--model"),
+        ("good.csv", GOOD.encode(), ["--model", "no/such folder"], "`model`"),
         ("good.csv", GOOD.encode(), ["--text", "review"], "review"),
-        ("good.csv", GOOD.encode(), ["--method", "magic"], "--method"),
+        ("good.csv", GOOD.encode(), ["--method", "magic"], "`method=magic`"),
         ("good.csv", GOOD.encode(), ["--batch-size", "10", "--micro-batch-size", "4"], "--batch-size"),
         ("good.csv", GOOD.encode(), ["--method", "majority"], "one"),
-        ("good.csv", GOOD.encode(), ["--steps", "0"], "--steps 0: must be 1 or more. Leave it out, and --epochs"),
-        ("good.csv", GOOD.encode(), ["--steps", "-3"], "--steps -3: must be 1 or more"),
-        ("good.csv", GOOD.encode(), ["--epochs", "-1"], "--epochs must be more than 0"),
-        ("good.csv", GOOD.encode(), ["--learning-rate", "0"], "--learning-rate must be more than 0"),
-        ("good.csv", GOOD.encode(), ["--learning-rate", "inf"], "--learning-rate must be finite"),
+        ("good.csv", GOOD.encode(), ["--steps", "0"], "`max_steps=0`: must be 1 or more. Leave it out, and"),
+        ("good.csv", GOOD.encode(), ["--steps", "-3"], "`max_steps=-3`: must be 1 or more"),
+        ("good.csv", GOOD.encode(), ["--epochs", "-1"], "`num_train_epochs` must be more than 0"),
+        ("good.csv", GOOD.encode(), ["--learning-rate", "0"], "`learning_rate` must be more than 0"),
+        ("good.csv", GOOD.encode(), ["--learning-rate", "inf"], "`learning_rate` must be finite"),
     ],
 )
 def test_bad_input_says_what_and_where_and_writes_nothing(
@@ -287,7 +287,7 @@ def test_a_label_given_twice_keeps_the_last(tiny_model, realm_cli, tmp_path) -> 
 def test_an_output_folder_with_another_run_or_other_things(run, files, tiny_model, realm_cli, tmp_path) -> None:
     common = ("train", files / "labels.csv", "--model", tiny_model("bert"), "--steps", "1")
     code, _, error = realm_cli(*common, "--output", run)
-    assert code == 2 and "--overwrite" in error
+    assert code == 2 and "`overwrite`" in error
     (tmp_path / "things").mkdir()
     (tmp_path / "things" / "thesis.tex").write_text("precious")
     code, _, error = realm_cli(*common, "--output", tmp_path / "things")

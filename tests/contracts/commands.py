@@ -6,8 +6,26 @@ import contextlib
 import io
 import json
 import sys
+from typing import Any
 
 from tests.forked import call
+
+
+def all_flags() -> set[str]:
+    """The flags of all commands, with those that turn a switch off."""
+    import typer
+
+    from realm.cli.main import app
+
+    flags: set[str] = set()
+    pending: list[Any] = [typer.main.get_command(app)]
+    while pending:
+        command = pending.pop()
+        pending += getattr(command, "commands", {}).values()
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name != "help":
+                flags |= {name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")}
+    return flags
 
 
 def run_commands(change: str, *commands: list[object]) -> list[tuple[int, str, str]]:

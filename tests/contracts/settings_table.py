@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from realm.cli.messages import Flag, with_flags
 from realm.cli.training_flags import TrainingFlags
 from realm.training.settings import described, flag_name, settings_of
 
@@ -12,15 +11,15 @@ from realm.training.settings import described, flag_name, settings_of
 def settings_table(settings: type = TrainingFlags) -> str:
     """The settings as Markdown tables for the docs, one per panel: flag, name in Python, default, meaning."""
     settings_with_help = settings_of(settings)
-    flags = {each.name: Flag(f"`--{name}`") for each in settings_with_help if (name := flag_name(each)) is not None}
+    flags = {each.name: f"`--{name}`" for each in settings_with_help if (name := flag_name(each)) is not None}
     lines = []
     for panel in dict.fromkeys(each.metadata["panel"] for each in settings_with_help):
         lines += [f"**{panel}**", "", "| flag | in Python | default | what it does |", "|---|---|---|---|"]
         for each in (each for each in settings_with_help if each.metadata["panel"] == panel):
-            flag_cell = flags[each.name].name if each.name in flags else ""
+            flag_cell = flags.get(each.name, "")
             name_cell = "" if each.name in TrainingFlags.__annotations__ else f"`{each.name}`"
             lines.append(
-                f"| {flag_cell} | {name_cell} | {_default_cell(each.default)} | {with_flags(described(each), flags)} |"
+                f"| {flag_cell} | {name_cell} | {_default_cell(each.default)} | {described(each)} |"
             )
         lines.append("")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 
-from realm.cli.messages import all_flags
+from tests.contracts.commands import all_flags
 from tests.contracts.modules import modules
 
 TERMINAL = ("rich", "typer", "click", "tqdm")
@@ -43,7 +43,7 @@ def terminal_uses(source: str) -> list[str]:
 @functools.cache
 def our_flags() -> set[str]:
     """The flags of all commands; those of pip, torchrun or a style sheet are not ours."""
-    flags = {flag for each in all_flags().values() for flag in (each.name, each.off) if flag}
+    flags = all_flags()
     assert {"--use-gold", "--no-opinion", "--output"} <= flags
     return flags
 

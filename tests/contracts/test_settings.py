@@ -190,7 +190,7 @@ def test_the_paper_is_one_flag_whatever_the_defaults_are(tmp_path: Path) -> None
 def test_a_flag_that_contradicts_the_paper_is_refused_even_if_it_is_the_default(config: str, tmp_path: Path) -> None:
     (tmp_path / "flags.yaml").write_text(config)
     words = [] if config else ["--objective", "joint"]
-    with pytest.raises(RealmError, match="`paper` sets `objective=paper`, but `objective=joint` is given too"):
+    with pytest.raises(RealmError, match="--paper sets --objective paper, but --objective joint is given too"):
         run("--paper", "--config", str(tmp_path / "flags.yaml"), *words)
 
 

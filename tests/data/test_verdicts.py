@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.cli.messages import with_flags
 from realm.data import Annotations, Task
 from realm.errors import RealmError
 
@@ -120,7 +119,7 @@ def test_labels_that_look_like_refusals_are_warned_of_with_the_flag_to_give() ->
     labels = ["A", "B"] * 10 + ["Refused", "N/A"]
     (warning,) = Annotations.from_pandas(verdicts(labels)).ledger.warnings
     assert "'Refused' (1), 'N/A' (1)" in warning
-    assert with_flags(warning).endswith("leave them out with --unanswered Refused,N/A.")
+    assert warning.endswith('leave them out with `unanswered="Refused,N/A"`.')
     assert not Annotations.from_pandas(verdicts(labels), unanswered=["refused", "n/a"]).ledger.warnings
     assert not Annotations.from_pandas(
         verdicts(labels), labels=["A", "B", "Refused", "N/A"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from realm.cli.messages import all_flags
+from tests.contracts.commands import all_flags
 from tests.contracts.modules import ROOT
 from tests.contracts.test_public_names import notebook_code
 
@@ -87,7 +87,7 @@ def test_its_code_compiles_and_its_claims_are_asserted(path: Path) -> None:
 
 @each_notebook
 def test_its_commands_and_its_text_name_flags_that_there_are(path: Path) -> None:
-    flags = {name for flag in all_flags().values() for name in (flag.name, flag.off) if name}
+    flags = all_flags()
     sources = ["".join(cell["source"]) for kind in ("code", "markdown") for cell in cells(path, kind)]
     assert {flag for source in sources for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", source)} <= flags
     commands = [line for source in sources for line in source.splitlines() if line.startswith("!")]

@@ -114,7 +114,7 @@ def test_a_rate_that_diverges_ends_with_two_and_no_run(model, tmp_path, realm_cl
     crowd(20).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
     words = ("train", tmp_path / "labels.csv", "--model", model, "--output", tmp_path / "run", "--steps", 20)
     code, out, error = realm_cli(*words, "--learning-rate", 1e30)
-    assert code == 2 and "diverged" in error and "--learning-rate" in error, error
+    assert code == 2 and "diverged" in error and "`learning_rate`" in error, error
     assert "Traceback" not in out + error and not (tmp_path / "run" / "manifest.json").exists()
 
 

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
-from realm.cli.messages import with_flags
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
 from realm.cli.terminal import console, note
@@ -54,24 +53,17 @@ def check(
     except RealmError as error:
         if not as_json:
             raise
-        failure = {"usable": False, "error": visible(with_flags(str(error)))}
+        failure = {"usable": False, "error": visible(str(error))}
         typer.echo(json.dumps(failure, ensure_ascii=False, indent=2))
         raise typer.Exit(2) from None
     if as_json:
-        typer.echo(json.dumps(_with_flags(examination.as_dict()), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(examination.as_dict(), ensure_ascii=False, indent=2))
     elif sys.stdout.isatty():
         _show(examination, ", ".join(map(str, files)))
     else:
         typer.echo("\n".join(lines(examination)))
     if write_label_map is not None:
         _write_label_map(examination, write_label_map)
-
-
-def _with_flags(told: dict[str, Any]) -> dict[str, Any]:
-    """The examination as JSON, with flags in place of arguments in what it says."""
-    for finding in told["findings"]:
-        finding |= {name: with_flags(finding[name]) for name in ("message", "remedy")}
-    return {**told, "warnings": [with_flags(warning) for warning in told["warnings"]]}
 
 
 def _read_test(reading: ReadingFlags, test: Path, annotations: Annotations) -> Annotations | Items:
@@ -109,7 +101,7 @@ def lines(examination: Examination) -> list[str]:
     text_lines += [f"{reason}: {count} ({_rows(rows, count, 'rows ')})" for reason, count, rows in _ledger(examination)]
     text_lines += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
     for finding in examination.findings:
-        text_lines.append(f"{finding.level}: {_finding(finding.message)} {_finding(finding.remedy)}".rstrip())
+        text_lines.append(f"{finding.level}: {_clean(finding.message)} {_clean(finding.remedy)}".rstrip())
     return text_lines
 
 
@@ -133,7 +125,7 @@ def _show(examination: Examination, title: str) -> None:
     for finding in examination.findings:
         warns = finding.level == "warning"
         mark = ("! ", "bold yellow") if warns else ("- ", "dim")
-        screen.print(Text.assemble(mark, _finding(finding.message), (f" {_finding(finding.remedy)}".rstrip(), "dim")))
+        screen.print(Text.assemble(mark, _clean(finding.message), (f" {_clean(finding.remedy)}".rstrip(), "dim")))
     if not examination.findings:
         screen.print(Text("Nothing stands out.", style="green"))
 
@@ -183,11 +175,6 @@ def _rows(rows: list[str], count: int, title: str = "") -> str:
     several_files = any(not row.isdecimal() for row in rows)
     separator, title = ("; ", "") if several_files else (", ", title)
     return _clean(title + separator.join(rows[:NAMED]) + f"{separator}..." * (count > NAMED))
-
-
-def _finding(text: str) -> str:
-    """What the library says of a table, its arguments as flags."""
-    return _clean(with_flags(text))
 
 
 def _clean(text: str) -> str:

@@ -23,9 +23,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from realm.cli.messages import Flag, with_flags
 from realm.errors import RealmError
-from realm.training.settings import Settings, described, flag_name
+from realm.training.settings import described, flag_name
 
 LabelsFiles = Annotated[
     list[Path],
@@ -91,14 +90,11 @@ def _parameters_of(group: type) -> list[inspect.Parameter]:
     hints = get_type_hints(group)
     annotated: Any = Annotated  # a type made at run time, which a type checker cannot follow
     fields = [each for each in dataclasses.fields(group) if flag_name(each) is not None]
-    flags = {each.name: Flag(f"--{flag_name(each)}", hints[each.name] is bool) for each in fields}
-    of_library = {each.name for each in dataclasses.fields(Settings)} if issubclass(group, Settings) else ()
     parameters = []
     for each in sorted(fields, key=lambda each: each.name not in group.__annotations__):
-        name = flags[each.name].name
+        name = f"--{flag_name(each)}"
         names = f"{name}/--no-{name[2:]}" if hints[each.name] is bool else name
-        help = described(each) if each.name not in of_library else with_flags(described(each), flags)
-        option = typer.Option(names, help=help, rich_help_panel=each.metadata["panel"])
+        option = typer.Option(names, help=described(each), rich_help_panel=each.metadata["panel"])
         # a number or a word is typed as text, which the settings' own check makes a number
         kind = str if each.metadata["words"] else each.metadata.get("typed") or hints[each.name]
         parameters.append(_parameter(each.name, each.default, annotated[kind, option]))

@@ -62,7 +62,7 @@ def judges(
     check_outputs(output, beside, reads=[*files, costs, *reading.files()], overwrite=overwrite)
     annotations, orders = _read(reading, files)
     if use_gold and annotations.gold is None:
-        raise RealmError(f"{', '.join(map(str, files))}: --use-gold: there is no gold column. Name it with `gold`.")
+        raise RealmError(f"{', '.join(map(str, files))}: --use-gold: there is no gold column. Name it with --gold.")
     prices = read_costs(costs)
     panel = Panel(annotations, costs=prices, experts=expert, gold=annotations.gold if use_gold else None)
     table, queue = _judges_table(panel, orders), panel.for_a_human(humans)

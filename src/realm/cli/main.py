@@ -31,8 +31,8 @@ from realm.cli import (
     simulate,
     train,
 )
-from realm.cli.messages import show_log, with_flags
 from realm.cli.stopping import exit_code
+from realm.cli.terminal import show_log
 from realm.cli.unforeseen import mendable, redacted, write_trace
 from realm.errors import RealmError
 from realm.report.escaping import visible
@@ -121,7 +121,7 @@ def main() -> None:
             traceback.print_exception(error)
         message = str(error) if isinstance(error, RealmError) else mendable(error)
         if message is not None:
-            _say(f"error: {with_flags(message)}", fg="red")
+            _say(f"error: {message}", fg="red")
             sys.exit(2)
         _say(f"error: {type(error).__name__}: {redacted(str(error))[:MESSAGE_WIDTH]}", fg="red")
         path = write_trace(error)

@@ -89,7 +89,7 @@ def _file(asked: Sequence[str], reading: ReadingFlags) -> Path | None:
         refuse_path(text)
     for name in reading.arguments():
         if name != "task":
-            raise RealmError(f"`{name}` is for tables, and what is asked is a text: leave it out.")
+            raise RealmError(f"--{name.replace('_', '-')} is for tables, and what is asked is a text: leave it out.")
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -150,18 +151,30 @@ def note_ledger(ledger: Ledger) -> None:
 
 
 def note(message: str, *, is_logged: bool = True) -> None:
-    """A remark on standard error, so that it never mixes with output a script reads; arguments appear as flags.
+    """A remark on standard error, so that it never mixes with output a script reads.
 
     `is_logged=False` keeps it out of the log file: nothing in a run folder depends on gold that was not used.
     """
     from rich.text import Text
 
-    from realm.cli.messages import with_flags
-
-    text = visible(with_flags(message))
+    text = visible(message)
     (live_console or console(stderr=True)).print(Text(text))
     if log_file is not None and is_logged:
         log_file.write(text)
+
+
+class NoteHandler(logging.Handler):
+    """Shows what the library logs as notes on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+def show_log() -> None:
+    """Show warnings that the library logs, once, however often the command line is entered."""
+    logger = logging.getLogger("realm")
+    if not any(isinstance(handler, NoteHandler) for handler in logger.handlers):
+        logger.addHandler(NoteHandler(logging.WARNING))
 
 
 def interactive() -> bool:

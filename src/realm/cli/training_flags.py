@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from realm.errors import RealmError
-from realm.training.settings import BATCHES, LEARNING, MODEL, PAPER, Settings, check_values, setting
+from realm.training.settings import BATCHES, LEARNING, MODEL, PAPER, Settings, check_values, flag_name, setting
 
 BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
 
@@ -41,11 +41,11 @@ class TrainingFlags(Settings):
     def resolve(self, typed: Collection[str]) -> None:
         """Put the paper's setting in place where `--paper` asks for it; no flag that was typed may contradict it."""
         self.typed = typed
+        field_of = {each.name: each for each in fields(self)}
         for name, value in PAPER.items() if self.paper else ():
             if name in typed and getattr(self, name) != value:
-                raise RealmError(
-                    f"`paper` sets `{name}={value}`, but `{name}={getattr(self, name)}` is given too: leave out one."
-                )
+                flag = f"--{flag_name(field_of[name])}"
+                raise RealmError(f"--paper sets {flag} {value}, but {flag} {getattr(self, name)} is given too.")
             setattr(self, name, value)
 
     def take_over(self, run: Run) -> None:

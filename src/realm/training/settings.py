@@ -149,7 +149,7 @@ class Settings:
     cross_fit: int | str = setting(
         "auto",
         "Folds to cross-fit, so that each item is judged by a model that was not trained on it; k folds take k - 1 "
-        "times as long again. auto: 3 where frozen layers are cached (`train_layers`), else none.",
+        "times as long again. auto: 3 where only the top layers are trained, else none.",
         RUN, words=("auto",), minimum=0,
     )  # fmt: skip
 
@@ -178,16 +178,16 @@ class Settings:
     )  # fmt: skip
     weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", LEARNING, minimum=0)
     num_train_epochs: float = setting(3.0, "Passes over the data.", LEARNING, flag="epochs", above=0)
-    max_steps: int = setting(EPOCHS_DECIDE, "Optimiser steps; overrides `num_train_epochs`.", LEARNING, flag="steps")
+    max_steps: int = setting(EPOCHS_DECIDE, "Optimiser steps; overrides the number of epochs.", LEARNING, flag="steps")
     expertise_learning_rate: float = setting(
-        0.1, "Learning rate of the expertise, under `expertise_update=gradient`.", LEARNING, minimum=0
+        0.1, "Learning rate of the expertise, where it is updated by gradient.", LEARNING, minimum=0
     )
     expertise_optimizer: str = setting(
         "masked", "Whether a step updates only the annotators of its batch or, as in the paper, all", LEARNING,
         flag=NO_FLAG, choices=("masked", "adamw"),
     )  # fmt: skip
     expertise_start: float = setting(
-        0.0, "Initial value of omega under `expertise_update=gradient`; expertise is sigmoid(omega).", LEARNING,
+        0.0, "Initial value of omega where it is updated by gradient; expertise is sigmoid(omega).", LEARNING,
         flag=NO_FLAG,
     )  # fmt: skip
     expertise_update: str = setting(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from realm.cli.messages import with_flags
 from realm.data import Annotations
 from realm.data.long_table import NO_ANNOTATIONS
 from realm.errors import RealmError
@@ -54,7 +53,7 @@ def test_any_panel_read_by_rest_is_the_long_table_that_it_was_made_of(tmp_path: 
 def test_the_error_for_a_table_of_judges_says_so(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="no column 'annotator'") as error:
         Annotations.read(panel(tmp_path))
-    assert "a row for each item and a column for each annotator, give --wide rest." in with_flags(str(error.value))
+    assert 'a row for each item and a column for each annotator, give `wide="rest"`.' in str(error.value)
     for text in ("text,who,label\na,b,c\n", "text,note\na,b\n"):  # a label, or too few columns for two judges
         with pytest.raises(RealmError, match="no column 'annotator'") as error:
             Annotations.read(panel(tmp_path, text))
