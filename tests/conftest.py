@@ -79,7 +79,7 @@ def realm_cli():
     import io
     import sys
 
-    from realm.cli.main import main
+    from realm.cli.entry import main
 
     def run(*words: object) -> tuple[int, str, str]:
         out, error = io.StringIO(), io.StringIO()

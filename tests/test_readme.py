@@ -131,7 +131,7 @@ def play(page: Path, scene: Path, mark: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def typed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """The exit code of a command line, run in this process."""
-    from realm.cli.main import main
+    from realm.cli.entry import main
 
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.cli.main import main
+from realm.cli.entry import main
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -168,7 +168,7 @@ def _rules(item: int) -> list[str]:
 def test_torch_is_not_loaded(labels: Path) -> None:
     code = (
         "import sys; sys.argv = ['realm', 'aggregate', sys.argv[1]]\n"
-        "from realm.cli.main import main\n"
+        "from realm.cli.entry import main\n"
         "try: main()\n"
         "except SystemExit: assert 'torch' not in sys.modules, 'torch'\n"
     )

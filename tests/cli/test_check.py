@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.cli.main import main
+from realm.cli.entry import main
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 Typed = Callable[..., tuple[int, str, str]]

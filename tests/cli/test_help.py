@@ -21,7 +21,7 @@ from realm.data.write import write_table
 from tests.forked import PATIENCE, call, command_line, realm, start
 from tests.tiny import crowd, save_tiny
 
-REALM = [sys.executable, "-c", "import sys; from realm.cli.main import main; sys.argv[0] = 'realm'; main()"]
+REALM = [sys.executable, "-c", "import sys; from realm.cli.entry import main; sys.argv[0] = 'realm'; main()"]
 ESCAPE = "\x1b["
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d)(?:;\d+)*m")
 

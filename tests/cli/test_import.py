@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from realm.cli.main import main
+from realm.cli.entry import main
 from realm.data import Annotations
 from realm.data.write import to_arrow
 

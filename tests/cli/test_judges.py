@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.cli.main import main
+from realm.cli.entry import main
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -14,7 +14,7 @@ import pytest
 
 import realm
 from realm.cli import info
-from realm.cli.main import main
+from realm.cli.entry import main
 from realm.models import store
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -140,7 +140,7 @@ def test_version(typed: Typed) -> None:
 def test_help_and_version_import_no_torch() -> None:
     script = """
 import sys
-from realm.cli.main import main
+from realm.cli.entry import main
 for arguments in (["--help"], ["--version"], ["models", "--help"], ["models", "get", "--help"], ["info", "--help"]):
     sys.argv = ["realm", *arguments]
     try:

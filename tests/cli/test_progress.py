@@ -72,7 +72,7 @@ def test_work_without_a_known_end_is_counted() -> None:
 
 def test_a_log_begins_with_the_work_and_holds_what_was_said(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(progress, "SOONEST", 0.0)
-    monkeypatch.setattr("sys.argv", ["realm", "train", "labels.csv", "--hub-token", "hf_secretsecret"])
+    monkeypatch.setattr("sys.argv", ["realm", "train", "labels.csv"])
     path = tmp_path / "progress.log"
     with logged_to(path, append=False):
         terminal.note("before")
@@ -83,7 +83,7 @@ def test_a_log_begins_with_the_work_and_holds_what_was_said(tmp_path: Path, monk
         terminal.note("not for the file", is_logged=False)
     terminal.note("after")
     lines = [line.split(" ", 1)[1] for line in path.read_text().splitlines()]
-    assert lines[:2] == ["realm train labels.csv --hub-token [taken out]", "before"]
+    assert lines[:2] == ["realm train labels.csv", "before"]
     assert any(line.startswith("training: 2 of 4 (50%)") for line in lines)
     assert not {"after", "not for the file"} & set(lines)
     assert "training: 2 of 4" in capsys.readouterr().err

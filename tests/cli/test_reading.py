@@ -111,7 +111,7 @@ def test_mistakes_name_arguments(tmp_path: Path, realm_cli) -> None:
     for words, expected in (
         (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean 'w3'"),
         (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
-        (("--encoding", "klingon"), "`encoding=klingon`: there is no such encoding"),
+        (("--encoding", "klingon"), '`encoding="klingon"`: there is no such encoding'),
         ((one,), "given twice"),
     ):
         code, _, error = realm_cli("check", one, two, *words)
@@ -224,7 +224,7 @@ def test_other_columns_of_a_test_table_are_still_demanded(tmp_path: Path, realm_
     test.to_csv(tmp_path / "test.csv", index=False)
     words = (tmp_path / "two.csv", "--text", "words", "--item", "doc", "--task", "task", "--test")
     code, _, error = realm_cli("check", *words, tmp_path / "test.csv")
-    assert code == 2 and "--task task: there is no such column" in " ".join(error.split()), error
+    assert code == 2 and '`task="task"`: there is no such column' in " ".join(error.split()), error
 
 
 def test_a_column_that_is_typed_for_the_table_itself_is_demanded(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.cli.main import main
+from realm.cli.entry import main
 from realm.data import Annotations, Task
 from realm.report.run_data import read_run
 from realm.report.settling import settling

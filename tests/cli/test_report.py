@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.cli.main import main
+from realm.cli.entry import main
 from tests.report.folders import crowd, write_run
 from tests.report.test_comparison_page import write as write_comparison
 
@@ -133,7 +133,7 @@ def test_what_does_not_go_together_is_refused(run: Run, folder: Path, table: Pat
 def test_torch_is_not_loaded(folder: Path, tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv = ['realm', 'report', *sys.argv[1:]]\n"
-        "from realm.cli.main import main\n"
+        "from realm.cli.entry import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code and 'torch' not in sys.modules, (end.code, 'torch')\n"
     )

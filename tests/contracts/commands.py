@@ -42,7 +42,7 @@ def _run_changed(change: str, commands: list[list[str]]) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "realm"]:
         del sys.modules[name]
     exec(change, {})
-    from realm.cli.main import main
+    from realm.cli.entry import main
 
     results = []
     for words in commands:

@@ -18,9 +18,7 @@ def settings_table(settings: type = TrainingFlags) -> str:
         for each in (each for each in settings_with_help if each.metadata["panel"] == panel):
             flag_cell = flags.get(each.name, "")
             name_cell = "" if each.name in TrainingFlags.__annotations__ else f"`{each.name}`"
-            lines.append(
-                f"| {flag_cell} | {name_cell} | {_default_cell(each.default)} | {described(each)} |"
-            )
+            lines.append(f"| {flag_cell} | {name_cell} | {_default_cell(each.default)} | {described(each)} |")
         lines.append("")
     return "\n".join(lines)
 

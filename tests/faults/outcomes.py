@@ -138,7 +138,7 @@ def show(title: str, tally: Tally, most: int) -> None:
 
 def run_command(words: list[str]) -> tuple[int, str, str]:
     """A command in this process: (exit code, standard output, standard error). Exit code 1 is an unforeseen error."""
-    from realm.cli.main import main
+    from realm.cli.entry import main
     from tests import built_once  # noqa: F401  (for its effect)
 
     out, error = io.StringIO(), io.StringIO()

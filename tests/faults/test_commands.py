@@ -28,7 +28,6 @@ NAMES = (
 FILES = NAMES[: NAMES.index("train")]
 """Commands that write a file or some; the others fill a folder."""
 FAST = tuple(name for name in FILES if "-" not in name)
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def each(*fast: str) -> list[Any]:
@@ -176,60 +175,33 @@ def test_what_is_swept_is_ours_alone(stage, tmp_path) -> None:
     assert there == {"table.csv", "target", ".table.csv.realm-linklink.csv", *others}
 
 
-# -------------------------------------------------------------------- Ctrl-C and kill
+# -------------------------------------------------------------------- Ctrl-C
 
 
-def stop_at(whole: Whole, folder: Path, moment: int, number: int) -> None:
+def stop_at(whole: Whole, folder: Path, moment: int) -> None:
     folder.mkdir()
     said = folder.parent / f"{folder.name}.said"
-    code = finish(whole.command.line(folder), folder, moment, number=number, said=str(said))
+    code = finish(whole.command.line(folder), folder, moment, number=signal.SIGINT, said=str(said))
     lines = said.read_text().splitlines()
-    assert code == CODES[number], (whole.command.name, moment, code, lines)
+    assert code == 130, (whole.command.name, moment, code, lines)
     assert "Traceback" not in said.read_text() and "Exception ignored" not in said.read_text(), lines
     assert lines[-1] == "stopped.", lines
     check_nothing_half(whole, folder, moment)
-    check_again(whole, folder, f"signal {number} at change {moment} of {whole.changes}")
+    check_again(whole, folder, f"Ctrl-C at change {moment} of {whole.changes}")
 
 
 @pytest.mark.parametrize("name", each(*FAST, "train", "compare"))
-def test_ctrl_c_or_kill_stops_a_command_cleanly(name, stage, tmp_path) -> None:
+def test_ctrl_c_stops_a_command_cleanly(name, stage, tmp_path) -> None:
     whole = stage.whole(name)
-    number = list(CODES)[NAMES.index(name) % 2]
-    stop_at(whole, tmp_path / "x", random.Random(f"{name} {number}").randint(1, whole.changes), number)
+    stop_at(whole, tmp_path / "x", random.Random(name).randint(1, whole.changes))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("number", CODES)
-def test_a_command_may_be_stopped_at_dozens_of_moments(number, name, stage, tmp_path) -> None:
+def test_a_command_may_be_stopped_at_dozens_of_moments(name, stage, tmp_path) -> None:
     whole = stage.whole(name)
-    for moment in moments(f"{name} {number}", whole.changes, 20):
-        stop_at(whole, tmp_path / str(moment), moment, number)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_a_command_may_be_stopped_at_any_time(name, stage, tmp_path) -> None:
-    """Not only when it is about to write: while it reads, trains, answers or draws."""
-    whole, chance = stage.whole(name), random.Random(f"{name} time")
-    for attempt in range(8):
-        folder, said = tmp_path / str(attempt), tmp_path / f"{attempt}.said"
-        folder.mkdir()
-        process = start(_told, whole.command.line(folder), str(folder), str(said))
-        while not said.exists():
-            process.join(0.005)
-        process.join(0.1 + chance.uniform(0, 2 if name in FILES else 6) ** 2 / 6)
-        if process.exitcode is None:
-            os.kill(process.pid, chance.choice(list(CODES)))
-        process.join(PATIENCE)
-        assert process.exitcode in (0, *CODES.values()), said.read_text()
-        assert "Traceback" not in said.read_text() and "Exception ignored" not in said.read_text(), said.read_text()
-        check_nothing_half(whole, folder, attempt)
-        check_again(whole, folder, said.read_text())
-
-
-def _told(words: list[str], folder: str, said: str) -> None:
-    realm(words, folder, said=said)
+    for moment in moments(name, whole.changes, 20):
+        stop_at(whole, tmp_path / str(moment), moment)
 
 
 # -------------------------------------------------------------------- the disk

@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from realm import files, interrupts, locks
-from realm.cli import stopping
-from realm.cli.stopping import SIGNALS, exit_code, stopped_by_signals
 from realm.interrupts import removed_at_the_end
 
 TRACED = {module.__file__ for module in (files, interrupts, locks, contextlib, tempfile)}
 """The modules whose steps are interrupted."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def write_file(folder: Path) -> None:
@@ -55,9 +54,8 @@ ACTS: dict[Callable[[Path], None], dict[str, bytes | None]] = {
 
 
 @pytest.fixture(autouse=True)
-def _signals_as_python_has_them(monkeypatch) -> Iterator[None]:
+def _signals_as_python_has_them() -> Iterator[None]:
     """Whatever started the tests: a shell makes what runs in the background ignore Ctrl-C."""
-    monkeypatch.setattr(stopping, "_received", [])
     usual = {signal.SIGINT: signal.default_int_handler}
     before = {number: signal.signal(number, usual.get(number, signal.SIG_DFL)) for number in SIGNALS}
     yield
@@ -123,21 +121,6 @@ def interrupt_everywhere(act: Callable[[Path], None], root: Path, number: int, e
 def test_ctrl_c_between_any_two_lines_leaves_nothing(act, tmp_path) -> None:
     """With Python's own handler, as in a notebook."""
     assert interrupt_everywhere(act, tmp_path, signal.SIGINT, "line") > 40
-
-
-@pytest.mark.parametrize("act", ACTS)
-def test_a_command_that_is_stopped_between_any_two_lines_leaves_nothing(act, tmp_path) -> None:
-    with stopped_by_signals():
-        assert interrupt_everywhere(act, tmp_path, signal.SIGTERM, "line") > 40
-        assert exit_code() == 143
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_between_any_two_instructions_leaves_nothing(number, act, tmp_path) -> None:
-    with stopped_by_signals():
-        print(interrupt_everywhere(act, tmp_path, number, "opcode"), "instructions")
 
 
 # -------------------------------------------------------------------- what holds them back

@@ -228,7 +228,7 @@ def fail_to_write(model: str, output: Path) -> None:
 
 def run_command(words: list[str], said: Path) -> None:
     """Run the command line in this process, with what it says in files `said.RANK`."""
-    from realm.cli.main import main
+    from realm.cli.entry import main
 
     spoken = os.open(f"{said}.{os.environ['RANK']}", os.O_WRONLY | os.O_CREAT)
     os.dup2(spoken, 1)

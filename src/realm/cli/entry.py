@@ -1,41 +1,70 @@
-"""Where `realm` begins: so little of it that Ctrl-C while the rest is being loaded is said in a word, too."""
+"""Where `realm` begins and how it ends: exit code 2 and one line for what the user can fix, 130 for Ctrl-C, 1 for a bug.
+
+Little is imported before `main` runs, so that Ctrl-C while the rest is being loaded ends in one line, too.
+"""
 
 from __future__ import annotations
 
-import signal
+import contextlib
+import errno
+import os
 import sys
+from typing import NoReturn
 
-from realm.cli.stopping import SIGNALS, exit_code, stopped_by_signals
+STOPPED = 130
+"""The exit code of a command that was stopped by Ctrl-C, as shells count; click gives it too."""
+DEBUG = "--debug"
+OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EMFILE)
+"""Errors of a disk or a folder, which the user can fix."""
+MESSAGE_WIDTH = 300
+"""Characters of an unforeseen error's own message: three lines of a terminal."""
 
 
 def main() -> None:
     """Run the command line."""
-    code: int | str | None = 0
     try:
-        with stopped_by_signals():
-            code = _run()
-    except KeyboardInterrupt:
-        code = _say_stopped()
-    for number in SIGNALS:  # all is written: a signal in the last moment changes nothing any more
-        signal.signal(number, signal.SIG_IGN)
-    sys.exit(code)
+        from realm.cli.main import app
+        from realm.cli.terminal import show_log
 
-
-def _run() -> int | str | None:
-    try:
-        from realm.cli.main import main as run
-
-        run()
+        show_log()
+        app()
+        sys.stdout.flush()
     except SystemExit as end:
-        return end.code
-    except BaseException:
-        # an interrupted import may end in any error
-        if exit_code() is None:
-            raise
-        return _say_stopped()
-    return 0
+        if end.code == STOPPED:
+            _end("stopped.", STOPPED)
+        raise
+    except KeyboardInterrupt:
+        _end("stopped.", STOPPED)
+    except Exception as error:
+        if DEBUG in sys.argv:
+            sys.excepthook(type(error), error, error.__traceback__)
+        _end(*_message(error))
 
 
-def _say_stopped() -> int:
-    print("stopped.", file=sys.stderr)
-    return exit_code() or 130
+def _message(error: Exception) -> tuple[str, int]:
+    """What to say of an error, and the exit code."""
+    from realm.errors import RealmError
+    from realm.files import without_home
+
+    if isinstance(error, RealmError):
+        return f"error: {error}", 2
+    if isinstance(error, MemoryError):
+        return "error: not enough memory. Give it fewer rows or a smaller batch, or use a machine with more.", 2
+    if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+        return f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror}.", 2
+    what = f"{type(error).__name__}: {without_home(str(error))[:MESSAGE_WIDTH]}"
+    log = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+    return f"error: {what} (a bug in realm: `realm {DEBUG} ...` shows the traceback; please report it.{log})", 1
+
+
+def _end(message: str, code: int) -> NoReturn:
+    """Say how the command ended, unless nobody can read it any more, and end."""
+    with contextlib.suppress(OSError):
+        import typer
+
+        from realm.report.escaping import visible
+
+        # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
+        colour = False if os.environ.get("NO_COLOR") else None
+        typer.secho(visible(message), fg="red" if code != STOPPED else None, err=True, color=colour)
+    sys.exit(code)

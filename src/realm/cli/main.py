@@ -1,12 +1,9 @@
-"""The `realm` command: what it is called, how it fails, and its commands."""
+"""The `realm` command and its subcommands."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-import traceback
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -31,11 +28,6 @@ from realm.cli import (
     simulate,
     train,
 )
-from realm.cli.stopping import exit_code
-from realm.cli.terminal import show_log
-from realm.cli.unforeseen import mendable, redacted, write_trace
-from realm.errors import RealmError
-from realm.report.escaping import visible
 
 app = typer.Typer(
     name="realm",
@@ -45,12 +37,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-
-STOPPED = 130
-"""The exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal, as of any other."""
-DEBUG = "--debug"
-MESSAGE_WIDTH = 300
-"""Characters of an unforeseen error's own message: three lines of a terminal; the file has all of it."""
 
 
 def _version(requested: bool) -> None:
@@ -65,7 +51,7 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", envvar="REALM_OFFLINE", help="Make no network call.")] = False,
-    debug: Annotated[bool, typer.Option(DEBUG, help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
@@ -96,47 +82,3 @@ app.command(rich_help_panel=TRY)(simulate.simulate)
 app.add_typer(lab.app, name="lab", rich_help_panel=TRY)
 app.add_typer(models.app, name="models", rich_help_panel=SYSTEM)
 app.command(rich_help_panel=SYSTEM)(info.info)
-
-
-def main() -> None:
-    """Run the command line: exit code 2 and the message alone for a mistake that a person can mend, 130 for Ctrl-C
-    (143 for `kill`).
-
-    Of anything else the person gets two lines, the whole trace goes into a file, and the exit code is 1.
-    """
-    show_log()
-    try:
-        app()
-        sys.stdout.flush()
-    except SystemExit as end:
-        if end.code == STOPPED or (end.code and exit_code()):  # typer makes Ctrl-C this code, and says nothing
-            _stop()
-        raise
-    except KeyboardInterrupt:
-        _stop()
-    except Exception as error:
-        if exit_code():  # a library may make another error of an interrupt
-            _stop()
-        if DEBUG in sys.argv:
-            traceback.print_exception(error)
-        message = str(error) if isinstance(error, RealmError) else mendable(error)
-        if message is not None:
-            _say(f"error: {message}", fg="red")
-            sys.exit(2)
-        _say(f"error: {type(error).__name__}: {redacted(str(error))[:MESSAGE_WIDTH]}", fg="red")
-        path = write_trace(error)
-        place = f"{path} has the traceback" if path is not None else f"`realm {DEBUG} ...` shows the traceback"
-        _say(f"This is a bug in realm: {place}. Please report it with that (SECURITY.md says how).")
-        sys.exit(1)
-
-
-def _stop() -> NoReturn:
-    _say("stopped.")
-    sys.exit(exit_code() or STOPPED)
-
-
-def _say(message: str, fg: str | None = None) -> None:
-    """A line on standard error, unless nobody can read it any more."""
-    # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
-    with contextlib.suppress(OSError):
-        typer.secho(visible(message), fg=fg, err=True, color=False if os.environ.get("NO_COLOR") else None)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +19,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from realm.cli import terminal
-from realm.cli.unforeseen import command_line, redacted
+from realm.errors import RealmError
+from realm.files import without_home
 from realm.report.escaping import visible
 
 SHARE = 0.05
@@ -183,13 +186,17 @@ class LogFile:
 
     def write(self, text: str) -> None:
         moment = datetime.now().astimezone().isoformat(timespec="seconds")
-        lines = "".join(f"{moment} {line}\n" for line in redacted(visible(text)).splitlines())
+        lines = "".join(f"{moment} {line}\n" for line in without_home(visible(text)).splitlines())
         if self._file is None:
             self._pending.append(lines)
             return
         with contextlib.suppress(OSError, ValueError):
             self._file.write(lines)
             self._file.flush()
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
 
     def open(self) -> None:
         if self._file is not None or not self.path.parent.is_dir():
@@ -213,11 +220,14 @@ def logged_to(path: Path, *, append: bool) -> Iterator[None]:
         yield
         return
     log = terminal.log_file = LogFile(path, append)
-    log.write(command_line())
+    log.write(" ".join(["realm", *sys.argv[1:]]))
     try:
         yield
     except BaseException as error:
         log.write(f"ended by {type(error).__name__}: {error}" if str(error) else f"ended by {type(error).__name__}")
+        if isinstance(error, Exception) and not isinstance(error, RealmError) and log.is_open:
+            log.write("".join(traceback.format_exception(error)))
+            error.add_note(f"The log is {path}.")
         raise
     finally:
         terminal.log_file = None
