@@ -97,7 +97,7 @@ def test_text_from_the_data_cannot_write_to_the_terminal(typed: Typed, tmp_path:
     path.write_text("text,annotator,label\n" + "".join(f"t{k},w{k % 2},\x1b[2Jx{k % 2}\n" for k in range(40)))
     _, out, _ = typed(path)
     assert "\x1b" not in out
-    assert "\\x1b[2Jx0" in out
+    assert "⟨U+001B⟩[2Jx0" in out
 
 
 def test_columns_are_named_by_flags_or_a_config_file(typed: Typed, tmp_path: Path) -> None:

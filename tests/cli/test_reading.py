@@ -118,7 +118,7 @@ def test_mistakes_name_arguments(tmp_path: Path, realm_cli) -> None:
         assert code == 2 and expected in " ".join(error.split()), error
     one.write_bytes("text,annotator,label\né,a,x\nb,a,y\n".encode("cp1252"))
     code, _, error = realm_cli("check", one)
-    assert code == 2 and "Name its encoding with --encoding" in " ".join(error.split())
+    assert code == 2 and "Name its encoding with `encoding`" in " ".join(error.split())
     assert realm_cli("check", one, "--encoding", "cp1252")[0] == 0
 
 

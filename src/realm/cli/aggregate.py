@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from realm.cli.emit import beside, emit
 from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
+from realm.cli.terminal import ROWS, note, note_ledger, show_frame
 from realm.display import counted
 
 if TYPE_CHECKING:
@@ -59,10 +58,9 @@ def aggregate(
     """Estimate the true label of each item and the accuracy of each annotator, without training a model."""
     from realm.cli.against_gold import aggregate_against_gold, gold_sentences
     from realm.crowd.aggregation import aggregate as aggregate_labels
-    from realm.runs.spreadsheet import guarded, write_csv
 
-    beside = None if output is None else output.with_name(f"{output.stem}.annotators{output.suffix or '.csv'}")
-    check_outputs(output, beside, reads=[*files, *reading.files()], overwrite=overwrite)
+    second = beside(output, "annotators")
+    check_outputs(output, second, reads=[*files, *reading.files()], overwrite=overwrite)
     annotations = reading.read(files)
     with progress_display() as progress:
         kind = "models" if judges else None
@@ -80,19 +78,13 @@ def aggregate(
         for sentence in gold_sentences(comparison):
             note(f"note: {sentence}")
 
-    if output is not None and beside is not None:
-        write_csv(labels, output, raw=raw)
-        write_csv(annotators, beside, raw=raw)
+    if output is not None:
         n_labels = counted(int((result.labels >= 0).sum()), "label")
-        note(f"{n_labels} in {output}, {counted(len(annotators), 'annotator')} in {beside}")
-    if as_json:
-        entries = {"method": method, "seed": seed, "used_gold": use_gold, "warnings": result.warnings}
-        entries |= {"labels": records(labels), "annotators": records(annotators)}
-        typer.echo(json.dumps(entries, ensure_ascii=False, allow_nan=False, default=str))
-    elif sys.stdout.isatty() or output is not None:
-        _show(labels, annotators, method)
-    else:
-        typer.echo((labels if raw else guarded(labels)).to_csv(index=False), nl=False)
+        note(f"{n_labels} in {output}, {counted(len(annotators), 'annotator')} in {second}")
+    figures = {"method": method, "seed": seed, "used_gold": use_gold, "warnings": result.warnings}
+    figures |= {"labels": labels, "annotators": annotators}
+    files = {output: labels, second: annotators}
+    emit(labels, lambda: _show(labels, annotators, method), files, figures, as_json=as_json, raw=raw)
 
 
 def _show(labels: pd.DataFrame, annotators: pd.DataFrame, method: str) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import console, note
+from realm.cli.terminal import console, note, show_table
 from realm.display import counted
 from realm.errors import RealmError
 from realm.report.escaping import visible
@@ -54,10 +53,10 @@ def check(
         if not as_json:
             raise
         failure = {"usable": False, "error": visible(str(error))}
-        typer.echo(json.dumps(failure, ensure_ascii=False, indent=2))
+        print_json(failure, indent=2)
         raise typer.Exit(2) from None
     if as_json:
-        typer.echo(json.dumps(examination.as_dict(), ensure_ascii=False, indent=2))
+        print_json(examination.as_dict(), indent=2)
     elif sys.stdout.isatty():
         _show(examination, ", ".join(map(str, files)))
     else:
@@ -97,11 +96,11 @@ def lines(examination: Examination) -> list[str]:
     """The examination for a pipe: one fact per line, no colour, no boxes."""
     text_lines = [f"{name}: {value}" for name, value in _facts(examination)]
     for task, shares in examination.label_counts.items():
-        text_lines += [f"label ({task}): {_clean(label)} {count}" for label, count in shares.items()]
+        text_lines += [f"label ({task}): {visible(label)} {count}" for label, count in shares.items()]
     text_lines += [f"{reason}: {count} ({_rows(rows, count, 'rows ')})" for reason, count, rows in _ledger(examination)]
     text_lines += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
     for finding in examination.findings:
-        text_lines.append(f"{finding.level}: {_clean(finding.message)} {_clean(finding.remedy)}".rstrip())
+        text_lines.append(f"{finding.level}: {visible(finding.message)} {visible(finding.remedy)}".rstrip())
     return text_lines
 
 
@@ -110,40 +109,24 @@ def _show(examination: Examination, title: str) -> None:
     from rich.text import Text
 
     screen = console()
-    _grid(_clean(title), (), "lr", _facts(examination))
+    show_table(title, ("", ""), _facts(examination))
     for task, shares in examination.label_counts.items():
         total = max(sum(shares.values()), 1)
-        rows = [(_clean(label), f"{count:,}", f"{count / total:.1%}") for label, count in shares.items()]
-        title = "Labels" if len(examination.label_counts) == 1 else f"Labels of {_clean(task)}"
-        _grid(title, ("label", "given", "share"), "lrr", rows)
+        rows = [(visible(label), f"{count:,}", f"{count / total:.1%}") for label, count in shares.items()]
+        title = "Labels" if len(examination.label_counts) == 1 else f"Labels of {visible(task)}"
+        show_table(title, ("label", "given", "share"), rows)
     if ledger := _ledger(examination):
-        rows = [(reason, f"{count:,}", _rows(rows, count)) for reason, count, rows in ledger]
-        _grid("Dropped or changed on reading", ("reason", "count", "rows"), "lrl", rows)
+        rows = [(f"{count:,}", reason, _rows(rows, count)) for reason, count, rows in ledger]
+        show_table("Dropped or changed on reading", ("count", "reason", "rows"), rows)
     verdicts = [(method.name, method.applies, method.why) for method in examination.methods]
-    _grid("Methods", ("method", "applies", "why"), "lll", verdicts)
+    show_table("Methods", ("method", "applies", "why"), verdicts)
     screen.print(Text("Findings", style="bold"))
     for finding in examination.findings:
         warns = finding.level == "warning"
         mark = ("! ", "bold yellow") if warns else ("- ", "dim")
-        screen.print(Text.assemble(mark, _clean(finding.message), (f" {_clean(finding.remedy)}".rstrip(), "dim")))
+        screen.print(Text.assemble(mark, visible(finding.message), (f" {visible(finding.remedy)}".rstrip(), "dim")))
     if not examination.findings:
         screen.print(Text("Nothing stands out.", style="green"))
-
-
-def _grid(title: str, header: Sequence[str], sides: str, rows: Iterable[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    screen = console()
-    table = Table(box=None, show_header=bool(header), header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
-    for index, side in enumerate(sides):
-        justify: Literal["left", "right"] = "right" if side == "r" else "left"
-        table.add_column(header[index] if header else "", justify=justify, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    screen.print(Text(title, style="bold"))
-    screen.print(table)
-    screen.print()
 
 
 def _facts(examination: Examination) -> list[tuple[str, str]]:
@@ -158,7 +141,7 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
     rows.append(("connected groups", f"{len(examination.groups):,}"))
     several = len(examination.alpha) > 1
     for task, alpha in examination.alpha.items():
-        name = f"Krippendorff's alpha ({_clean(task)})" if several else "Krippendorff's alpha"
+        name = f"Krippendorff's alpha ({visible(task)})" if several else "Krippendorff's alpha"
         rows.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
     if examination.independence is not None:
         rows.append(("independence", str(examination.independence)))
@@ -167,16 +150,11 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
 
 def _ledger(examination: Examination) -> list[tuple[str, int, list[str]]]:
     ledger = examination.ledger
-    return [(_clean(reason), count, ledger.places(reason)) for reason, count in ledger.counts.items()]
+    return [(visible(reason), count, ledger.places(reason)) for reason, count in ledger.counts.items()]
 
 
 def _rows(rows: list[str], count: int, title: str = "") -> str:
     """The first rows of a reason; each has its file where there are several, and needs no title."""
     several_files = any(not row.isdecimal() for row in rows)
     separator, title = ("; ", "") if several_files else (", ", title)
-    return _clean(title + separator.join(rows[:NAMED]) + f"{separator}..." * (count > NAMED))
-
-
-def _clean(text: str) -> str:
-    """Text from the data as a terminal may show it: nothing that moves the cursor or changes colours."""
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
+    return visible(title + separator.join(rows[:NAMED]) + f"{separator}..." * (count > NAMED))

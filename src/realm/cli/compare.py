@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
@@ -74,7 +75,7 @@ def compare(
         annotations = annotations.contrast(contrast, min_annotations)
 
     from realm.comparison.compare import compare as compare_methods
-    from realm.comparison.results import SUMMARY, read_summary
+    from realm.comparison.results import read_summary
     from realm.report.comparison_page import comparison_page
     from realm.runs.folder import LOG
 
@@ -105,10 +106,10 @@ def compare(
             trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
             note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
         comparison_page(output)
-    if as_json:
-        typer.echo((output / SUMMARY).read_text(encoding="utf-8"))
-        return
     summary = read_summary(output)
+    if as_json:
+        print_json(summary, indent=2)
+        return
     _show(summary)
     if rank_by is None:
         by = summary["ranking"]["by"].replace("_", "-")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.models import fetch_named_model
 from realm.cli.progress import progress_display
 from realm.cli.terminal import note, show_table
@@ -50,7 +50,7 @@ def demo(
         with writing(output, advice=""):
             write_json(output / RECORD, record)
     if as_json:
-        typer.echo(json.dumps(record))
+        print_json(record)
         return
     _close(demo, record["seconds"])
 

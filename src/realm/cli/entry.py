@@ -1,4 +1,4 @@
-"""Where `realm` begins and how it ends: exit code 2 and one line for what the user can fix, 130 for Ctrl-C, 1 for a bug.
+"""Where `realm` begins and how it ends: exit code 2 for what the user can fix, 1 for a bug, 130 for Ctrl-C.
 
 Little is imported before `main` runs, so that Ctrl-C while the rest is being loaded ends in one line, too.
 """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.flags import AsJson, RunFolder, takes
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, ReadingFlags
@@ -42,7 +42,7 @@ def evaluate(
     with progress_display() as progress:
         figures = run.evaluate(table, generation=generation, progress=progress)
     if as_json:
-        typer.echo(json.dumps(figures))
+        print_json(figures)
     else:
         show_figures(figures)
     warn_of_base_rate(figures)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.emit import beside, emit
 from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.relabel import read_costs
-from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
+from realm.cli.terminal import ROWS, note, note_ledger, show_frame
 from realm.display import counted
 from realm.errors import RealmError
 
@@ -56,10 +55,9 @@ def judges(
 ) -> None:
     """How accurate each judge of a panel is, what each adds, the cheapest part that does as well, items for a human."""
     from realm.crowd.panel import Panel
-    from realm.runs.spreadsheet import guarded, write_csv
 
-    beside = None if output is None else output.with_name(f"{output.stem}.humans{output.suffix or '.csv'}")
-    check_outputs(output, beside, reads=[*files, costs, *reading.files()], overwrite=overwrite)
+    second = beside(output, "humans")
+    check_outputs(output, second, reads=[*files, costs, *reading.files()], overwrite=overwrite)
     annotations, orders = _read(reading, files)
     if use_gold and annotations.gold is None:
         raise RealmError(f"{', '.join(map(str, files))}: --use-gold: there is no gold column. Name it with --gold.")
@@ -75,24 +73,21 @@ def judges(
     for remark in remarks:
         note(f"note: {remark}")
 
-    if output is not None and beside is not None:
-        write_csv(table.round(6), output, raw=raw)
-        write_csv(queue.round(6), beside, raw=raw)
-        note(f"{counted(len(table), 'judge')} in {output}, {counted(len(queue), 'item')} for a human in {beside}")
-    if as_json:
-        entries = {
-            "judges": records(table),
-            "independent_judges": None if panel.independence is None else panel.independence.effective,
-            "whole": _entry(panel.whole),
-            "cheapest": _entry(cheapest),
-            "panels": [_entry(part) for part in panel.path()],
-            "expected_with_humans": panel.expected_with_humans(humans),
-            "humans": records(queue),
-            "dropped": annotations.ledger.counts,
-            "warnings": [*annotations.ledger.warnings, *remarks],
-        }
-        typer.echo(json.dumps(entries, ensure_ascii=False, allow_nan=False, default=str))
-    elif sys.stdout.isatty() or output is not None:
+    if output is not None:
+        note(f"{counted(len(table), 'judge')} in {output}, {counted(len(queue), 'item')} for a human in {second}")
+    figures = {
+        "judges": table,
+        "independent_judges": None if panel.independence is None else panel.independence.effective,
+        "whole": _entry(panel.whole),
+        "cheapest": _entry(cheapest),
+        "panels": [_entry(part) for part in panel.path()],
+        "expected_with_humans": panel.expected_with_humans(humans),
+        "humans": queue,
+        "dropped": annotations.ledger.counts,
+        "warnings": [*annotations.ledger.warnings, *remarks],
+    }
+
+    def show() -> None:
         more = f": the first {ROWS} of {len(table):,}" if len(table) > ROWS and output is not None else ""
         show_frame(f"Judges{more}", table.head(ROWS) if more else table)
         show_frame("Panels, as judges leave one by one", _panels_table(panel.path()))
@@ -101,8 +96,8 @@ def judges(
             show_frame("The least sure items, for a human", least)
         for sentence in summary:
             typer.echo(sentence)
-    else:
-        typer.echo((table if raw else guarded(table)).to_csv(index=False), nl=False)
+
+    emit(table, show, {output: table.round(6), second: queue.round(6)}, figures, as_json=as_json, raw=raw)
 
 
 def _read(reading: ReadingFlags, files: Sequence[Path]) -> tuple[Annotations, OrderHabits | None]:

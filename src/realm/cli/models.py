@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.flags import AsJson
 from realm.cli.terminal import note, show_table
 
@@ -30,7 +30,7 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
 
     if as_json:
         entries = [{**asdict(m), "size": m.size, "present": m.present, "folder": str(m.folder)} for m in store.models()]
-        typer.echo(json.dumps(entries, indent=2))
+        print_json(entries, indent=2)
         return
     rows = [
         (m.name, _size(m.size), _size(m.disk), m.licence, "yes" if m.present else "no", m.description)

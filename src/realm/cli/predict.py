@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.emit import plain
 from realm.cli.flags import Overwrite, Raw, RunFolder, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
@@ -142,16 +142,8 @@ def _lines(frame: pd.DataFrame) -> Iterator[str]:
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise RealmError(f"the column '{repeated}' appears {names.count(repeated)} times. Rename one, or write a CSV.")
     for row in frame.itertuples(index=False, name=None):
-        record = {name: _finite(value) for name, value in zip(names, row, strict=True)}
-        record[names[-1]] = json.loads(row[-1])
-        yield json.dumps(record, ensure_ascii=False, default=str) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    """The value as JSON can hold it: null for what is not a number, words for infinities."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
+        record = dict(zip(names, row, strict=True)) | {names[-1]: json.loads(row[-1])}
+        yield json.dumps(plain(record), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:

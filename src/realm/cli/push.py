@@ -3,11 +3,11 @@ model, to the Hugging Face hub."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.flags import AsJson, RunFolder
 from realm.cli.label_studio import ControlTag, Number, TextField, Url, open_project
 from realm.cli.progress import progress_display
@@ -65,7 +65,7 @@ def label_studio(
     if plan.gone:
         note(f"{len(plan.gone):,} items of the run are no task of the project any more: {', '.join(plan.gone[:10])}")
     if as_json:
-        typer.echo(json.dumps(_figures(plan), ensure_ascii=False))
+        print_json(_figures(plan))
     elif dry_run:
         _show(plan)
     done = "would be" if dry_run else "were"

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from realm.cli.emit import emit
 from realm.cli.flags import Overwrite, Raw, RunFolder
 from realm.cli.output_files import check_outputs
-from realm.cli.terminal import ROWS, note, records, show_frame
+from realm.cli.terminal import ROWS, note, show_frame
 from realm.display import counted
 from realm.errors import RealmError
 
@@ -69,10 +70,9 @@ def relabel(
     from realm.crowd.relabel import summarise_queue
     from realm.files import write_text, writing
     from realm.runs import Run
-    from realm.runs.spreadsheet import guarded, write_csv
 
-    beside = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
-    check_outputs(output, beside, reads=[costs], overwrite=overwrite)
+    second = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
+    check_outputs(output, second, reads=[costs], overwrite=overwrite)
     run = Run.open(folder)
     prices = read_costs(costs)
     queue, disputed = run.relabel(budget, prices, most_each), run.contradictions()
@@ -82,26 +82,21 @@ def relabel(
     if len(queue):
         note(_expectation(summary))
 
-    if output is not None and beside is not None:
-        if format == "csv":
-            write_csv(queue, output, raw=raw)
-        else:
-            with writing(output, advice=""):
-                write_text(output, _label_studio(run.annotations, queue))
-        write_csv(disputed, beside, raw=raw)
+    if output is not None:
         note(f"{counted(len(queue), 'item')} to label again in {output}")
-        note(f"{counted(len(disputed), 'item')} on which the model and reliable annotators disagree in {beside}")
-    if as_json:
-        tables = {"queue": records(queue), "contradictions": records(disputed), "workload": records(summary.workload)}
-        expected = {name: value for name, value in vars(summary).items() if name != "workload"}
-        figures = {"probabilities": run.probabilities, "expected": expected}
-        typer.echo(json.dumps({**figures, **tables}, ensure_ascii=False, default=str))
-    elif sys.stdout.isatty() or output is not None:
-        _show(queue, disputed, summary.workload)
-    elif format == "label-studio":
+        note(f"{counted(len(disputed), 'item')} on which the model and reliable annotators disagree in {second}")
+    expected = {name: value for name, value in vars(summary).items() if name != "workload"}
+    figures = {"probabilities": run.probabilities, "expected": expected}
+    figures |= {"queue": queue, "contradictions": disputed, "workload": summary.workload}
+    files = {output: queue, second: disputed}
+    if format == "label-studio" and output is not None:
+        with writing(output, advice=""):
+            write_text(output, _label_studio(run.annotations, queue))
+        del files[output]
+    elif format == "label-studio" and not as_json and not sys.stdout.isatty():
         typer.echo(_label_studio(run.annotations, queue))
-    else:
-        typer.echo((queue if raw else guarded(queue)).to_csv(index=False), nl=False)
+        return
+    emit(queue, lambda: _show(queue, disputed, summary.workload), files, figures, as_json=as_json, raw=raw)
 
 
 def read_costs(path: Path | None) -> dict[str, float] | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.flags import Overwrite, takes
 from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import note, note_ledger, records, show_frame
+from realm.cli.terminal import note, note_ledger, show_frame
 from realm.display import counted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def simulate(
     table = annotators_table(annotations, accuracies)
     if as_json:
         sizes = {"annotations": annotations.n_annotations, "items": annotations.n_items}
-        typer.echo(json.dumps({"annotators": records(table), **sizes, "dropped": annotations.ledger.counts}))
+        print_json({"annotators": table, **sizes, "dropped": annotations.ledger.counts})
     else:
         more = f": the first {SHOWN} of {len(table):,}" if len(table) > SHOWN else ""
         show_frame(f"Simulated annotators{more}", table.head(SHOWN))

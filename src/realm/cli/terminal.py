@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from realm.display import counted
@@ -24,8 +24,6 @@ NAME_WIDTH = 32
 """Most characters of the first column; of longer names the end is cut."""
 WORD_WIDTH = 24
 """Most characters of a word that is not broken: an address would take the whole screen."""
-GAP = 2
-"""Characters between two columns."""
 TEXT_WIDTH = 40
 """Characters of an item's text in a table: enough to recognise it."""
 live_console: Any = None
@@ -43,68 +41,36 @@ def console(stderr: bool = False) -> Any:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; the first column is text and never broken, figures stand to the right.
-
-    No word is broken. Columns for which the screen is too narrow follow below, beside the first column.
-    """
+    """Print a table; the first column is text and never broken, figures stand to the right. No word is broken."""
     from rich.box import SIMPLE
     from rich.table import Table
     from rich.text import Text
 
-    screen = console()
-    header = [visible(column) for column in columns]
     cells = [[show_value(value) for value in row] for row in rows]
+    table = Table(box=SIMPLE, show_edge=False, show_header=any(columns), pad_edge=False, padding=(0, 1, 0, 0))
+    for place, name in enumerate(map(visible, columns)):
+        values = [clipped(row[place], NAME_WIDTH) if place == 0 else row[place] for row in cells]
+        is_text = any(letter.isalpha() for value in values for letter in value)
+        words = values if place == 0 or not is_text else [word for value in values for word in value.split()]
+        width = max(map(cell_width, [*name.split(), *words]), default=1)
+        width = width if place == 0 or not is_text else min(width, WORD_WIDTH)
+        side: Any = "left" if place == 0 or is_text else "right"
+        table.add_column(Text(name), justify=side, min_width=width, overflow="fold")
+        for row, value in zip(cells, values, strict=True):
+            row[place] = value
     for row in cells:
-        row[0] = clipped(row[0], NAME_WIDTH)
+        table.add_row(*map(Text, row))
+    screen = console()
     screen.print(Text(visible(title), style="bold"))
-    measured = [_Column(name, [row[place] for row in cells], place == 0) for place, name in enumerate(header)]
-    for block in _blocks(measured, screen.width):
-        table = Table(box=SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for column, width in zip(block, _widths(block, screen.width), strict=True):
-            side: Any = "left" if column.is_text else "right"
-            table.add_column(Text(column.name), justify=side, width=width, overflow="fold")
-        for place in range(len(cells)):
-            table.add_row(*(Text(column.cells[place]) for column in block))
-        screen.print(table)
-        screen.print()
+    screen.print(table, crop=False)
+    screen.print()
 
 
-class _Column:
-    """A column of a table: its cells, whether they are words, and the widths between which it may be printed."""
+def cell_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    from rich.cells import cell_len
 
-    def __init__(self, name: str, cells: list[str], is_first: bool) -> None:
-        from rich.cells import cell_len
-
-        self.name, self.cells = name, cells
-        self.is_text = is_first or any(any(letter.isalpha() for letter in cell) for cell in cells)
-        longest_word = max((cell_len(word) for word in name.split()), default=1)
-        self.widest = max([cell_len(name), *map(cell_len, cells)])
-        words = [cell_len(word) for cell in cells for word in cell.split()]
-        if is_first or not self.is_text:
-            self.narrowest = max([longest_word, *map(cell_len, cells)])
-        else:
-            self.narrowest = min(max([longest_word, *words]), max(longest_word, WORD_WIDTH))
-
-
-def _blocks(columns: list[_Column], width: int) -> Iterator[list[_Column]]:
-    """The columns in groups that fit side by side, each beginning with the first column."""
-    block = columns[:1]
-    for column in columns[1:]:
-        if len(block) > 1 and sum(each.narrowest + GAP for each in [*block, column]) - GAP > width:
-            yield block
-            block = columns[:1]
-        block.append(column)
-    yield block
-
-
-def _widths(columns: list[_Column], width: int) -> list[int]:
-    """The width of each column: what is left over goes to the narrowest first, as far as they can use it."""
-    widths = [column.narrowest for column in columns]
-    left = width - sum(widths) - GAP * (len(columns) - 1)
-    while left > 0 and (open_ := [i for i, column in enumerate(columns) if widths[i] < column.widest]):
-        widths[min(open_, key=lambda index: widths[index])] += 1
-        left -= 1
-    return widths
+    return cell_len(text)
 
 
 def show_frame(title: str, frame: pd.DataFrame) -> None:
@@ -180,8 +146,3 @@ def show_log() -> None:
 def interactive() -> bool:
     """Whether a person is watching, so that progress is worth showing."""
     return sys.stderr.isatty()
-
-
-def records(frame: pd.DataFrame) -> list[Any]:
-    """The rows of a table as JSON takes them: None for what is missing."""
-    return list(frame.astype(object).where(frame.notna(), None).to_dict("records"))

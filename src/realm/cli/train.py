@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from realm.cli.emit import print_json
 from realm.cli.evaluate import show_test, warn_of_base_rate
 from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import Display, logged_to, progress_display
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import note, note_table, records, show_frame
+from realm.cli.terminal import note, note_table, show_frame
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.training.settings import LEARNING
@@ -206,11 +206,11 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
     if as_json:
         entries: dict[str, Any] = {"run": str(run.folder), "probabilities": run.probabilities}
         entries |= {"warnings": run.metrics["warnings"], "findings": run.findings, "notes": list(notes)}
-        entries |= {"test": run.metrics.get("test"), "expertise": records(run.expertise)}
+        entries |= {"test": run.metrics.get("test"), "expertise": run.expertise}
         entries |= {"dropped": annotations.ledger.counts}
         entries |= {"changes": None if run.changes is None else asdict(run.changes)}
         entries |= {"against_gold": None if against is None else asdict(against)}
-        typer.echo(json.dumps(entries, ensure_ascii=False, default=str))
+        print_json(entries)
     else:
         show_annotators(run.expertise, run.probabilities)
     for text in run.changes.sentences() if run.changes else ():

@@ -1,0 +1,67 @@
+"""What a command gives back: tables in files, JSON for a script, CSV in a pipe, tables for a person."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def emit(
+    table: pd.DataFrame,
+    show: Callable[[], None],
+    files: Mapping[Path | None, pd.DataFrame],
+    figures: Mapping[str, Any],
+    *,
+    as_json: bool,
+    raw: bool,
+) -> None:
+    """Write the tables of `files` (None: no file is asked for), then print one thing to standard output.
+
+    That is `figures` under `--json`; in a terminal, or where files are written, what `show` prints; in a pipe `table`
+    as CSV. `raw` leaves in CSV what a spreadsheet would run.
+    """
+    from realm.runs.spreadsheet import guarded, write_csv
+
+    written = {path: frame for path, frame in files.items() if path is not None}
+    for path, frame in written.items():
+        write_csv(frame, path, raw=raw)
+    if as_json:
+        print_json(figures)
+    elif sys.stdout.isatty() or None not in files:
+        show()
+    else:
+        typer.echo((table if raw else guarded(table)).to_csv(index=False), nl=False)
+
+
+def beside(output: Path | None, what: str) -> Path | None:
+    """The file of a second table: NAME.what.csv beside NAME.csv."""
+    return None if output is None else output.with_name(f"{output.stem}.{what}{output.suffix or '.csv'}")
+
+
+def print_json(value: Any, indent: int | None = None) -> None:
+    """Print strict JSON, which has no NaN: see `plain`."""
+    typer.echo(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=indent))
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON holds it: tables as lists of rows, numbers of numpy as numbers, null for what is none."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if hasattr(value, "to_dict"):  # a DataFrame
+        return plain(value.astype(object).where(value.notna(), None).to_dict("records"))
+    if hasattr(value, "tolist"):  # an array or a number of numpy
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
