@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from realm.channels import CHANNELS, RIVAL_CHANNELS, channel_class
+from realm.channels import CHANNELS, channel_class
 from realm.files import writing
 from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
@@ -41,7 +41,7 @@ def _channel_setting(trainer: RealmTrainer) -> dict[str, Any]:
     """The channel that the caller gave, in place of the setting."""
     if trainer.channel is None or trainer.given_channel is None:
         return {}
-    names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
+    names = {channel_class(name): name for name in CHANNELS}
     name = names.get(type(trainer.channel), type(trainer.channel).__name__)
     return {"channel": name, "channel_settings": trainer.channel.settings()}
 
