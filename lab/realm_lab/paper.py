@@ -5,7 +5,7 @@
 | table | the label of the table in the paper's source; for figures in running text, of the section, or `abstract` |
 | model | `small`, `base` or `large` of Flan-T5 |
 | benchmark | as `load_benchmark` knows it; several trained jointly are joined by `+`; `average`, `all`: over all |
-| noise, pool, regime, method | as in a grid; empty where they do not apply (an oracle knows neither noise nor pool) |
+| noise, pool, regime, method | as in a spec; empty where they do not apply (an oracle knows neither noise nor pool) |
 | quantity | `accuracy` (percent), `delta` (points), `expertise` (sigma of omega), `spearman`, or a count by its name |
 | steps, rate | training steps; learning rate of omega where the table is about it |
 | annotator | `a1`, `a2`, ... in the order of the pool |
@@ -18,7 +18,7 @@ commented out are not here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,65 +27,51 @@ import pandas as pd
 
 from realm import RealmError
 
-FIGURES = Path(__file__).with_name("paper_figures.csv")
 FIELDS = ("model", "benchmark", "noise", "pool", "regime", "method", "quantity", "steps", "rate", "annotator")
 SAME_POOL = {"D3": "graded:3", "D1": "one-reliable:3"}
 """Pools that are one and the same, under the names that different tables of the paper give them."""
 
 
-def paper_figures(table: str | None = None) -> pd.DataFrame:
-    """The figures of one table, or all of them: a row per figure, with the columns above.
+def paper_figures(tables: str | None = None) -> pd.DataFrame:
+    """The figures of a table, of several separated by commas, or all of them: a row per figure, with the columns above.
 
     Examples:
         >>> figures = paper_figures("tab:results_multi")
-        >>> oracles = figures[figures["method"] == "oracle"]
-        >>> oracles["mean"].tolist()
+        >>> figures[figures["method"] == "oracle"]["mean"].tolist()
         [28.57, 46.05, 64.76]
     """
     figures = _all_figures()
-    if table is None:
+    if tables is None:
         return figures.copy()
-    rows = figures[figures["table"] == table]
-    if rows.empty:
-        raise RealmError(f"The paper has no table '{table}'. There are: {', '.join(figures['table'].unique())}.")
-    return rows.reset_index(drop=True)
+    names = [name.strip() for name in tables.split(",")]
+    if unknown := [name for name in names if name not in set(figures["table"])]:
+        raise RealmError(f"The paper has no table '{unknown[0]}'. There are: {', '.join(figures['table'].unique())}.")
+    return pd.concat([figures[figures["table"] == name] for name in names], ignore_index=True)
 
 
 @lru_cache(maxsize=1)
 def _all_figures() -> pd.DataFrame:
-    return pd.read_csv(FIGURES, dtype={"annotator": "object", "rate": "float64", "steps": "Int64"})
+    file = Path(__file__).with_name("paper_figures.csv")
+    return pd.read_csv(file, dtype={"annotator": "object", "rate": "float64", "steps": "Int64"})
 
 
-class PaperTable:
-    """The figures of a table of the paper, or of several separated by commas; none for None.
+def add_paper(entries: Iterable[dict[str, Any]], tables: str | None) -> None:
+    """Add `paper_mean` and `paper_std` to the entries that a figure of these tables corresponds to, the first of them.
 
-    An entry of ours corresponds to a figure where it agrees in every field that the figure's row has. A small variant
-    of a spec names no table, so that nothing is set beside it.
+    An entry corresponds to a figure where it agrees in every field that the figure's row has.
     """
-
-    def __init__(self, table: str | None) -> None:
-        names = [] if table is None else [name.strip() for name in table.split(",")]
-        self.rows = [row for name in names for row in records(paper_figures(name))]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def figure(self, method: str | None, quantity: str, **fields: Any) -> tuple[float, float | None] | None:
-        """Mean and standard deviation (None where not given) in the paper's unit; None where nothing corresponds."""
-        entry = {"method": method, "quantity": quantity, **fields}
-        matches = [row for row in self.rows if corresponds(row, entry)]
-        return (float(matches[0]["mean"]), matches[0]["std"]) if len(matches) == 1 else None
+    if tables is None:
+        return
+    figures = paper_figures(tables)
+    plain = figures.astype(object).where(figures.notna(), None).to_dict("records")
+    for entry in entries:
+        figure = next((figure for figure in plain if _corresponds(figure, entry)), None)
+        if figure is not None:
+            entry |= {"paper_mean": float(figure["mean"]), "paper_std": figure["std"]}
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as plain values, None where there is none."""
-    plain = frame.astype(object).where(frame.notna(), None)
-    return [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]
-
-
-def corresponds(row: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Whether an entry agrees with the row of a figure in every field that the row has."""
-    return all(row[name] is None or _same(name, row[name], entry.get(name)) for name in FIELDS)
+def _corresponds(figure: Mapping[Any, Any], entry: Mapping[str, Any]) -> bool:
+    return all(figure[name] is None or _same(name, figure[name], entry.get(name)) for name in FIELDS)
 
 
 def _same(name: str, printed: Any, value: Any) -> bool:
