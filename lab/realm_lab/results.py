@@ -12,7 +12,7 @@ import pandas as pd
 
 from realm import METHODS, PAPER, RealmError
 from realm.comparison.cells import Cell, is_read
-from realm.comparison.significance import Contrast, contrast
+from realm.comparison.significance import LEVEL, paired_bootstrap, paired_t_test
 from realm_lab.cells import oracle_pool
 from realm_lab.datasets import TITLES
 from realm_lab.specs import RIVALS, Spec, expand
@@ -176,14 +176,62 @@ def configurations(rows: pd.DataFrame, fields: Iterable[str] = CONFIGURATION) ->
             yield dict(zip(names, plain, strict=True)), part
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """`realm` against another method in one configuration, paired by seed and by test item.
+
+    | field | meaning |
+    |---|---|
+    | second | the other method |
+    | gaps | difference of accuracy on each seed that both have |
+    | p_seeds | two-sided paired t-test over seeds (the paper's); None with one seed |
+    | low, high, p_items | paired bootstrap over test items, 95%; None without answers |
+    """
+
+    second: str
+    gaps: npt.NDArray[np.float64]
+    p_seeds: float | None
+    low: float | None = None
+    high: float | None = None
+    p_items: float | None = None
+
+    @property
+    def delta(self) -> float:
+        return float(self.gaps.mean())
+
+    @property
+    def seeds(self) -> int:
+        return len(self.gaps)
+
+    @property
+    def ahead(self) -> int:
+        """On how many seeds `realm` is better."""
+        return int((self.gaps > 0).sum())
+
+    @property
+    def behind(self) -> int:
+        return int((self.gaps < 0).sum())
+
+    @property
+    def significant(self) -> bool:
+        """By the test over seeds."""
+        return self.p_seeds is not None and self.p_seeds < LEVEL
+
+    @property
+    def surely(self) -> bool:
+        """By the test over seeds and by that over test items."""
+        return self.significant and self.p_items is not None and self.p_items < LEVEL
+
+
 def compare_methods(store: Store | None, rows: pd.DataFrame, second: str, first: str = "realm") -> Contrast | None:
-    """Two methods of one configuration, paired by seed and by test item; None where no seed has both."""
-    by_seed = [rows[(rows["method"] == name) & rows["finished"]].set_index("seed") for name in (first, second)]
-    seeds = by_seed[0].index.intersection(by_seed[1].index).sort_values()
+    """Two methods of one configuration; None where no seed has both."""
+    finished = [rows[(rows["method"] == name) & rows["finished"]].set_index("seed") for name in (first, second)]
+    seeds = finished[0].index.intersection(finished[1].index).sort_values()
     if not len(seeds):
         return None
-    by_seed = [part.loc[seeds] for part in by_seed]
-    accuracies = [part["accuracy"].to_numpy(dtype=np.float64) for part in by_seed]
-    answers = [None if store is None else store.correct(part["id"].tolist()) for part in by_seed]
+    both = [part.loc[seeds] for part in finished]
+    accuracies = [part["accuracy"].to_numpy(dtype=np.float64) for part in both]
+    answers = [None if store is None else store.correct(part["id"].tolist()) for part in both]
     paired = answers[0] is not None and answers[1] is not None and answers[0].shape == answers[1].shape
-    return contrast((first, second), accuracies[0], accuracies[1], (answers[0], answers[1]) if paired else None)
+    over_items = paired_bootstrap(answers[0], answers[1]) if paired else (None, None, None)  # type: ignore[arg-type]
+    return Contrast(second, accuracies[0] - accuracies[1], paired_t_test(*accuracies), *over_items)

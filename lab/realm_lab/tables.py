@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from realm import RealmError
-from realm.comparison.significance import LEVEL, Summary
+from realm.comparison.significance import LEVEL, deviation
 from realm_lab.cells import JOINED
 from realm_lab.paper import add_paper
 from realm_lab.results import (
@@ -153,9 +153,9 @@ def text_of(figure: Figure) -> str:
 def summary(values: Any) -> Figure:
     """Mean, std, seeds of the values that are not NaN, and how many values there are."""
     values = np.asarray(values, dtype=np.float64)
-    found = Summary.of(values)
-    plain = (np.nan, np.nan, 0) if found is None else (found.mean, found.std, found.seeds)
-    return {**dict(zip(("mean", "std", "seeds"), plain, strict=True)), "of_seeds": len(values)}
+    finite = values[~np.isnan(values)]
+    mean = float(finite.mean()) if len(finite) else np.nan
+    return {"mean": mean, "std": deviation(finite), "seeds": len(finite), "of_seeds": len(values)}
 
 
 def heading(name: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from realm.comparison.significance import LEVEL, Contrast
+from realm.comparison.significance import LEVEL
 from realm_lab.cells import JOINED
-from realm_lab.results import ORACLE, SpecResults, compare_methods, configurations, display
+from realm_lab.results import ORACLE, Contrast, SpecResults, compare_methods, configurations, display
 from realm_lab.tables import Figure, Table, heading
 
 EVEN = ("goemotions",)
@@ -36,7 +36,7 @@ def contrast_table(tests: Tests) -> Table:
     for fields, test in tests:
         interval = "" if test.low is None or test.high is None else f"{100 * test.low:+.1f} to {100 * test.high:+.1f}"
         row = (*(display(fields[name]) for name in varying), display(test.second))
-        texts = {"difference": f"{100 * test.delta:+.2f}", "seeds": test.seeds, "signs": test.signs}
+        texts = {"difference": f"{100 * test.delta:+.2f}", "seeds ahead": f"{test.ahead} of {test.seeds}"}
         texts |= {"p over seeds": p_value(test.p_seeds), "95% over items": interval, "p over items": p_value(test.p_items)}
         figures += [{"row": row, "column": ("", name), "text": text} for name, text in texts.items()]
     return Table("REALM against the other methods", (*map(heading, varying), "Against"), figures)
@@ -59,7 +59,7 @@ def count_wins(tests: Iterable[Contrast]) -> dict[str, int]:
         "significant-losses": len(significant) - better,
         "not-significant": len(tests) - len(significant),
         "significant": len(significant),
-        "ahead-on-every-seed": sum(test.unanimous for test in significant),
+        "ahead-on-every-seed": sum(max(test.ahead, test.behind) == test.seeds for test in significant),
     }
 
 

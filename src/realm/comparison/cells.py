@@ -14,7 +14,7 @@ from dataclasses import Field, asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from realm.data import Annotations
 from realm.files import without_home
 from realm.methods import METHODS
 from realm.training.settings import Settings, recorded_values, settings_of
+
+if TYPE_CHECKING:
+    from realm.channels import Channel
 
 LIKELIHOOD = "held_out_likelihood"
 """The metric of a trial: what settings are chosen by."""
@@ -46,6 +49,7 @@ class CellTables:
     | accuracies | of simulated annotators, as configured, (annotators, tasks); None for real ones |
     | instruction | the sentence in front of every prompt, unless the settings have one |
     | gold_apart | gold items, none of them in `annotations`, that the model is fitted to first; None for no such fit |
+    | channel | the class of a channel of one's own, made of the annotations; None for the one that the method names |
     """
 
     annotations: Annotations
@@ -53,6 +57,7 @@ class CellTables:
     accuracies: npt.NDArray[np.float64] | None = None
     instruction: str | None = None
     gold_apart: Annotations | None = None
+    channel: type[Channel] | None = None
 
 
 class CellData(Protocol):
