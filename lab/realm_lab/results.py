@@ -89,12 +89,12 @@ def load_results(spec: Spec, store: Store | None) -> SpecResults:
             if any(isinstance(value, list) and len(value) > 1 for value in _values(values))
         )
     )
-    frame = pd.DataFrame(_rows(cells, compared))
+    frame = pd.DataFrame(_rows(cells, compared), dtype=object)  # or text would turn None into NaN
     for name in compared:
         frame = frame.explode(name)
     settings = tuple("rate" if name == RATE else name for name in compared)
     frame = _with_oracles(frame.rename(columns={RATE: "rate"}), [*CONFIGURATION, *settings])
-    frame = frame.astype({name: object for name in (*CONFIGURATION[:-1], *settings)})
+    frame = frame.astype({"steps": int, "seed": int})
     if frame.duplicated([*CONFIGURATION, *settings, "method", "seed"]).any():
         raise RealmError(
             f"{spec.path}: a configuration is listed twice, with other settings. Give the values of the setting as a "
@@ -164,7 +164,7 @@ def _with_oracles(frame: pd.DataFrame, fields: list[str]) -> pd.DataFrame:
         beside = others[same & (others["noise"].notna() if oracle["pool"] is None else own)]
         places = beside[[*fields, "spread", "annotators"]].to_dict("records")
         rows += [{**oracle, **place} for place in places or [{}]]
-    return pd.concat([frame[~is_oracle], pd.DataFrame(rows, columns=frame.columns)], ignore_index=True)
+    return pd.concat([frame[~is_oracle], pd.DataFrame(rows, columns=frame.columns, dtype=object)], ignore_index=True)
 
 
 def configurations(rows: pd.DataFrame, fields: Iterable[str] = CONFIGURATION) -> Iterable[tuple[dict[str, Any], Any]]:

@@ -46,7 +46,7 @@ class Layout:
     |---|---|
     | rows | fields whose values make the rows; of those with one value only the last |
     | columns | the field whose values make groups of columns |
-    | methods | columns of each group, and those whose best REALM's lead is over |
+    | methods, others | columns of each group; whether methods that are not named have one, too |
     | delta | REALM's lead over the best of these, as a last column of each group |
     | oracle | a column for training on gold |
     | average | a row with the mean over benchmarks |
@@ -56,6 +56,7 @@ class Layout:
     rows: tuple[str, ...]
     columns: str | None = None
     methods: tuple[str, ...] = ("realm", "noisy")
+    others: bool = False
     delta: tuple[str, ...] = ("noisy",)
     oracle: bool = False
     average: bool = False
@@ -63,20 +64,20 @@ class Layout:
 
 
 LAYOUTS = {
-    "real": Layout(("benchmark", "model"), "regime", ("realm", *BASELINES), BASELINES, oracle=True, digits=1),
+    "real": Layout(("benchmark", "model"), "regime", ("realm", *BASELINES), delta=BASELINES, oracle=True, digits=1),
     "uniform": Layout(("model", "benchmark"), "pool", oracle=True, average=True),
     "noise-types": Layout(("pool", "model", "benchmark"), "noise", oracle=True, average=True),
     "multitask": Layout(("model", "pool"), "noise", delta=(), oracle=True),
     "multitask-tasks": Layout(("model", "pool", "benchmark"), "noise", delta=()),
     "matrix": Layout(("benchmark", "pool"), None, ("realm", SCALAR, "noisy"), oracle=True),
     "annotators": Layout(("spread", "benchmark"), "annotators", average=True),
-    "expertise-rate": Layout(("benchmark",), "rate", ("realm",), ()),
+    "expertise-rate": Layout(("benchmark",), "rate", ("realm",), delta=()),
     "training-length": Layout(("steps",), "benchmark", digits=1),
-    "aggregation": Layout(("benchmark",), None, (*BASELINES, "realm"), BASELINES, digits=1),
-    "aggregation-budgets": Layout(("benchmark",), "steps", ("realm", "dawid-skene"), (), digits=1),
+    "aggregation": Layout(("benchmark",), None, (*BASELINES, "realm"), delta=BASELINES, digits=1),
+    "aggregation-budgets": Layout(("benchmark",), "steps", ("realm", "dawid-skene"), delta=(), digits=1),
     "curves": Layout(("benchmark",), "noise"),
-    "rivals": Layout(("model", "benchmark", "noise", "pool", "regime"), None, ("realm", SCALAR, *RIVALS), RIVALS,
-                     oracle=True, digits=1),
+    "rivals": Layout(("model", "benchmark", "noise", "pool", "regime"), None, ("realm", SCALAR, *RIVALS), others=True,
+                     delta=RIVALS, oracle=True, digits=1),
 }  # fmt: skip
 """Tables of accuracies by the name a spec gives as `table`."""
 OTHER_LAYOUTS = ("expertise", "expertise-steps", "significance", "wins")
@@ -98,7 +99,7 @@ class Table:
         rows: dict[tuple[str, ...], dict[Any, str]] = {}
         for figure in self.figures:
             rows.setdefault(figure["row"], {})[figure["column"]] = text_of(figure)
-        heads = [*self.stub, *(" · ".join(filter(None, column)) for column in columns)]
+        heads = [*self.stub, *(" · ".join(filter(None, column[:2])) for column in columns)]
         return pd.DataFrame([[*row, *(of.get(each, "") for each in columns)] for row, of in rows.items()], columns=heads)
 
     def markdown(self) -> str:
@@ -122,6 +123,7 @@ class Table:
             {name: value for name, value in figure.items() if name not in hidden}
             | {name: getattr(figure["test"], name) for name in tests if "test" in figure}
             for figure in self.figures
+            if "quantity" in figure
         ]
         return str(pd.DataFrame(rows).to_csv(index=False, float_format="%.6g"))
 
@@ -217,54 +219,57 @@ def make_tables(spec: Spec, store: Store | None) -> Tables:
 
 def accuracy_table(results: SpecResults, layout: Layout) -> Table:
     """The table of a spec in the shape of `layout`."""
-    by_task = results.spec.table == "multitask-tasks"
-    found = accuracy_figures(results, layout, by_task)
+    found = accuracy_figures(results, layout)
     realm = [figure for figure in found if figure["method"] != ORACLE]
-    values = {
-        name: list(dict.fromkeys(figure[name] for figure in realm))
-        for name in (*results.fields, "spread", "annotators")
-    }
-    rows = [name for name in layout.rows if len(values[name]) > 1] or [layout.rows[-1]]
-    pools = ["pool"] if "annotators" in (layout.columns, *rows) else []
-    placed = (*layout.rows, layout.columns, *pools)
-    # fields that the layout does not name and that would otherwise share a place, like seeds
-    rows = [name for name in results.fields if name not in placed and len(values[name]) > 1] + rows
+    names = (*results.fields, "spread", "annotators")
+    values = {name: list(dict.fromkeys(figure[name] for figure in realm)) for name in names}
+    rows = [*_unnamed(realm, layout, names), *([n for n in layout.rows if len(values[n]) > 1] or [layout.rows[-1]])]
     if layout.average and len(values["benchmark"]) > 1:
         found += averages(found)
         values["benchmark"].append("average")
-    groups = sorted(values[layout.columns], key=lambda v: v if isinstance(v, int | float) else 0) if layout.columns else []
-    methods = (ORACLE, *dict.fromkeys((*layout.methods, *(figure["method"] for figure in realm))))
-    own_oracles = layout.columns == "pool" and all(figure["noise"] is None for figure in realm)
-    place: dict[Any, Figure] = {}
+    groups = values[layout.columns] if layout.columns else []
+    groups = sorted(groups) if all(isinstance(value, (int, float)) for value in groups) else groups
+    shown = (*layout.methods, *(f["method"] for f in realm if layout.others))
+    methods = list(dict.fromkeys((*((ORACLE,) if layout.oracle else ()), *shown)))
+    in_front = layout.columns != "pool" or any(figure["noise"] for figure in realm)
+    place: dict[tuple[int, ...], Figure] = {}
     for figure in found:
-        method, is_delta = figure["method"], figure["quantity"] == "delta"
-        in_front = method == ORACLE and not own_oracles
-        group = figure[layout.columns] if layout.columns and not in_front else None
-        if (layout.oracle if method == ORACLE else method in layout.methods or layout.methods[-1] == RIVALS[-1]):
-            figure["row"] = tuple("Avg" if figure[name] == "average" else display(figure[name]) for name in rows)
-            figure["column"] = (_group(layout.columns, group), DELTA if is_delta else display(method))
-            order = [values[name].index(figure[name]) for name in rows]
-            head = (-1 if group is None else groups.index(group), len(methods) if is_delta else methods.index(method))
-            place.setdefault((*order, *head), figure)
+        if (method := figure["method"]) not in methods:
+            continue
+        is_delta = figure["quantity"] == "delta"
+        group = figure[layout.columns] if layout.columns and not (method == ORACLE and in_front) else None
+        figure["row"] = tuple("Avg" if figure[name] == "average" else display(figure[name]) for name in rows)
+        figure["column"] = (_group(layout.columns, group), DELTA if is_delta else display(method))
+        head = (-1 if group is None else groups.index(group), len(methods) if is_delta else methods.index(method))
+        place.setdefault((*(values[name].index(figure[name]) for name in rows), *head), figure)
     figures = [place[key] for key in sorted(place)]
     for row, group in dict.fromkeys((figure["row"], figure["column"][0]) for figure in figures):
         same = [f for f in figures if f["row"] == row and f["column"][0] == group and f["mean"] == f["mean"]]
         accuracies = [f for f in same if f["quantity"] == "accuracy" and f["method"] != ORACLE]
         if len(accuracies) > 1:
             max(accuracies, key=lambda figure: figure["mean"])["best"] = True
+    # columns stand in their order, whatever the first row has
+    heads = sorted({(*key[len(rows) :], place[key]["column"]) for key in place})
+    blanks = [{"row": figures[0]["row"], "column": head[-1], "text": ""} for head in heads]
     constant = [f"{name} {display(values[name][0])}" for name in ("model", "noise", "pool", "regime", "steps")
                 if len(values[name]) == 1 and values[name][0] is not None and name not in rows]  # fmt: skip
-    columns = sorted({(key[len(rows) :], place[key]["column"]) for key in place})
-    blank = {"row": figures[0]["row"], "text": ""}  # so that columns stand in their order whatever the first row has
-    first = {figure["column"] for figure in figures if figure["row"] == figures[0]["row"]}
-    figures = [blank | {"column": column} for _, column in columns if column not in first] + figures
     title = results.spec.title + (f" ({', '.join(constant)})" if constant else "")
-    return Table(title, tuple(map(heading, rows)), figures)
+    return Table(title, tuple(map(heading, rows)), [*blanks, *figures])
 
 
-def accuracy_figures(results: SpecResults, layout: Layout, by_task: bool) -> list[Figure]:
+def _unnamed(figures: list[Figure], layout: Layout, names: Sequence[str]) -> list[str]:
+    """Fields that the layout does not name and in which figures differ that would share a place."""
+    places: dict[Any, list[Figure]] = {}
+    for figure in figures:
+        key = [figure[name] for name in (*layout.rows, *filter(None, [layout.columns]), "method", "quantity")]
+        places.setdefault(tuple(key), []).append(figure)
+    return [name for name in names if any(len({f[name] for f in same}) > 1 for same in places.values())]
+
+
+def accuracy_figures(results: SpecResults, layout: Layout) -> list[Figure]:
     """The accuracy of each method in each configuration, and the lead of REALM over the best of `layout.delta`."""
     found: list[Figure] = []
+    by_task = results.spec.table == "multitask-tasks"
     names = [*results.fields, "spread", "annotators"]
     for values, rows in results.frame.groupby(names, sort=False, dropna=False):
         fields = {name: None if value != value else value for name, value in zip(names, values, strict=True)}
@@ -289,8 +294,8 @@ def averages(figures: list[Figure]) -> list[Figure]:
     """The mean over benchmarks of each figure, and (as in the paper) of its standard deviation."""
     groups: dict[Any, list[Figure]] = {}
     for figure in figures:
-        key = [figure.get(name) for name in ("model", "noise", "pool", "regime", "steps", "rate", "method", "quantity")]
-        groups.setdefault((*map(str, key), str({n: v for n, v in figure.items() if n in ("spread", "annotators")})), []).append(figure)
+        hidden = ("benchmark", "mean", "std", "seeds", "of_seeds", "test", "against")
+        groups.setdefault(str({name: v for name, v in figure.items() if name not in hidden}), []).append(figure)
     found = []
     for members in groups.values():
         means = {name: np.mean([figure.get(name, np.nan) for figure in members]) for name in ("mean", "std")}

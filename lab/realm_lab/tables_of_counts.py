@@ -82,7 +82,7 @@ def _described(tests: list[Contrast]) -> str:
 
 
 def _count(row: tuple[str, ...], column: str, value: float, quantity: str, **more: Any) -> Figure:
-    found = {"mean": value, "seeds": 1, "of_seeds": 1, "digits": 0, "method": "realm", "quantity": quantity}
+    found = {"mean": float(value), "seeds": 1, "of_seeds": 1, "digits": 0, "method": "realm", "quantity": quantity}
     return {"row": row, "column": ("", column), **found, **more}
 
 
@@ -98,7 +98,8 @@ def significance_tables(results: SpecResults, tests: Tests) -> list[Table]:
         n = count_wins(test for fields, test in tests if where.items() <= fields.items())
         for column, quantity in columns.items():
             known_as = "configurations-per-model" if quantity == "configurations" and "model" in where else quantity
-            figures.append(_count(row, column, n[quantity], known_as, **(where or {"benchmark": "all"})))
+            value = n[quantity] if tests else np.nan
+            figures.append(_count(row, column, value, known_as, **(where or {"benchmark": "all"})))
     n = count_wins(test for _, test in tests)
     decided = [_count(("",), name.replace("-", " "), n[name], name) for name in ("significant", "ahead-on-every-seed")]
     return [
@@ -132,7 +133,7 @@ def real_table(main: Table) -> Table:
     gains = [figure["mean"] for figure in leads if figure["mean"] == figure["mean"]]
     row, more = (f"{len(gains)} of {len(leads)} finished",), {"digits": 1, "signed": True}
     figures = [
-        _count(row, "ahead", sum(gain > 0 for gain in gains), "real-wins"),
+        _count(row, "ahead", sum(gain > 0 for gain in gains) if gains else np.nan, "real-wins"),
         _count(row, "mean difference", float(np.mean(gains)) if gains else np.nan, "real-average-delta", **more),
         _count(row, "greatest difference", max(gains, default=np.nan), "real-best-delta", **more),
     ]

@@ -26,6 +26,7 @@ def expertise_table(results: SpecResults) -> Table:
     """Three rows for each benchmark (and what else there are several of), a group of columns per pool or budget."""
     frame = results.frame[results.frame["method"] == "realm"]
     columns = "steps" if results.spec.table == "expertise-steps" else "pool"
+    unused = "rho" if columns == "steps" else "accuracy"
     rows = [n for n in results.fields if n != columns and (n == "benchmark" or frame[n].nunique() > 1)]
     finished = frame[frame["finished"]]["id"].tolist()
     expertise = pd.DataFrame(columns=["id", "annotator", *KINDS.values()])
@@ -38,7 +39,8 @@ def expertise_table(results: SpecResults) -> Table:
                 fields = {name: cells[name].iloc[0] for name in results.fields}
                 where = {**fields, "method": "realm", "row": (*map(display, values), kind)}
                 head = f"{group} steps" if columns == "steps" else display(group)
-                figures += [{**where, **f, "column": (head, f["column"])} for f in _kind(cells, expertise, kind)]
+                shown = [f for f in _kind(cells, expertise, kind) if f["column"] != unused]
+                figures += [{**where, **f, "column": (head, f["column"], f.get("annotator", ""))} for f in shown]
     notes = [
         "trained: sigma(omega), the paper's quantity; reported: the expertise that REALM reports; implied: the "
         "expertise that an annotator's accuracy amounts to, (a - 1/K) / (1 - 1/K), negative below chance. Columns are "
@@ -71,7 +73,8 @@ def _kind(cells: pd.DataFrame, expertise: pd.DataFrame, kind: str) -> list[Figur
         theirs = expertise[expertise["id"].isin(cells["id"]) & is_theirs]
         if kind == "implied":
             implied = implied_expertise(theirs["pool_accuracy"], theirs["options"]) if len(theirs) else np.zeros(0)
-            found.append({"column": name, "text": f"{implied.mean():.2f}" if len(implied) else ""})
+            text = f"{implied.mean():.2f}" if len(implied) else ""
+            found.append({"column": name, "text": text, "annotator": annotator})
         else:
             by_cell = theirs.groupby("id")[KINDS[kind]].mean().reindex(cells["id"])
             found.append(figure(name, "expertise", by_cell, annotator=annotator))
