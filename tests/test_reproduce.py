@@ -26,12 +26,12 @@ from benchmarks._evidence import (
     promises,
 )
 from benchmarks._forest import ForestRow, forest
-from scipy.stats import ttest_1samp
-
-from realm.comparison.cells import Cell
 from realm.lab import load_spec
 from realm.lab.recorded import CELLS, SETTINGS, RecordedResults, key_of
 from realm.lab.spec import expand
+from scipy.stats import ttest_1samp
+
+from realm.comparison.cells import Cell
 
 
 @pytest.fixture(scope="module")

@@ -74,8 +74,9 @@ class OwnBenchmark:
         else:
             train = Annotations.read_test(self.train, **of_items, **labels)
         test = Annotations.read_test(self.test, tasks=train.tasks, optional=("item",), **of_items)
-        named = (named_task(table, self.name) for table in (train, test))
-        return Benchmark(self.name, *named, min_annotations=self.min_annotations, instruction=self.instruction)
+        train, test = (named_task(table, self.name) for table in (train, test))
+        how: dict[str, Any] = {"min_annotations": self.min_annotations, "instruction": self.instruction}
+        return Benchmark(self.name, train, test, **how)
 
 
 @dataclass(frozen=True)

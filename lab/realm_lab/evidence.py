@@ -230,7 +230,7 @@ def paper_ranks() -> float:
 def graded_ranks(evidence: Evidence, name: str = "pool_spearman_trained") -> npt.NDArray[np.float64]:
     """The same of each run here, one label per item; 0 where training told nobody apart, which ranks nobody."""
     rows = evidence.of("annotators-real", pool=["graded:5", "graded:10"], method="realm")
-    return rows.reindex(columns=[name]).iloc[:, 0].astype(float).fillna(0.0).to_numpy()
+    return np.asarray(rows.reindex(columns=[name]).iloc[:, 0].astype(float).fillna(0.0), dtype=np.float64)
 
 
 # -------------------------------------------------------------------- the paper's claims
@@ -338,7 +338,8 @@ def claims(evidence: Evidence) -> list[dict[str, str]]:
     return [
         *found,
         claim(
-            "More accurate than training on majority-vote or Dawid-Skene labels (simulated annotators, all labels kept)",
+            "More accurate than training on majority-vote or Dawid-Skene labels (simulated annotators, all labels "
+            "kept)",
             paper(table="tab:agg_sim"),
             evidence.lead(shared, lambda rows: evidence.best_other(rows, BASELINES[1:])),
         ),

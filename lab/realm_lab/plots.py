@@ -51,7 +51,9 @@ def draw_plots(spec: Spec, results: Results) -> Iterator[tuple[str, Figure]]:
     if len(expertise):
         expertise = expertise.merge(options_of(results, ids), on="id").rename(columns={"accuracy": "reported"})
         expertise["implied"] = implied_expertise(expertise["pool_accuracy"].astype(float), expertise["options"])
-    curve, trajectory = (results.table(name, cells["id"].drop_duplicates().tolist()) for name in ("curve", "trajectory"))
+    curve, trajectory = (
+        results.table(name, cells["id"].drop_duplicates().tolist()) for name in ("curve", "trajectory")
+    )
     if len(expertise) and len(trajectory):
         known = expertise[["id", "annotator", "task", "implied", "true_accuracy"]]
         trajectory = trajectory.merge(known, on=["id", "annotator", "task"])
@@ -168,6 +170,5 @@ def forest(title: str, rows: Sequence[ForestRow]) -> Figure:
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", linewidth=0.4)
-        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.3, 1.0), ncols=2)
-        figure.legends.clear()
+        figure.legend(frameon=False, loc="outside lower center", ncols=2)
     return figure

@@ -5,7 +5,6 @@ What is recorded lies in docs/results: every cell with its metrics and which tes
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from realm.comparison.results import Results
 from realm_lab.evidence import AGGREGATED, NO_NOISE, OTHERS, Evidence, claims, promises
 from realm_lab.plots import ForestRow, forest, save
 from realm_lab.recorded import CELLS, Recorded, record
-from realm_lab.results import CONFIGURATION, ORACLE, SCALAR, Contrast, configurations, display
+from realm_lab.results import ORACLE, SCALAR, Contrast, configurations, display
 from realm_lab.specs import expand, load_spec, packaged_specs
 from realm_lab.tables import markdown
 

@@ -192,7 +192,7 @@ def _cells(spec: Spec, data: Path | None) -> Iterator[Cell]:
             if name not in grid:
                 raise RealmError(f"{spec.path}: {name} is missing; write `{name}: ...`.")
         seeds = grid["seeds"] if isinstance(grid["seeds"], list) else range(_whole(spec, "seeds", grid["seeds"]))
-        counts = {name: _whole(spec, name, grid[name]) for name in COUNTS if grid.get(name) is not None}
+        counts: dict[str, Any] = {name: _whole(spec, name, grid[name]) for name in COUNTS if grid.get(name) is not None}
         choose = {
             method: {name: tuple(_setting(spec, name, value) for value in values) for name, values in lists.items()}
             for method, lists in _mapping(spec.path, grid, "choose").items()
@@ -291,7 +291,9 @@ def _setting(spec: Spec, name: str, value: Any) -> Any:
         close = difflib.get_close_matches(name, defaults, n=1)
         hint = f"write `{OWNED[name]}` in the grid" if name in OWNED else f"did you mean {close[0]}?" if close else ""
         raise RealmError(f"{spec.path}: settings: {name}: no such setting of a cell. {hint}")
-    if (isinstance(value, str) and name != "instruction") or (isinstance(defaults[name], float) and not isinstance(value, bool)):
+    if (isinstance(value, str) and name != "instruction") or (
+        isinstance(defaults[name], float) and not isinstance(value, bool)
+    ):
         with suppress(ValueError, TypeError):
             return float(value)
     return value

@@ -100,7 +100,9 @@ class Table:
         for figure in self.figures:
             rows.setdefault(figure["row"], {})[figure["column"]] = text_of(figure)
         heads = [*self.stub, *(" · ".join(filter(None, column[:2])) for column in columns)]
-        return pd.DataFrame([[*row, *(of.get(each, "") for each in columns)] for row, of in rows.items()], columns=heads)
+        return pd.DataFrame(
+            [[*row, *(of.get(each, "") for each in columns)] for row, of in rows.items()], columns=heads
+        )
 
     def markdown(self) -> str:
         notes = list(self.notes)

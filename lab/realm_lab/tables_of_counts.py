@@ -37,7 +37,11 @@ def contrast_table(tests: Tests) -> Table:
         interval = "" if test.low is None or test.high is None else f"{100 * test.low:+.1f} to {100 * test.high:+.1f}"
         row = (*(display(fields[name]) for name in varying), display(test.second))
         texts = {"difference": f"{100 * test.delta:+.2f}", "seeds ahead": f"{test.ahead} of {test.seeds}"}
-        texts |= {"p over seeds": p_value(test.p_seeds), "95% over items": interval, "p over items": p_value(test.p_items)}
+        texts |= {
+            "p over seeds": p_value(test.p_seeds),
+            "95% over items": interval,
+            "p over items": p_value(test.p_items),
+        }
         figures += [{"row": row, "column": ("", name), "text": text} for name, text in texts.items()]
     return Table("REALM against the other methods", (*map(heading, varying), "Against"), figures)
 

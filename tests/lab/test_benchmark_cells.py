@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from realm.lab import benchmark_cells as lab_cells
+from realm.lab.benchmark_cells import benchmark_cell, data_fingerprint
 
 from realm.comparison.cells import Cell, CellTables
 from realm.comparison.grid import check_data, check_models
 from realm.comparison.results import Results
 from realm.comparison.simulation import realised_accuracies, task_matrix
 from realm.errors import RealmError
-from realm.lab import benchmark_cells as lab_cells
-from realm.lab.benchmark_cells import benchmark_cell, data_fingerprint
 from realm.models.store import model_fingerprint
 from tests.comparison.test_results import result
 from tests.lab.small_benchmark import write_questions

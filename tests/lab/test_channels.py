@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from realm.channels.trace_confusion import TRACE_WEIGHT
 
 from realm.channels import CrowdLayerChannel, ItemScores, Observed, TraceConfusionChannel
-from realm.channels.trace_confusion import TRACE_WEIGHT
 from realm.objectives import OBJECTIVES
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from realm.lab.spec import count_cells, expand, load_spec, packaged_specs, read_spec
+from realm.lab.spec_settings import allowed_settings
 
 from realm import PAPER, RealmConfig
 from realm.comparison.cells import Cell, deciding_settings, is_read
-from realm.lab.spec import count_cells, expand, load_spec, packaged_specs, read_spec
-from realm.lab.spec_settings import allowed_settings
 
 NAMES = packaged_specs()
 PAPERS = [name for name in NAMES if not name.endswith("-real")]

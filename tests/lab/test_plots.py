@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from realm.lab.plot_panels import HEAD_LETTER, Panel, over_seeds, recovery_panel, spread
+from realm.lab.plots import draw_plots
+from realm.lab.spec import Spec, expand, load_spec
 
 from realm.comparison.results import Results
 from realm.comparison.simulation import read_pool
 from realm.errors import RealmError
-from realm.lab.plot_panels import HEAD_LETTER, Panel, over_seeds, recovery_panel, spread
-from realm.lab.plots import draw_plots
-from realm.lab.spec import Spec, expand, load_spec
 from tests.lab.small_benchmark import SMALL
 from tests.lab.tables.fake_results import fill, write_spec
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from realm.lab.recorded import CELLS, RecordedResults, record
+from realm.lab.spec import Spec, expand, load_spec
+from realm.lab.tables import make_tables
 
 from realm import RealmError
 from realm.comparison import cells as comparison_cells
 from realm.comparison.cells import Cell
 from realm.comparison.results import Results
-from realm.lab.recorded import CELLS, RecordedResults, record
-from realm.lab.spec import Spec, expand, load_spec
-from realm.lab.tables import make_tables
 from tests.lab.small_benchmark import SMALL
 from tests.lab.tables.fake_results import fill
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from realm.lab.spec import Spec, expand, load_spec, packaged_specs
 
 from realm.errors import RealmError
-from realm.lab.spec import Spec, expand, load_spec, packaged_specs
 from tests.lab.small_benchmark import SMALL, write_spec
 
 GRID = {

@@ -10,10 +10,10 @@ import math
 
 import pandas as pd
 import pytest
-
-from realm.errors import RealmError
 from realm.lab.datasets import NAMES
 from realm.lab.paper import paper_figures
+
+from realm.errors import RealmError
 from tests.lab.test_packaged_specs import RATES
 
 GRIDS = {

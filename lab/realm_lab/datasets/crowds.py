@@ -1,16 +1,16 @@
 """Sets with annotators: WikiAttack, WikiToxicity, SentPolarity, GoEmotions, and two that the paper does not have.
 
-| set | annotators | published as | gold |
-|---|---|---|---|
-| WikiAttack, WikiToxicity | about ten crowd workers per comment (Wulczyn et al. 2017) | `attack_annotations.tsv`, \
-`attack_annotated_comments.tsv`; `toxicity_...` | the label that most annotators of a comment gave; a tie leaves it open |
-| SentPolarity | 203 crowd workers (Rodrigues et al. 2013) | `mturk_answers.csv`, `rt-polarity.pos`, `rt-polarity.neg` | \
-the polarity; the test sentences are those of Pang and Lee that nobody labelled |
-| GoEmotions | 82 raters; the six emotions of Ekman plus neutral | `goemotions_1.csv` to `_3.csv`, `train.tsv`, `test.tsv` \
-| emotions that two raters or more agree on, where they are of one class |
-| CEBaB | 175 crowd workers on four aspects of restaurant reviews: a real annotator x task matrix | \
-`train_exclusive.json`, `dev.json`, `test.json` | what the editor of a review meant it to say of one aspect |
-| CivilComments | 24 LLM judges, a column each | `panel.csv`, `test.csv` | the set's own |
+| set | annotators | gold |
+|---|---|---|
+| WikiAttack, WikiToxicity | about ten crowd workers per comment (Wulczyn et al. 2017) | the label that most \
+annotators of a comment gave; a tie leaves it open |
+| SentPolarity | 203 crowd workers (Rodrigues et al. 2013) | the polarity; the test sentences are those of Pang and \
+Lee that nobody labelled |
+| GoEmotions | 82 raters; the six emotions of Ekman plus neutral | emotions that two raters or more agree on, where \
+they are of one class |
+| CEBaB | 175 crowd workers on four aspects of restaurant reviews: a real annotator x task matrix | what the editor of \
+a review meant it to say of one aspect |
+| CivilComments | 24 LLM judges, a column each | the set's own |
 
 Each may also have the plain form: `annotations.csv` (item, [task,] text, annotator, label, gold) and `test.csv`.
 """
@@ -169,7 +169,11 @@ CLASS_OF = {emotion: label for label, emotions in EKMAN.items() for emotion in e
 EMOTIONS = (*sorted(set(CLASS_OF) - {"neutral"}), "neutral")
 """In the order of their numbers in the published splits."""
 RATING = ["id", "rater_id", "example_very_unclear", *EMOTIONS]
-UNCLEAR, SEVERAL, NONE = "marked as very unclear", "rating with emotions of several classes", "rating without an emotion"
+UNCLEAR, SEVERAL, NONE = (
+    "marked as very unclear",
+    "rating with emotions of several classes",
+    "rating without an emotion",
+)
 
 
 def _read_emotions(files: Files) -> tuple[Halves, Dropped]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from realm.lab.datasets import load_benchmark
+from realm.lab.datasets.go_emotions import EKMAN, NONE, SEVERAL, UNCLEAR
 
 from realm import RealmError, Task
 from realm.data.readers.go_emotions import EMOTIONS
-from realm.lab.datasets import load_benchmark
-from realm.lab.datasets.go_emotions import EKMAN, NONE, SEVERAL, UNCLEAR
 from realm.scorers.prompts import PromptStyle, render
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from realm.lab.benchmark_cells import simulated_pool
+from realm.lab.spec import Spec, expand, load_spec
 
 from realm.comparison.cells import Cell
 from realm.comparison.results import Results
 from realm.comparison.training import CellResult
-from realm.lab.benchmark_cells import simulated_pool
-from realm.lab.spec import Spec, expand, load_spec
 
 ITEMS = 100
 

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-
-from realm.comparison.cells import Cell
-from realm.comparison.results import Results
-from realm.errors import RealmError
 from realm.lab.paper import PaperTable, corresponds, paper_figures, records
 from realm.lab.spec import Spec, expand, load_spec, packaged_specs
 from realm.lab.spec_results import load_spec_results
 from realm.lab.tables import make_tables
 from realm.lab.tables.render import escape_latex
 from realm.lab.tables.table import Entry, Table
+
+from realm.comparison.cells import Cell
+from realm.comparison.results import Results
+from realm.errors import RealmError
 from tests.lab.small_benchmark import SMALL
 from tests.lab.tables.fake_results import fake_result, fill, write_spec
 
