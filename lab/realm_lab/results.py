@@ -154,12 +154,13 @@ def _pool_size(pool: str | None) -> tuple[str | None, int | None]:
 
 def _with_oracles(frame: pd.DataFrame, fields: list[str]) -> pd.DataFrame:
     """With the rows of every oracle in each configuration that it stands beside."""
-    is_oracle = frame["method"] == ORACLE
+    is_oracle, settings = frame["method"] == ORACLE, fields[len(CONFIGURATION) :]
     others = frame[~is_oracle].drop_duplicates(fields)
     rows = []
-    for oracle in frame[is_oracle].drop_duplicates("id").to_dict("records"):
+    for oracle in frame[is_oracle].drop_duplicates(["id", *settings]).to_dict("records"):
         same = (others["model"] == oracle["model"]) & (others["benchmark"] == oracle["benchmark"])
-        same &= others["steps"] == oracle["steps"]
+        for name in ("steps", *settings):
+            same &= others[name] == oracle[name]
         own = others["noise"].isna() & (others["pool"].map(oracle_pool) == oracle["pool"])
         beside = others[same & (others["noise"].notna() if oracle["pool"] is None else own)]
         places = beside[[*fields, "spread", "annotators"]].to_dict("records")

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from realm.lab.datasets import load_benchmark
-from realm.lab.datasets.go_emotions import EKMAN, NONE, SEVERAL, UNCLEAR
+from realm_lab import load_benchmark
+from realm_lab.datasets.crowds import EKMAN, EMOTIONS, NONE, SEVERAL, UNCLEAR
 
 from realm import RealmError, Task
-from realm.data.readers.go_emotions import EMOTIONS
 from realm.scorers.prompts import PromptStyle, render
 
 
@@ -62,7 +61,7 @@ def test_wikiattack(tmp_path: Path) -> None:
     ]
     write_table(tmp_path / "attack" / "attack_annotations.tsv", [ATTACK_COLUMNS, *rows], "\t")
     made = load_benchmark("wikiattack", tmp_path)
-    assert (made.title, made.contrast, made.simulated) == ("WikiAttack", 150, False)
+    assert made.contrast == 150
     assert made.train.texts[0].as_py() == "`-\nThis is not ``creative``.\tReally"
     assert made.train.tasks[0].labels == ("personal attack", "not a personal attack")
     assert annotated(made.train)[:3] == [
@@ -107,13 +106,13 @@ def test_wikiattack_with_half_of_its_files(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="row 1: 'attack' is not a number"):
         load_benchmark("wikiattack", tmp_path)
     write_table(tmp_path / "attack_annotations.tsv", [["rev_id", "worker_id", "attack"], [1, 2, "1.0"]], "\t")
-    with pytest.raises(RealmError, match="1 training and 0 test comments"):
+    with pytest.raises(RealmError, match="1 annotations for training and 0 test items"):
         load_benchmark("wikiattack", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["wikiattack", "wikitoxicity", "sentpolarity"])
 def test_sets_without_a_hub_id_ask_for_a_folder(name: str) -> None:
-    with pytest.raises(RealmError, match="as `data`"):
+    with pytest.raises(RealmError, match="Give a folder with"):
         load_benchmark(name)
 
 
@@ -348,7 +347,7 @@ def test_civilcomments_has_a_column_for_each_judge(tmp_path: Path) -> None:
     found = load_benchmark("civilcomments", tmp_path)
     assert annotated(found.train) == [("1", "judge-a", "fine"), ("2", "judge-a", "toxic"), ("2", "judge-b", "fine")]
     assert found.train.gold.tolist() == [0, 1] and found.test.gold.tolist() == [1, 0]
-    assert found.train.tasks == found.test.tasks and found.title == "CivilComments" and not found.simulated
+    assert found.train.tasks == found.test.tasks and found.train.n_annotations == 3
 
 
 def test_civilcomments_without_a_column_or_a_folder(tmp_path: Path) -> None:
@@ -356,5 +355,5 @@ def test_civilcomments_without_a_column_or_a_folder(tmp_path: Path) -> None:
     write_table(tmp_path / "panel.csv", [["item", "text", "judge"], ["1", "well said", "fine"]])
     with pytest.raises(RealmError, match=r"panel.csv: no column gold"):
         load_benchmark("civilcomments", tmp_path)
-    with pytest.raises(RealmError, match=r"panel.csv and test.csv"):
+    with pytest.raises(RealmError, match=r"panel.csv, test.csv"):
         load_benchmark("civilcomments")
