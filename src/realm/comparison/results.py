@@ -58,9 +58,10 @@ class Results:
         """What the JSON file of a cell holds."""
         path = self._path(id)
         record = read_json(path)
-        if not isinstance(record, dict) or record.get("id") != id or (lacking := set(RECORD_KEYS) - set(record)):
-            what = f"it lacks {', '.join(sorted(lacking))}" if isinstance(record, dict) and lacking else "is another"
-            raise RealmError(f"{path}: not the record of cell {id} ({what}). Remove the file, and it is trained again.")
+        if not isinstance(record, dict) or record.get("id") != id:
+            raise RealmError(f"{path}: not the record of cell {id}. Remove the file, and the cell is trained again.")
+        if lacking := [name for name in RECORD_KEYS if name not in record]:
+            raise RealmError(f"{path}: it lacks {', '.join(lacking)}. Remove the file, and the cell is trained again.")
         return record
 
     def table(self, name: str, ids: Sequence[str]) -> pd.DataFrame:

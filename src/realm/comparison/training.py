@@ -153,7 +153,6 @@ def _with_opinion(cell: Cell, gold: Annotations, config: RealmConfig) -> Scorer:
 def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
     """Every setting, the size of the data, versions and warnings."""
     table, folder = trainer.annotations, getattr(cell.data, "folder", None)
-    findings = [f"{cell.method}, seed {cell.seed}: {finding}" for finding in trainer.findings]
     short = few_steps(trainer.state.global_step)
     return {
         "model": cell.model,
@@ -164,7 +163,7 @@ def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
         "annotators": table.n_annotators,
         "annotations": table.n_annotations,
         "versions": {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")},
-        "warnings": [*trainer.warnings, *findings, *([] if short is None else [short])],
+        "warnings": [*trainer.warnings, *([] if short is None else [short])],
     }
 
 
