@@ -323,8 +323,9 @@ def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
         [pa.table({name: column for name, column in part.items() if column is not None}) for part in parts],
         promote_options="default",
     )
+    whole: dict[str, Any] = {name: joined[name].combine_chunks() for name in joined.column_names}
     items = Items(
-        **{name: joined[name].combine_chunks() for name in joined.column_names},
+        **{**dict.fromkeys(columns), **whole},
         item_tasks=np.concatenate(item_tasks).astype(np.int32),
         tasks=tuple(tasks),
     )

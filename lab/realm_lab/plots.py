@@ -75,6 +75,7 @@ def draw_plots(spec: Spec, results: Results) -> Iterator[tuple[str, Figure]]:
 def _word(name: str, value: Any) -> str:
     """A value as a part of a file's name."""
     word = "own" if value is None or value != value else display(value)
+    word = re.sub("^-", "minus-", word)
     word = f"{word}-steps" if name == "steps" else word if name in CONFIGURATION else f"{name}-{word}"
     return re.sub(r"[^A-Za-z0-9.-]+", "-", word).strip("-")
 

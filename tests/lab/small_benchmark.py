@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from realm_lab.cells import simulated_pool
-from realm_lab.specs import Spec, expand, load_spec
 
 from realm.comparison.cells import Cell
 from realm.comparison.results import Results
 from realm.comparison.training import CellResult
+from realm_lab.cells import simulated_pool
+from realm_lab.specs import Spec, expand, load_spec
 from tests.tiny import COLOURS, sentences
 
 ITEMS = 100
@@ -72,7 +72,10 @@ def fake_result(cell: Cell, accuracy: float) -> CellResult:
             annotations=50, pool_accuracy=values[:, 0], true_accuracy=values[:, 0], expertise_trained=values[:, 1],
             expertise=values[:, 1], accuracy=0.25 + 0.75 * values[:, 1],
         )  # fmt: skip
-        ways = [about.assign(step=step, expertise=0.5 + (values[:, 1] - 0.5) * step / cell.steps) for step in (0, cell.steps)]
+        ways = [
+            about.assign(step=step, expertise=0.5 + (values[:, 1] - 0.5) * step / cell.steps)
+            for step in (0, cell.steps)
+        ]
         tables["trajectory"] = pd.concat(ways, ignore_index=True)
         figures |= {"pool_spearman_trained": 0.8, "pool_spearman_trained_max": 0.9, "pool_spearman": 0.85}
     if cell.curve:

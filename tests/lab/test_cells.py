@@ -8,16 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from realm.lab import benchmark_cells as lab_cells
-from realm.lab.benchmark_cells import benchmark_cell, data_fingerprint
 
 from realm.comparison.cells import Cell, CellTables
-from realm.comparison.grid import check_data, check_models
-from realm.comparison.results import Results
 from realm.comparison.simulation import realised_accuracies, task_matrix
 from realm.errors import RealmError
-from realm.models.store import model_fingerprint
-from tests.comparison.test_results import result
+from realm_lab import cells as lab_cells
+from realm_lab.cells import benchmark_cell, load_channel
 from tests.lab.small_benchmark import write_questions
 from tests.tiny import crowd
 
@@ -169,51 +165,25 @@ def test_one_task_of_a_benchmark(tmp_path) -> None:
 
 def test_the_fingerprint_tells_data_apart(folder, tmp_path) -> None:
     write_questions(tmp_path, "obqa", train=299)
-    assert data_fingerprint("obqa", folder) != data_fingerprint("obqa", tmp_path)
-    assert data_fingerprint("obqa", folder) != data_fingerprint("obqa+piqa", folder)
+    assert lab_cells._fingerprint("obqa", folder) != lab_cells._fingerprint("obqa", tmp_path)
+    assert lab_cells._fingerprint("obqa", folder) != lab_cells._fingerprint("obqa+piqa", folder)
 
 
 @pytest.mark.parametrize("changed", [{"min_annotations": 5}, {"instruction": "Say which."}])
 def test_the_fingerprint_tells_what_goes_with_the_data_apart(changed, folder, monkeypatch) -> None:
-    before = data_fingerprint("sentpolarity", folder)
-    loaded = lab_cells._load("sentpolarity", folder, False)
+    before = lab_cells._fingerprint("sentpolarity", folder)
+    loaded = lab_cells._load("sentpolarity", folder)
     monkeypatch.setattr(lab_cells, "_load", lambda *place: replace(loaded, **changed))
-    assert data_fingerprint.__wrapped__("sentpolarity", folder) != before
+    assert lab_cells._fingerprint.__wrapped__("sentpolarity", folder) != before
 
 
-def write_model(folder, weights: bytes) -> str:
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(weights)
-    return str(folder)
-
-
-def test_the_fingerprint_tells_weights_apart(tmp_path) -> None:
-    first, other = (write_model(tmp_path / name, name[:1].encode() * 9) for name in ("a", "b"))
-    same = write_model(tmp_path / "a-again", b"a" * 9)
-    before = model_fingerprint(first)
-    assert before == model_fingerprint(same) != model_fingerprint(other)
-    (tmp_path / "a" / "README.md").write_text("words")
-    assert model_fingerprint(first) == before
-    write_model(tmp_path / "a", b"c" * 9)
-    assert model_fingerprint(first) != before
-    assert model_fingerprint("google/flan-t5-base") == "google/flan-t5-base"
-    assert model_fingerprint("minilm-l6") not in ("minilm-l6", model_fingerprint("smollm2-135m"))
-
-
-def test_results_of_other_data_or_weights_are_refused(folder, tmp_path) -> None:
-    model = write_model(tmp_path / "model", b"a")
-    results = Results.open(tmp_path / "r.sqlite", create=True)
-    one = cell(model=model, folder=folder)
-    results.add(result(one, data=one.data.fingerprint(), weights=model_fingerprint(model)))
-    check_data([one], results)
-    check_models([one], results)
-    write_questions(tmp_path / "other", "obqa", train=299)
-    with pytest.raises(RealmError, match=r"r\.sqlite: holds cells of obqa that were trained on other data"):
-        check_data([cell(model=model, folder=tmp_path / "other")], results)
-    write_model(tmp_path / "model", b"bb")
-    with pytest.raises(RealmError, match=r"r\.sqlite: holds cells of .*model that were trained from other weights"):
-        check_models([one], results)
+def test_a_channel_of_ones_own_comes_with_the_tables(folder) -> None:
+    name = "realm_lab.channels.crowd_layer:CrowdLayerChannel"
+    found = load(cell(channel=name), folder)
+    assert found.channel is load_channel(name) and load(cell(), folder).channel is None
+    described = cell(channel=name).fields()
+    assert described["channel"] == name and len(described["channel_source"]) == 16
+    assert "channel" not in cell().fields()
 
 
 # -------------------------------------------------------------------- gold kept apart, and labels drawn per item

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from realm.channels.trace_confusion import TRACE_WEIGHT
 
-from realm.channels import CrowdLayerChannel, ItemScores, Observed, TraceConfusionChannel
+from realm import ItemScores, Observed, RealmTrainer
 from realm.objectives import OBJECTIVES
+from realm_lab.channels import CrowdLayerChannel, TraceConfusionChannel
+from realm_lab.channels.trace_confusion import TRACE_WEIGHT
+from tests.tiny import crowd
+from tests.trainers import config
 
 
 def drawn(k: int = 3, n: int = 6, seed: int = 0) -> tuple[ItemScores, Observed]:
@@ -103,3 +106,26 @@ def test_training_the_matrices_finds_who_is_wrong(kind) -> None:
         optimizer.step()
     careful, wrong = channel.summary()["expertise_trained"][:, 0]
     assert careful > 0.5 > 0.0 > wrong
+
+
+@pytest.mark.parametrize("kind", [CrowdLayerChannel, TraceConfusionChannel])
+def test_the_shares_of_the_log_prior_add_up_however_the_table_is_cut(kind) -> None:
+    table = crowd(12, (0.9, 0.5, 0.3))
+    channel = kind.from_annotations(table)
+    whole = channel.log_prior(Observed.of(table))
+    halves = np.array_split(np.arange(table.n_annotations), 2)
+    parts = [channel.log_prior(Observed.of(table, half)) for half in halves]
+    assert (whole is None) == (kind is CrowdLayerChannel)
+    assert whole is None or torch.allclose(whole.sum(), torch.cat(parts).sum())
+
+
+@pytest.mark.parametrize("kind", [CrowdLayerChannel, TraceConfusionChannel])
+def test_the_trainer_trains_it_by_gradient(kind, tiny_model, tmp_path) -> None:
+    table = crowd(40, (0.9, 0.6, 0.3))
+    settings = config(tmp_path, max_steps=4, objective="paper", expertise_update="gradient")
+    channel = kind.from_annotations(table)
+    trainer = RealmTrainer(tiny_model("bert"), table, settings, channel=channel)
+    before = {name: value.clone() for name, value in channel.state_dict().items()}
+    trainer.train()
+    assert any(not torch.equal(value, before[name]) for name, value in channel.named_parameters())
+    assert len(trainer.expertise()) == 3

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from realm_lab import load_benchmark
-from realm_lab.datasets.crowds import EKMAN, EMOTIONS, NONE, SEVERAL, UNCLEAR
 
 from realm import RealmError, Task
 from realm.scorers.prompts import PromptStyle, render
+from realm_lab import load_benchmark
+from realm_lab.datasets.crowds import EKMAN, EMOTIONS, NONE, SEVERAL, UNCLEAR
 
 
 def write_table(path: Path, rows: list[list[object]], delimiter: str = ",") -> None:

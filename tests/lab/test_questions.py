@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from realm import RealmError
 from realm_lab.datasets import NAMES, load_benchmark
 from realm_lab.datasets.base import in_hash_order
 from realm_lab.datasets.questions import BLANK, NO_ANSWER, OTHER_K, question_of
-
-from realm import RealmError
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from realm_lab import expand, load_spec, packaged_specs
-from realm_lab.results import method_of
-from realm_lab.specs import key_of
 
 from realm import PAPER
 from realm.comparison.cells import Cell, is_read
 from realm.errors import RealmError
+from realm_lab import expand, load_spec, packaged_specs
+from realm_lab.results import method_of
+from realm_lab.specs import key_of
 from tests.lab.small_benchmark import USUAL, write_spec
 
 NAMES = packaged_specs()
@@ -108,7 +108,7 @@ def test_a_channel_of_ones_own_is_a_method_and_its_source_a_part_of_the_cell(tmp
     assert method_of(rival) == "crowd-layer" and rival.settings["expertise_update"] == "gradient"
     with pytest.raises(RealmError, match=r"channel .*none\.py:Mine: .*FILE.py:CLASS"):
         cells_of(tmp_path, method="none.py:Mine")
-    with pytest.raises(RealmError, match="no subclass of realm.Channel"):
+    with pytest.raises(RealmError, match=r"no subclass of realm\.Channel"):
         cells_of(tmp_path, method="pathlib:Path")
 
 
@@ -229,7 +229,9 @@ def test_the_paper_counts_135_and_27_configurations() -> None:
 
 
 def test_cells_of_the_main_grid_have_the_papers_rates() -> None:
-    found = {(c.data.benchmark, c.settings["expertise_learning_rate"]) for c in packaged("uniform") if c.method == "realm"}
+    found = {
+        (c.data.benchmark, c.settings["expertise_learning_rate"]) for c in packaged("uniform") if c.method == "realm"
+    }
     assert dict(found) == RATES and len(found) == 5
     chosen = {tuple(c.choose["expertise_learning_rate"]) for c in packaged("multitask") if c.method == "realm"}
     assert chosen == {(0.1, 0.5, 1.0)}

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from realm_lab import load_spec, make_tables, packaged_specs, paper_figures
-from realm_lab.tables import Figure, Table, Tables
 
 from realm.comparison.cells import Cell
 from realm.errors import RealmError
+from realm_lab import load_spec, make_tables, packaged_specs, paper_figures
+from realm_lab.tables import Figure, Table, Tables
 from tests.lab.small_benchmark import fill, write_spec
 
 SPEC: dict[str, Any] = {
@@ -83,7 +83,9 @@ def test_wins_are_counted_below_the_table(tables: Tables) -> None:
 
 def test_comma_separated_values_have_a_line_per_figure(tables: Tables) -> None:
     lines = pd.read_csv(io.StringIO(tables.text("csv")))
-    (line,) = lines.query("model == 'base' and benchmark == 'arc' and noise == 'uniform' and quantity == 'delta'").to_dict("records")
+    (line,) = lines.query(
+        "model == 'base' and benchmark == 'arc' and noise == 'uniform' and quantity == 'delta'"
+    ).to_dict("records")
     assert (round(line["mean"], 6), line["paper_mean"], line["ahead"], line["against"]) == (10, 3.42, 4, "noisy")
 
 
@@ -155,7 +157,9 @@ def test_one_against_the_others_is_shown_of_a_large_pool(tmp_path: Path) -> None
     pools = ["one-reliable:10", "graded:10"]
     table = made(tmp_path, lambda cell: 0.5, table="expertise", benchmark="arc", pool=pools, steps=5).main
     assert list(dict.fromkeys(f["column"][1] for f in table.figures)) == ["0.9", "others, 0.1", "rho"]
-    assert figure(table, ("ARC", "trained"), "one reliable:10".replace(" ", "-"), "0.9")["mean"] == pytest.approx(0.65 / 0.75)
+    assert figure(table, ("ARC", "trained"), "one reliable:10".replace(" ", "-"), "0.9")["mean"] == pytest.approx(
+        0.65 / 0.75
+    )
     assert figure(table, ("ARC", "trained"), "one-reliable:10", "others, 0.1")["mean"] == pytest.approx(0.01)
 
 
@@ -178,7 +182,11 @@ def test_real_annotators_take_the_best_baseline_and_are_counted_as_in_the_abstra
     assert columns == ["Dataset", "Oracle", "sparse · REALM", "sparse · Noisy", "sparse · Δ", "shared · REALM",
                        "shared · Noisy", "shared · MV", "shared · Δ"]  # fmt: skip
     counted = tables.behind[0].figures
-    assert [f["mean"] for f in counted] == pytest.approx([2, 5, 20]) and [f["paper_mean"] for f in counted] == [12, 2.9, 7.7]
+    assert [f["mean"] for f in counted] == pytest.approx([2, 5, 20]) and [f["paper_mean"] for f in counted] == [
+        12,
+        2.9,
+        7.7,
+    ]
 
 
 def test_an_oracle_stands_beside_its_own_pool(tmp_path: Path) -> None:

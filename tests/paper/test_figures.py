@@ -10,11 +10,11 @@ import math
 
 import pandas as pd
 import pytest
-from realm.lab.datasets import NAMES
-from realm.lab.paper import paper_figures
 
 from realm.errors import RealmError
-from tests.lab.test_packaged_specs import RATES
+from realm_lab import paper_figures
+from realm_lab.datasets import NAMES
+from tests.lab.test_specs import RATES
 
 GRIDS = {
     "tab:results_noise_types": "D1",
