@@ -127,7 +127,8 @@ class BenchmarkData:
         return _fingerprint(self.benchmark, self.folder, self.own)
 
     def __str__(self) -> str:
-        return " ".join(word for word in (self.benchmark, self.noise, self.pool, self.regime) if word)
+        channel = (self.channel or "").rpartition(":")[2]
+        return " ".join(word for word in (self.benchmark, self.noise, self.pool, self.regime, channel) if word)
 
     def load(self, method: str, seed: int) -> CellTables:
         """The same annotations for every method of a configuration; for the oracle, the items of these with gold."""

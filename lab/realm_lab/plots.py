@@ -57,6 +57,8 @@ def draw_plots(spec: Spec, results: Results) -> Iterator[tuple[str, Figure]]:
     if len(expertise) and len(trajectory):
         known = expertise[["id", "annotator", "task", "implied", "true_accuracy"]]
         trajectory = trajectory.merge(known, on=["id", "annotator", "task"])
+    if len(expertise):
+        expertise = expertise[expertise["true_accuracy"].notna()]
     kinds: list[tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None]]] = [
         ("curves", curve, draw_curves), ("expertise", trajectory, draw_trajectory),
         ("recovery", expertise, draw_recovery),

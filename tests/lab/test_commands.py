@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -169,47 +170,28 @@ def test_the_specs_of_the_package_are_listed(tmp_path: Path, capsys: pytest.Capt
     assert "550 cells" in lines["noise-real"] and "0 finished" in lines["noise-real"]
 
 
-OWN = '''
-import torch
-from realm import Channel, ItemScores, Observed
-
-
-class AlwaysHalf(Channel):
-    """P(label = truth) = 1/2 for everybody, the rest spread evenly."""
-
-    @classmethod
-    def from_annotations(cls, annotations, **settings):
-        return cls(annotations.n_annotators, len(annotations.tasks), **settings)
-
-    def evidence(self, scores: ItemScores, observed: Observed) -> torch.Tensor:
-        options = scores.option_counts[observed.item][:, None].float()
-        right = observed.label[:, None] == torch.arange(scores.log_probs.shape[1])
-        return torch.where(right, 0.5, 0.5 / (options - 1)).log()
-
-    def summary(self):
-        return {"expertise_trained": self.touched.numpy() * 0.0 + 0.5}
-'''
+README = (Path(__file__).parents[2] / "lab" / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_researchers_walk(tmp_path: Path, tiny_model: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """As lab/README.md says: a channel in one file, beside `noisy` and the default, on one's own tables."""
-    (tmp_path / "my_channel.py").write_text(OWN)
-    crowd(40).to_pandas().rename(columns={"annotator": "worker"}).to_csv(tmp_path / "labels.csv", index=False)
-    test = crowd(20, seed=5).to_pandas()[["item", "text", "gold"]].drop_duplicates()
-    test.to_csv(tmp_path / "test.csv", index=False)
-    own = {"mine": {"train": "labels.csv", "test": "test.csv", "columns": {"annotator": "worker"}}}
-    method = ["realm", "noisy", "my_channel.py:AlwaysHalf"]
-    keys = {"benchmark": "mine", "noise": None, "pool": "all", "regime": "shared", "seeds": 3, "steps": 3, "curve": 1}
-    write_spec(tmp_path, model=tiny_model("bert"), benchmarks=own, method=method, **keys, settings=SETTINGS)
-    spec, results = str(tmp_path / "made.yaml"), str(tmp_path / "results")
+    """What lab/README.md says, as it stands there but for the model: a channel in one file beside the others."""
+    source, spec_text = (re.findall(f"```{kind}\n(.*?)```", README, re.DOTALL)[0] for kind in ("python", "yaml"))
+    (tmp_path / "my_channel.py").write_text(source)
+    content = yaml.safe_load(spec_text)
+    quick = {"steps": 3, "curve": 1, "settings": SETTINGS, "model": tiny_model("bert")}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**content, **quick}))
+    crowd(40).to_pandas()[["item", "text", "annotator", "label"]].to_csv(tmp_path / "labels.csv", index=False)
+    crowd(20, seed=5).to_pandas()[["text", "gold"]].drop_duplicates().to_csv(tmp_path / "test.csv", index=False)
+    spec, results = str(tmp_path / "mine.yaml"), str(tmp_path / "results")
     assert main(["run", spec, "--results", results]) == 0, capsys.readouterr().err
+    capsys.readouterr()
     assert main(["table", spec, "--results", results, "--format", "csv"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert set(frame["method"]) == {"realm", "noisy", "AlwaysHalf"} and set(frame["seeds"]) == {3}
+    assert set(frame["method"]) == {"realm", "noisy", "HardTasks"} and set(frame["seeds"]) == {3}
     assert main(["plot", spec, "--results", results, "--output", str(tmp_path / "plots")]) == 0
-    assert (tmp_path / "plots" / "made-curves.svg").is_file()
+    assert (tmp_path / "plots" / "mine-curves.svg").is_file()
     with (tmp_path / "labels.csv").open("a") as file:
-        file.write("i40,old red tree 99,w0,red,red\n")
+        file.write("i40,old red tree 99,w0,red\n")
     assert main(["table", spec, "--results", results]) == 0
     assert "9 of 9 cells are missing" in capsys.readouterr().out, "results of the table as it was are not shown"
 
