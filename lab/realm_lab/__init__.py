@@ -1,5 +1,6 @@
 """The paper: its data sets, specs, figures, tables and plots, on REALM's public names and `realm.comparison` alone."""
 
+from realm.comparison.results import Results
 from realm_lab.datasets import Benchmark, load_benchmark
 from realm_lab.paper import paper_figures
 from realm_lab.recorded import Recorded
@@ -9,6 +10,7 @@ from realm_lab.tables import make_tables
 __all__ = [
     "Benchmark",
     "Recorded",
+    "Results",
     "Spec",
     "expand",
     "load_benchmark",
