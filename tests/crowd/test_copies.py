@@ -137,3 +137,33 @@ def test_copies_count_once_in_the_model_and_change_no_label() -> None:
     )
     assert (alone.argmax(axis=1) == together.argmax(axis=1)).mean() > 0.97
     assert (alone.argmax(axis=1) == naive.argmax(axis=1)).mean() < 0.95
+
+
+# -------------------------------------------------------------------- good annotators are no copies
+
+
+@pytest.mark.parametrize("options", [2, 3, 5])
+@pytest.mark.parametrize("accuracy", [[0.93, 0.93, 0.995], [0.9, 0.95, 0.99, 0.99, 0.999], [0.97, 0.97, 0.97]])
+def test_annotators_who_agree_because_they_are_right_are_no_copies(accuracy: list[float], options: int) -> None:
+    """Counted once, the best would be outvoted, and labels that are right would become wrong."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, options, 3000)
+        made = drawn(seed, truth, coins(accuracy, options), len(accuracy))
+        model = AnnotatorModel(
+            table(made.item, made.annotator, made.label, n_items=3000, n_annotators=len(accuracy), options=options)
+        )
+        assert model.copies == []
+        assert (model.fit().estimate().posterior.argmax(axis=1) == truth).mean() > 0.98
+
+
+def test_a_clique_is_seen_through_where_there_are_two_labels() -> None:
+    """Five of ten give the labels of a source that is right on 40%, which a vote follows."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 1000)
+    made = drawn(2, truth, coins([0.8] * 10, 2), 4)
+    source = np.where(rng.random(1000) < 0.4, truth, 1 - truth)
+    label = np.where((made.annotator < 5) & (rng.random(len(made.item)) < 0.97), source[made.item], made.label)
+    model = AnnotatorModel(table(made.item, made.annotator, label, n_items=1000, n_annotators=10, options=2))
+    assert len(model.copies) == 10 and all(pair.second < 5 for pair in model.copies)
+    assert (model.fit().estimate().posterior.argmax(axis=1) == truth).mean() > 0.75

@@ -15,6 +15,7 @@ from realm.data import Annotations
 from realm.errors import RealmError
 
 from .crowds import coins, labelled, mixtures, simulate, table
+from .label_tables import drawn
 
 REPORTED = ("accuracy", "low", "high", "expertise", "posterior", "habits", "annotations", "chance")
 
@@ -357,3 +358,20 @@ def test_sentpolarity_without_a_model_is_cleaned_better_than_by_majority(shared_
     made = Annotations.read(shared_data / "sentpolarity" / "annotations.csv")
     found = estimate(made.without_gold())
     assert right(found, made.gold) > 0.91, "majority vote with random ties: 0.886"
+
+
+def test_labels_that_tell_nothing_of_each_other_are_no_worse_than_a_vote() -> None:
+    """One who knows among guessers, and weak annotators of an uneven class: EM would end in a chance solution."""
+    right, votes = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        truth = (rng.random(150) < 0.2).astype(int) if seed % 2 else rng.integers(0, 6, 150)
+        options = 2 if seed % 2 else 6
+        made = drawn(seed, truth, coins([0.55] * 12 if seed % 2 else [0.9, 1 / 6, 1 / 6], options), 3)
+        people = 12 if seed % 2 else 3
+        annotations = table(made.item, made.annotator, made.label, n_items=150, n_annotators=people, options=options)
+        right.append((estimate(annotations).posterior.argmax(axis=1) == truth).mean())
+        shares = made.vote_shares
+        tied = shares >= shares.max(axis=1, keepdims=True) - 1e-9
+        votes.append((tied[np.arange(150), truth] / tied.sum(axis=1)).mean())
+    assert np.mean(right) > np.mean(votes) - 0.01, (np.mean(right), np.mean(votes))

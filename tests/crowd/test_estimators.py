@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from realm.crowd.engine import PRIORS
 from realm.crowd.estimators import (
     ESTIMATORS,
     Aggregator,
@@ -310,10 +312,14 @@ def slow_mace(annotations: list[tuple[int, int, int]], n_options: int, iteration
     return posterior, beta
 
 
+class UnpooledMace(Mace):
+    priors = replace(PRIORS["habit"], skill=0.0, habit=1e-9, classes=0.0)
+
+
 def test_without_a_pool_it_is_the_em_of_the_publication() -> None:
     pool = simulate(seed=3, n_items=60, n_annotators=6, n_options=3, per_item=4, low=0.6)
     posterior, beta = slow_mace(list(zip(*pool.arrays, strict=True)), 3, iterations=600)
-    model = Mace(pooled=False, max_iter=600, tol=0).fit(*pool.arrays)
+    model = UnpooledMace(max_iter=600, tol=0).fit(*pool.arrays)
     np.testing.assert_allclose(model.posterior_, [posterior[i] for i in range(60)], atol=1e-4)
     np.testing.assert_allclose(model.expertise_, [beta[a] for a in range(6)], atol=1e-3)
 

@@ -49,7 +49,7 @@ class CellTables:
     | accuracies | of simulated annotators, as configured, (annotators, tasks); None for real ones |
     | instruction | the sentence in front of every prompt, unless the settings have one |
     | gold_apart | gold items, none of them in `annotations`, that the model is fitted to first; None for no such fit |
-    | channel | the class of a channel of one's own, made of the annotations; None for the one that the method names |
+    | channel | a class of channels of one's own, in place of the one that the settings name |
     """
 
     annotations: Annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +17,7 @@ import numpy as np
 from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
 from realm.comparison.grid import CellFinished, run_cells
 from realm.comparison.results import SUMMARY, Results
-from realm.comparison.significance import MethodResults, ScoredItems, deviation, rank_metric, ranking
+from realm.comparison.significance import MethodResults, ScoredItems, deviation, ranking
 from realm.comparison.simulation import Regime
 from realm.data import Annotations
 from realm.data.arguments import require_annotations, require_test
@@ -205,6 +204,18 @@ def compare(
     return comparison
 
 
+def rank_metric(rank_by: str | None, items: ScoredItems) -> Metric:
+    """The metric to rank by: the one named, else macro-F1 where items share a label set and accuracy elsewhere."""
+    rankable = items.rankable
+    if rank_by is None:
+        return rankable.get("macro_f1", METRICS["accuracy"])
+    name = rank_by.strip().lower().replace("-", "_").replace(" ", "_")
+    if name not in rankable:
+        names = ", ".join(each.replace("_", "-") for each in rankable)
+        raise RealmError(f"`rank_by={rank_by}`: no such figure of these test items. Rank by one of: {names}.")
+    return rankable[name]
+
+
 # -------------------------------------------------------------------- cells
 
 
@@ -289,11 +300,11 @@ def _held(folder: Path, overwrite: bool) -> Iterator[None]:
     with ExitStack() as stack:
         with writing(folder, advice=""):
             stack.enter_context(holding(folder))
+            (folder / CELLS).mkdir(exist_ok=True)  # from now on it shows whose folder this is
             remove_partial_files(folder)
-            if overwrite:
-                shutil.rmtree(folder / CELLS, ignore_errors=True)
-                for name in (TABLE, SUMMARY, PAGE):
-                    (folder / name).unlink(missing_ok=True)
+            old = [*(folder / CELLS).iterdir(), *(folder / name for name in (TABLE, SUMMARY, PAGE))]
+            for path in old if overwrite else ():
+                path.unlink(missing_ok=True)
         yield
 
 
@@ -384,25 +395,11 @@ def _summary(name: str, method: MethodResults, items: ScoredItems, ranks: Mappin
 
 
 def _figures_of_labels(method: MethodResults, items: ScoredItems) -> list[dict[str, Any]]:
-    """The figures of every label of each task: means over seeds, and the confusion matrix summed over them."""
-    tasks = []
+    """The figures of every label of each task and the confusion matrix, over the answers of all seeds together."""
+    tasks, seeds = [], len(method.labels)
     for index in np.unique(items.task).tolist():
         rows, task = items.task == index, items.tasks[index]
-        width = int(max(items.gold[rows].max(), method.labels[:, rows].max())) + 1  # of options of the items' own
-        names = task.labels or tuple(f"option {position + 1}" for position in range(width))
-        by_seed = [figures_by_label(items.gold[rows], labels[rows], names) for labels in method.labels]
-        labels = [
-            {"label": same[0]["label"], "support": same[0]["support"]}
-            | {name: _mean([each[name] for each in same]) for name in ("precision", "recall", "f1")}
-            for same in zip(*(each["labels"] for each in by_seed), strict=True)
-        ]
-        matrices = [each["confusion"] for each in by_seed]
-        confusion = None if matrices[0] is None else np.sum(matrices, axis=0).tolist()
-        by_position = task.labels is None
-        tasks.append({"task": task.name, "by_position": by_position, "labels": labels, "confusion": confusion})
+        figures = figures_by_label(np.tile(items.gold[rows], seeds), method.labels[:, rows].ravel(), task.labels)
+        labels = [{**each, "support": each["support"] // seeds} for each in figures["labels"]]
+        tasks.append({"task": task.name, **figures, "labels": labels})
     return tasks
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

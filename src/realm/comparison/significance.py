@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from realm.crowd.label_figures import rarest_label
 from realm.data import Task
-from realm.errors import RealmError
 from realm.methods import METHODS
 from realm.metrics import LARGEST_MATRIX, METRICS, Metric
 
@@ -40,10 +39,6 @@ WEIGHTED_DRAWS, BLOCK = 2_000, 100
 """Resamples where they cost more than for a mean, and how many are in memory together (80 MB for 100,000 items)."""
 FEWEST_ITEMS, FEWEST_SEEDS = 10, 3
 """Below which nothing is tested: of two seeds the t-value has one degree of freedom."""
-OUTCOMES = ("ahead", "behind", "level", "undecided")
-
-
-# -------------------------------------------------------------------- tests
 
 
 def deviation(values: Sequence[float] | Floats) -> float:
@@ -96,9 +91,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in adjusted]
 
 
-# -------------------------------------------------------------------- results of methods
-
-
 @dataclass(frozen=True, eq=False)
 class ScoredItems:
     """The test items with gold: true label and task of each, (items,), and the tasks."""
@@ -121,18 +113,6 @@ class MethodResults:
     metrics: Mapping[str, Floats]
     labels: Ints
     gold_log_probs: Floats
-
-
-def rank_metric(rank_by: str | None, items: ScoredItems) -> Metric:
-    """The metric to rank by: the one named, else macro-F1 where items share a label set and accuracy elsewhere."""
-    rankable = items.rankable
-    if rank_by is None:
-        return rankable.get("macro_f1", METRICS["accuracy"])
-    name = rank_by.strip().lower().replace("-", "_").replace(" ", "_")
-    if name not in rankable:
-        names = ", ".join(each.replace("_", "-") for each in rankable)
-        raise RealmError(f"`rank_by={rank_by}`: no such figure of these test items. Rank by one of: {names}.")
-    return rankable[name]
 
 
 # -------------------------------------------------------------------- ranking
@@ -161,8 +141,8 @@ def ranking(methods: Mapping[str, MethodResults], items: ScoredItems, metric: Me
     for first in dict.fromkeys((reference, leader)):
         for figure, each in items.rankable.items():
             family = []
-            for second in methods if figure in methods[first].metrics else ():
-                if second == first or figure not in methods[second].metrics:
+            for second in (name for name in methods if name != first):
+                if any(figure not in metrics[name] for name in (first, second)):
                     continue
                 values, drawn = ([source[name].get(figure) for name in (first, second)] for source in (metrics, draws))
                 interval = None if drawn[0] is None or drawn[1] is None else _interval(drawn[0] - drawn[1])
@@ -239,33 +219,32 @@ def _resampled(methods: Mapping[str, MethodResults], items: ScoredItems) -> dict
 
 
 def _by_label(labels: Ints, items: ScoredItems, weights: Floats) -> dict[str, Floats]:
-    """Macro-F1 and recall of the rarest label, mean over tasks and seeds, with `weights` (items, draws) of the items."""
+    """Macro-F1 and recall of the rarest label, mean over tasks and seeds, with items so weighted (items, draws)."""
+    from scipy.sparse import csr_matrix
+
     f1, rarest, enough = [], [], True
     for index in (task for task in np.unique(items.task).tolist() if items.tasks[task].labels is not None):
-        rows = items.task == index
-        gold, own = items.gold[rows], weights[rows]
-        classes = np.arange(len(items.tasks[index].labels or ()))
-        support = (gold == classes[:, None]).astype(np.float64) @ own
-        enough &= bool((gold == rarest_label(gold)).sum() >= FEWEST_ITEMS)
+        rows = np.flatnonzero(items.task == index)
+        gold, shape = items.gold[rows], (len(items.tasks[index].labels or ()), len(items.gold))
+        least = rarest_label(gold)
+        enough &= bool((gold == least).sum() >= FEWEST_ITEMS)
+        support = np.asarray(csr_matrix((np.ones(len(rows)), (gold, rows)), shape=shape) @ weights)
         for answers in labels[:, rows]:
-            hits = ((answers == gold) * (gold == classes[:, None])).astype(np.float64) @ own
-            either = support + (answers == classes[:, None]).astype(np.float64) @ own
+            hits = np.asarray(csr_matrix(((answers == gold).astype(float), (gold, rows)), shape=shape) @ weights)
+            either = support + np.asarray(csr_matrix((np.ones(len(rows)), (answers, rows)), shape=shape) @ weights)
             each = np.divide(2 * hits, either, out=np.zeros_like(hits), where=either > 0)
             f1.append(each.sum(axis=0) / np.maximum((either > 0).sum(axis=0), 1))
-            rarest.append(hits[rarest_label(gold)] / np.maximum(support[rarest_label(gold)], 1))
+            rarest.append(hits[least] / np.maximum(support[least], 1))
     figures = {"macro_f1": np.mean(f1, axis=0)} if f1 else {}
     return figures | ({"rarest_recall": np.mean(rarest, axis=0)} if f1 and enough else {})
-
-
-# -------------------------------------------------------------------- in sentences
 
 
 def what_is_tested() -> str:
     """How a difference is judged."""
     return (
         f"Ahead or behind: the paired t-test over seeds and the bootstrap over test items both have p < {LEVEL:g}, "
-        "adjusted (Holm) for all that is compared on a figure. Level: neither test sees a difference. Undecided: in "
-        f"between. With fewer than {FEWEST_SEEDS} seeds or {FEWEST_ITEMS} items nothing is tested."
+        "adjusted (Holm) for all that is compared on a figure. Level: neither sees a difference. Undecided: between. "
+        f"With fewer than {FEWEST_SEEDS} seeds or {FEWEST_ITEMS} items nothing is tested, and calibration error never."
     )
 
 
@@ -281,51 +260,35 @@ def verdict(summary: Mapping[str, Any]) -> list[str]:
     by, leader, sentences = METRICS[ranking["by"]], ranking["leader"], list[str]()
     others = [name for name in ranking["order"] if name != leader and not METHODS[name].needs_gold]
     mine = [each for each in ranking["contrasts"] if each["first"] == leader and each["second"] in others]
-    if others:
-        value = format(figures[leader][by.name]["mean"], by.format)
-        if ranking["best"]:
-            tested = dict.fromkeys(each["figure"] for each in mine if each["outcome"] and each["figure"] != by.name)
-            behind = f", and behind none on {_listed(METRICS[name].name_in_text for name in tested)}" if tested else ""
-            sentences.append(f"Ranked by {by.name_in_text}, {leader} is best: ahead of every other method{behind}.")
-        else:
-            text = f"Ranked by {by.name_in_text}, no method is called best. {leader} has the "
-            text += f"{'highest' if by.higher_is_better else 'lowest'}, {value}"
-            unsure = [each for each in mine if each["figure"] == by.name and each["outcome"] != "ahead"]
-            if any(each["outcome"] is None for each in unsure):
-                text += f"; nothing is tested with fewer than {FEWEST_SEEDS} seeds or {FEWEST_ITEMS} test items"
-            elif unsure:
-                text += f", but the tests do not tell it apart from {_listed(each['second'] for each in unsure)}"
-            sentences.append(text + ".")
-        doubts = [each for each in mine if each["may_be_behind"] and each["figure"] != by.name]
-        parts = [
-            f"{METRICS[each['figure']].name_in_text} ({each['second']}, "
-            f"{difference_in_words(each['figure'], each['difference'])})"
-            for each in doubts
-        ]
-        if parts:
-            sentences.append(f"By one of the tests or both, {leader} is behind on other figures: {'; '.join(parts)}.")
+    doubts = [each for each in mine if each["may_be_behind"] and each["figure"] != by.name]
+    if others and ranking["best"]:
+        tested = dict.fromkeys(each["figure"] for each in mine if each["outcome"] and each["figure"] != by.name)
+        behind = f", and behind none on {listed(METRICS[name].name_in_text for name in tested)}" if tested else ""
+        sentences.append(f"Ranked by {by.name_in_text}, {leader} is best: ahead of every other method{behind}.")
+    elif others:
+        most, value = "highest" if by.higher_is_better else "lowest", figures[leader][by.name]["mean"]
+        unsure = [each for each in mine if each["figure"] == by.name and each["outcome"] != "ahead"]
+        reason = (
+            f", but the tests do not tell it apart from {listed(each['second'] for each in unsure)}" if unsure else ""
+        )
+        if any(each["outcome"] is None for each in unsure):
+            reason = "; differences are not tested here"
+        text = f"Ranked by {by.name_in_text}, no method is called best. {leader} has the {most}, {value:{by.format}}"
+        sentences.append(f"{text}{reason}.")
+    if doubts:
+        gaps = [difference_in_words(each["figure"], each["difference"]) for each in doubts]
+        named = [f"{METRICS[each['figure']].name_in_text} ({each['second']}, " for each in doubts]
+        words = "; ".join(f"{name}{gap})" for name, gap in zip(named, gaps, strict=True))
+        sentences.append(f"By one of the tests or both, {leader} is behind on other figures: {words}.")
     rate = next((each["base_rate"]["mean"] for each in figures.values() if "base_rate" in each), None)
     if rate is not None:
         low = [name for name, each in figures.items() if each["accuracy"]["mean"] <= rate]
         text = f"Always giving the most frequent label would be right on {rate:.1%} of the test items"
-        sentences.append(f"{text}; no more often than that: {_listed(low)}." if low else f"{text}.")
+        sentences.append(f"{text}; no more often than that: {listed(low)}." if low else f"{text}.")
     return sentences
 
 
-def pairs(summary: Mapping[str, Any]) -> list[str]:
-    """The reference against every other method: on which figures it is ahead, behind, level."""
-    ranking, sentences = summary["ranking"], []
-    for second in (name for name in ranking["order"] if name != ranking["reference"]):
-        words: dict[str, list[str]] = {outcome: [] for outcome in (*OUTCOMES, "not tested")}
-        for each in ranking["contrasts"]:
-            if (each["first"], each["second"]) == (ranking["reference"], second):
-                gap = difference_in_words(each["figure"], each["difference"])
-                words[each["outcome"] or "not tested"].append(f"{METRICS[each['figure']].name_in_text} ({gap})")
-        parts = [f"{outcome} on {_listed(figures)}" for outcome, figures in words.items() if figures]
-        sentences += [f"{ranking['reference']} against {second}: {'; '.join(parts)}."] if parts else []
-    return sentences
-
-
-def _listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str]) -> str:
+    """Words with commas, and `and` before the last."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last

@@ -128,10 +128,8 @@ def _trainer(
     progress: Progress,
 ) -> RealmTrainer:
     """The trainer of a cell on `table`, a part of its tables, from a model that has its opinion."""
-    channel = None
-    if tables.channel is not None:
-        channel = tables.channel.from_annotations(table)
-    elif cell.shared_tasks:
+    channel = None if tables.channel is None else tables.channel.from_annotations(table)
+    if cell.shared_tasks:
         kind = channel_class("uniform" if config.channel == "confusion" else config.channel)
         channel = kind.from_annotations(table, start=config.expertise_start, shared_tasks=True)
     model = cell.model if tables.gold_apart is None else _with_opinion(cell, tables.gold_apart, config)

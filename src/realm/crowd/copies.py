@@ -1,6 +1,10 @@
-"""Annotators who copy from each other: found by agreement beyond what two independent annotators would show.
+"""Annotators who copy from each other: found where independent annotators cannot explain who agrees with whom.
 
 Copies are one witness: m copies that give an item the same label count 1/m each, in the fit, in training, in reports.
+
+Two accounts of the table are compared. In the first everybody errs independently; where it explains the agreement of
+all pairs, nobody copies, however much the good ones agree. Else the pairs that agree nearly always count once, and they
+are copies if the pairs that are not suspected are explained better by that, and the suspects agree beyond it.
 """
 
 from __future__ import annotations
@@ -11,27 +15,19 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
-from realm.crowd.engine import LEAST, PRIORS, Bools, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
-from realm.crowd.starts import PairAgreement
+from realm.crowd.engine import LEAST, PRIORS, Fit, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
+from realm.crowd.starts import PairAgreement, chosen_start
 
 LEAST_SHARED, LEAST_SAME = 10, 0.9
 """Items that a pair must share, and the share of them on which copies agree at least."""
 Z = 3.0
-"""Standard errors beyond which agreement is no chance: of a pair beyond what either shows elsewhere, of all others
-beyond their label shares."""
+"""Standard errors by which a suspected pair agrees beyond what either shows elsewhere."""
 CHANCE = 1e-3
-"""How often a table of honest annotators may have a convicted pair, over all its pairs."""
+"""How often a table of independent annotators may have a pair that agrees beyond what they explain, over all pairs."""
 COMPARED = 4000
-"""Other pairs, at most, of which a pair's residual agreement must exceed every one: real crowds are not independent
-given the truth, and a rule by deviations from the median convicts 24 pairs of SentPolarity (.917 -> .896)."""
-LEAST_IDENTICAL, IDENTICAL = 50, 0.99
-"""A pair that agrees on so many items, and on this share of them, is taken for copies whoever they are: two who are
-never wrong lose nothing by counting as one."""
-CLEARLY = 1.5
-"""Standard errors by which others must agree with suspects more than among themselves to take these for experts. To
-convict two experts costs 5 to 12 points, to miss the copies of a good annotator hardly any."""
+"""Other pairs, at most, whose agreement the two accounts are compared by."""
 STEPS = 20
-"""EM iterations of the model that judges the suspects."""
+"""EM iterations on all annotations from the start that was chosen."""
 
 
 @dataclass(frozen=True)
@@ -55,84 +51,75 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     if table.one_label_each:
         return []
     pairs = PairAgreement(table)
-    who, shared, same = pairs.annotators, pairs.shared, pairs.same
+    shared, same = pairs.shared, pairs.same
     suspect = (shared >= LEAST_SHARED) & (same >= LEAST_SAME * shared)
     elsewhere = (np.where(suspect, 0, same).sum(axis=1) + 1) / (np.where(suspect, 0, shared).sum(axis=1) + 2)
     usual = np.maximum(elsewhere[:, None], elsewhere[None])
     suspect &= (same - shared * usual) / np.sqrt(np.maximum(shared * usual * (1 - usual), LEAST)) > Z
-    if not suspect.any() or not _others_agree(pairs, suspect):
-        return []
-    # The model that judges them counts suspects once; two experts among guessers agree as it expects.
     first, second = np.nonzero(np.triu(suspect))
-    weight = _witness(table, list(zip(who[first], who[second], strict=True)))
-    once = replace(table, weight=weight if table.weight is None else weight * table.weight)
-    priors = PRIORS["confusion"]
-    fitted = fit(once, priors, Pool.of(once, priors), once.vote_shares, max_iter=STEPS)
-    counts = statistics(table, fitted.posterior)  # of all labels: counted once, suspects would be drawn to the pool
-    matrices = np.exp(maximise(counts, table, priors, Pool.of(table, priors), fitted.parameters).evidence)
     others = np.argwhere(np.triu((shared >= LEAST_SHARED) & ~suspect))
+    if not len(first) or not len(others):
+        return []
     if len(others) > COMPARED:
         others = others[np.random.default_rng(0).choice(len(others), COMPARED, replace=False)]
-    rows = np.concatenate([np.stack([first, second], axis=1), others])
-    expected = _expected_agreement(table, who[rows], matrices, fitted.posterior)
-    common, agreed = shared[rows[:, 0], rows[:, 1]], same[rows[:, 0], rows[:, 1]]
-    rate = np.clip(expected / common, LEAST, 1 - LEAST)
-    residual = (agreed - expected) / np.sqrt(np.maximum(common * rate * (1 - rate), LEAST))
-    by_chance = -float(ndtri(CHANCE / len(residual)))
-    limit = max(by_chance, float(residual[len(first) :].max(initial=0.0)))
-    guilty = [row for row in range(len(first)) if residual[row] > limit]
-    group = _groups(len(who), [(int(rows[row][0]), int(rows[row][1])) for row in guilty])
-    identical = (common >= LEAST_IDENTICAL) & (agreed >= IDENTICAL * common)
-    guilty = [row for row in guilty if identical[row] or not _better_than_others(pairs, group == group[rows[row][0]])]
+    rows, n = np.concatenate([np.stack([first, second], axis=1), others]), len(first)
+    who = pairs.annotators
+    by_chance = -float(ndtri(CHANCE / len(rows)))
+    priors = PRIORS["confusion"]
+
+    def residuals(counted: LabelTable) -> tuple[Floats, Floats]:
+        """Expected agreement of each pair, and how many standard errors it agrees beyond that. Shapes (pairs,)"""
+        fitted = _fitted(counted)
+        # of all labels: counted once, suspects would be drawn to the pool
+        counts, pool = statistics(table, fitted.posterior), Pool.of(table, priors)
+        matrices = np.exp(maximise(counts, table, priors, pool, fitted.parameters).evidence)
+        expected = _expected_agreement(table, who[rows], matrices, fitted.posterior)
+        common, agreed = (each[rows[:, 0], rows[:, 1]] for each in (shared, same))
+        rate = np.clip(expected / common, LEAST, 1 - LEAST)
+        return expected, (agreed - expected) / np.sqrt(np.maximum(common * rate * (1 - rate), LEAST))
+
+    _, independent = residuals(table)
+    if independent.max() <= by_chance and _misfit(independent) <= 1:
+        return []
+    weight = _witness(table, list(zip(who[first], who[second], strict=True)))
+    expected, residual = residuals(replace(table, weight=weight if table.weight is None else weight * table.weight))
+    if _misfit(residual[n:]) > max(_misfit(independent[n:]), 1.0):
+        return []
+    limit = max(by_chance, float(residual[n:].max()))
+    guilty = [row for row in range(n) if residual[row] > limit]
     guilty.sort(key=lambda row: -residual[row])
     return [
-        CopyPair(int(who[a]), int(who[b]), int(common[row]), int(agreed[row]), float(expected[row]))
+        CopyPair(int(who[a]), int(who[b]), int(shared[a, b]), int(same[a, b]), float(expected[row]))
         for row in guilty
         for a, b in [sorted(rows[row])]
     ]
 
 
-def _better_than_others(pairs: PairAgreement, members: Bools) -> bool:
-    """Whether others agree with the members (annotators compared,) more than among themselves, as with experts.
+def _fitted(table: LabelTable) -> Fit:
+    """The default model by agreement alone."""
+    priors = PRIORS["confusion"]
 
-    Two experts agree far beyond what poor annotators tell of either; but then the poor ones agree with them more often
-    than with each other, and with a clique that copies a wrong source less often.
-    """
-    outside = ~members
+    def run(part: LabelTable, known: Ints, start: Floats | Fit) -> Fit:
+        return fit(part, priors, Pool.of(part, priors), start)
 
-    def excess(block: Bools) -> tuple[float, float]:
-        shared = max(float(pairs.shared[block].sum()), 1.0)
-        same = float(pairs.same[block].sum()) / shared
-        return float((pairs.same - pairs.expected)[block].sum()) / shared, same * (1 - same) / shared
-
-    (with_members, first), (among_others, second) = (
-        excess(np.outer(members, outside)),
-        excess(np.outer(outside, outside)),
-    )
-    return bool(with_members - among_others > CLEARLY * np.sqrt(first + 2 * second))  # pairs of others count twice
+    start = chosen_start(table, np.full(table.n_items, -1), priors, run)
+    return fit(table, priors, Pool.of(table, priors), start, max_iter=STEPS)
 
 
-def _others_agree(pairs: PairAgreement, suspect: np.ndarray) -> bool:
-    """Whether annotators who are not suspected together agree beyond chance: guessers cannot tell who copies."""
-    clear = ~suspect & (pairs.shared > 0)
-    rate = pairs.expected / np.maximum(pairs.shared, 1)
-    spread = np.sqrt(max(float((pairs.shared * rate * (1 - rate))[clear].sum()) / 2, LEAST))
-    return bool(float((pairs.same - pairs.expected)[clear].sum()) / 2 > Z * spread)
+def _misfit(residual: Floats) -> float:
+    """The sum of squares of what pairs agree beyond expectation, over the most that it is by chance."""
+    n = len(residual)
+    return float((np.maximum(residual, 0.0) ** 2).sum() / (n / 2 + Z * np.sqrt(1.25 * n)))
 
 
 def _witness(table: LabelTable, pairs: list[tuple[int, int]]) -> Floats:
     """1/m for annotations of the same item and label by m annotators of one connected group. (annotations,)"""
-    n = table.n_annotators
-    key = (table.item.astype(np.int64) * table.n_options + table.label) * n + _groups(n, pairs)[table.annotator]
+    n, (first, second) = table.n_annotators, np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    graph = sparse.coo_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    group = sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)
+    key = (table.item.astype(np.int64) * table.n_options + table.label) * n + group[table.annotator]
     _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
     return np.asarray(1.0 / counts[place])
-
-
-def _groups(n: int, pairs: list[tuple[int, int]]) -> Ints:
-    """The group of each of n annotators, those whom pairs connect being in one. (n,)"""
-    first, second = [a for a, _ in pairs], [b for _, b in pairs]
-    graph = sparse.coo_array((np.ones(len(pairs)), (first, second)), shape=(n, n))
-    return np.asarray(sparse.csgraph.connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
 def _expected_agreement(table: LabelTable, pairs: Ints, matrices: Floats, posterior: Floats) -> Floats:

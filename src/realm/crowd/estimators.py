@@ -16,7 +16,7 @@ from realm.crowd.engine import INFINITE, LEAST, PRIORS, Fit, Floats, Ints, Label
 from realm.crowd.shared_mistakes import forecast_labels
 from realm.crowd.starts import chosen_start, gold_posterior
 from realm.data.annotations import UNKNOWN, Annotations
-from realm.errors import RealmError, no_attribute
+from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
 
 EQUAL = 1 - 1e-9
@@ -31,11 +31,11 @@ class Aggregator:
     |---|---|---|
     | labels_ | (items,) int32 | the most probable label, ties at random by seed; -1 for an item that has none |
     | posterior_ | (items, options) | how probable each option is; zero for options that the item lacks |
-    | accuracy_ | (annotators,) | the mean posterior of the labels the annotator gave; NaN with no annotation |
+    | accuracy_ | (annotators,) | the share of the annotator's labels that is right; NaN with no annotation |
     | classes_ | (options,) | the labels, 0 to K-1 |
     """
 
-    takes_abstain: ClassVar[bool] = False
+    takes_abstain: ClassVar[bool] = True
     """Whether `fit` takes `abstain`."""
     seed: int = 0
 
@@ -87,8 +87,12 @@ class Aggregator:
         posterior[settled] = options == known[settled, None]
         self.posterior_, self.classes_ = posterior, options
         self.labels_ = most_probable(posterior, self.seed).astype(np.int32)
-        self.labels_[~(self._answered(table) | settled)] = UNKNOWN
-        self.accuracy_ = self._accuracy(table)
+        self.labels_[~(self._labelled(table) | settled)] = UNKNOWN
+        votes = np.ones(len(table.cell_label)) if table.never_true is None else ~table.never_true[table.cell_label]
+        with np.errstate(invalid="ignore"):
+            self.accuracy_ = (table.of_annotators @ self._right(table)) / (
+                table.of_annotators @ (votes * table.cell_weight)
+            )
         return self
 
     def fit_predict(
@@ -97,29 +101,17 @@ class Aggregator:
         """`labels_` of these annotations; `options` are those of `fit`."""
         return self.fit(items, annotators, labels, **options).labels_
 
-    def __getattr__(self, name: str) -> Any:
-        fitted = name.endswith("_") and not name.startswith("_")
-        hints = {name: "Call `fit` first."} if fitted else {"predict": "`fit_predict` gives the labels of the items."}
-        raise no_attribute(type(self).__name__, name, dir(type(self)), hints)
-
     def _fit(self, table: LabelTable, known: Ints) -> Floats:
         """Set the method's own attributes; return the posterior (items, options)."""
         raise NotImplementedError
 
-    def _answered(self, table: LabelTable) -> npt.NDArray[np.bool_]:
+    def _labelled(self, table: LabelTable) -> npt.NDArray[np.bool_]:
         """The items that get a label. Shape (items,)"""
         return table.labelled
 
-    def _accuracy(self, table: LabelTable) -> Floats:
-        cells = np.arange(len(table.cell_label))
-        return _share_right(table, statistics(table, self.posterior_)[cells, table.cell_label])
-
-
-def _share_right(table: LabelTable, right: Floats) -> Floats:
-    """Of how much of each annotator's labels is right, abstentions left out, from that of each cell. (annotators,)"""
-    votes = table.cell_weight if table.never_true is None else table.cell_weight * ~table.never_true[table.cell_label]
-    with np.errstate(invalid="ignore"):
-        return np.asarray((table.of_annotators @ right) / (table.of_annotators @ votes))
+    def _right(self, table: LabelTable) -> Floats:
+        """How much of the annotations of each cell is right. Shape (cells,)"""
+        return statistics(table, self.posterior_)[np.arange(len(table.cell_label)), table.cell_label]
 
 
 @dataclass(eq=False)
@@ -138,19 +130,16 @@ class MajorityVote(Aggregator):
         ([1, 0], [0.33, 0.67])
     """
 
-    takes_abstain = True
-
     def _fit(self, table: LabelTable, known: Ints) -> Floats:
         return table.vote_shares
 
-    def _answered(self, table: LabelTable) -> npt.NDArray[np.bool_]:
+    def _labelled(self, table: LabelTable) -> npt.NDArray[np.bool_]:
         votes = table.item if table.never_true is None else table.item[~table.never_true[table.label]]
         return np.bincount(votes, minlength=table.n_items) > 0
 
-    def _accuracy(self, table: LabelTable) -> Floats:
+    def _right(self, table: LabelTable) -> Floats:
         agrees = (table.label == self.labels_[table.item]) * (1.0 if table.weight is None else table.weight)
-        right = np.bincount(table.cell, agrees, minlength=len(table.cell_label)).astype(np.float64)
-        return _share_right(table, right)
+        return np.bincount(table.cell, agrees, minlength=len(table.cell_label)).astype(np.float64)
 
 
 @dataclass(eq=False)
@@ -167,6 +156,7 @@ class EMAggregator(Aggregator):
     | log_likelihood_, n_iter_ | | at the last E-step, and how many there were |
     """
 
+    priors: ClassVar[Priors]
     max_iter: int = 100
     tol: float = 1e-6
     progress: Progress = field(default=ignore_progress, repr=False, kw_only=True)
@@ -174,12 +164,8 @@ class EMAggregator(Aggregator):
     class_shares_: Floats = field(init=False, repr=False)
     log_likelihood_: float = field(init=False, repr=False)
     n_iter_: int = field(init=False, repr=False)
-    _state: tuple[LabelTable, Fit] = field(init=False, repr=False)
-
-    @property
-    def priors(self) -> Priors:
-        """The priors on the annotators' parameters."""
-        raise NotImplementedError
+    _table: LabelTable = field(init=False, repr=False)
+    _state: Fit = field(init=False, repr=False)
 
     def _start(self, table: LabelTable, known: Ints, pool: Pool) -> Floats | Fit:
         """Where EM starts: a posterior (items, options), or an earlier fit."""
@@ -197,34 +183,32 @@ class EMAggregator(Aggregator):
         pool = Pool.of(table, self.priors)
 
         def run(start: Floats | Fit) -> Fit:
-            def progress(done: int, total: int) -> None:
-                self.progress("aggregating", done, self.max_iter)
+            return fit(
+                table, self.priors, pool, start, known=truth, max_iter=self.max_iter - 1, tol=self.tol,
+                progress=lambda done, total: self.progress("aggregating", done, self.max_iter),
+            )  # fmt: skip
 
-            steps = self.max_iter - 1
-            return fit(table, self.priors, pool, start, known=truth, max_iter=steps, tol=self.tol, progress=progress)
-
-        result = run(self._start(table, known, pool))
+        state = run(self._start(table, known, pool))
         if truth is not None:
-            result = max(result, run(gold_posterior(table, truth)), key=lambda each: each.log_likelihood)
+            state = max(state, run(gold_posterior(table, truth)), key=lambda each: each.log_likelihood)
         self.progress("aggregating", self.max_iter, self.max_iter)  # often earlier than after the most iterations
-        self.log_likelihood_, self.n_iter_ = result.log_likelihood, result.iterations + 1
-        self.class_shares_, self._state = result.class_shares, (table, result)
+        self.class_shares_, self.log_likelihood_ = state.class_shares, state.log_likelihood
+        self.n_iter_, self._table, self._state = state.iterations + 1, table, state
         self.__dict__.pop("confusion_matrices_", None)
-        return result.posterior
+        return state.posterior
 
     def forecasts(self) -> Floats:
         """How well an item's other labels foretell a label at each exponent, for `fit_exponent`. (items, exponents)"""
-        table, result = self._state
-        log_shares = np.log(np.maximum(result.class_shares, LEAST))
-        return forecast_labels(table, result.parameters.evidence, log_shares)
+        log_shares = np.log(np.maximum(self.class_shares_, LEAST))
+        return forecast_labels(self._table, self._state.parameters.evidence, log_shares)
 
     @cached_property
     def confusion_matrices_(self) -> Floats:
         """P(label l | truth k) of each annotator; even where they have no labels. (annotators, options, options)"""
-        table, result = self._state
+        table, parameters = self._table, self._state.parameters
         annotator, label = (index.ravel() for index in np.indices((table.n_annotators, table.n_options)))
-        matrices = np.exp(result.parameters.any_evidence(annotator, label, self.priors))
-        matrices[table.cell_annotator * table.n_options + table.cell_label] = np.exp(result.parameters.evidence)
+        matrices = np.exp(parameters.any_evidence(annotator, label, self.priors))
+        matrices[table.cell_annotator * table.n_options + table.cell_label] = np.exp(parameters.evidence)
         matrices = matrices.reshape(table.n_annotators, table.n_options, table.n_options).transpose(0, 2, 1)
         matrices = np.where((table.annotator_weight > 0)[:, None, None], matrices, 1.0)
         return np.asarray(matrices / matrices.sum(axis=2, keepdims=True))
@@ -245,11 +229,7 @@ class DawidSkene(EMAggregator):
         [0, 1, 1]
     """
 
-    takes_abstain = True
-
-    @property
-    def priors(self) -> Priors:
-        return Priors(rows=0.0, shared=INFINITE, habit=INFINITE, form="none", classes=0.0)
+    priors = Priors(rows=0.0, shared=INFINITE, habit=INFINITE, form="none", classes=0.0)
 
 
 @dataclass(eq=False)
@@ -265,9 +245,8 @@ class OneCoin(EMAggregator):
         [1.0, 1.0, 0.33]
     """
 
-    @property
-    def priors(self) -> Priors:
-        return replace(PRIORS["coin"], skill=0.0, classes=0.0)
+    takes_abstain = False
+    priors = replace(PRIORS["coin"], skill=0.0, classes=0.0)
 
 
 @dataclass(eq=False)
@@ -277,9 +256,9 @@ class Mace(EMAggregator):
     D. Hovy, T. Berg-Kirkpatrick, A. Vaswani and E. Hovy (2013). Learning whom to trust with MACE. Proceedings of
     NAACL-HLT 2013, 1120-1130.
 
-    beta and xi are drawn to the pool of annotators (`pooled=False`: maximum likelihood, as in the publication's EM),
-    and three deterministic starts take the place of random ones (`realm.crowd.starts`). `expertise_` (annotators,) is
-    beta, `habits_` (annotators, options) xi; NaN with no annotation.
+    beta and xi are drawn to the pool of annotators, and three deterministic starts take the place of random ones
+    (`realm.crowd.starts`). `expertise_` (annotators,) is beta, `habits_` (annotators, options) xi; NaN with no
+    annotation.
 
     Examples:
         >>> items, annotators = [0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1, 2]
@@ -288,15 +267,10 @@ class Mace(EMAggregator):
         ([0, 1, 1], True)
     """
 
-    takes_abstain = True
-    pooled: bool = True
+    priors = PRIORS["habit"]
 
     expertise_: Floats = field(init=False, repr=False)
     habits_: Floats = field(init=False, repr=False)
-
-    @property
-    def priors(self) -> Priors:
-        return PRIORS["habit"] if self.pooled else replace(PRIORS["habit"], skill=0.0, habit=1e-9, classes=0.0)
 
     def _start(self, table: LabelTable, known: Ints, pool: Pool) -> Floats | Fit:
         def run(part: LabelTable, truth: Ints, posterior: Floats) -> Fit:
@@ -306,9 +280,9 @@ class Mace(EMAggregator):
 
     def _fit(self, table: LabelTable, known: Ints) -> Floats:
         posterior = super()._fit(table, known)
-        parameters, labelled = self._state[1].parameters, table.annotator_weight > 0
-        self.expertise_ = np.where(labelled, parameters.skill, np.nan)
-        self.habits_ = np.where(labelled[:, None], parameters.habit, np.nan)
+        labelled = table.annotator_weight > 0
+        self.expertise_ = np.where(labelled, self._state.parameters.skill, np.nan)
+        self.habits_ = np.where(labelled[:, None], self._state.parameters.habit, np.nan)
         return posterior
 
 

@@ -59,6 +59,7 @@ class TaskModel:
     | rows | (task annotations,) theirs |
     | known | (task items,) the truth where it is given, -1 elsewhere |
     | sparse | most annotations have no other on their item: the pool is held |
+    | models | the annotators are said to be language models, which err together |
     | held_shares | (options,) class shares that the posterior is held at; None: free |
     | label_offset | (options,) what holds them there at the exponent tau; None: nothing |
     | bracket | (annotators, options) log pi_j / pi, where who was asked depends on the item; None elsewhere |
@@ -73,6 +74,7 @@ class TaskModel:
     copies: list[CopyPair]
     sparse: bool
     assigned: bool = False
+    models: bool = False
     state: Fit | None = None
     exponent: float = 1.0
     held_shares: Floats | None = None
@@ -132,7 +134,8 @@ class TaskModel:
     ) -> None:
         """Fit from the beginning: from log P (task items, options), or from agreement where it is None.
 
-        Where agreement tells nothing and a model is to follow (`waits`), everybody starts at the pool's mean.
+        Where agreement tells nothing, EM would end in a chance solution, below the vote: one step is taken from the
+        vote, or, where a model is to follow (`waits`), everybody starts at the pool's mean.
         """
         if log_prior is None and (self.sparse or (waits and not self.told)) and not self.anchored:
             parameters = prior_parameters(self.table, self.priors, self.pool)
@@ -149,6 +152,8 @@ class TaskModel:
                 other = self.run(self._agreement_start(None), log_prior, progress=progress)
                 best = max(best, other, key=lambda each: each.log_likelihood)
             self.state = best
+        elif not (self.told or self.anchored):
+            self.state = self.run(self.table.vote_shares, max_iter=1)
         else:
             self.state = self.run(self._agreement_start(progress), progress=progress)
         for _ in range(ASSIGNED_SWEEPS if self.assigned else 0):
@@ -164,7 +169,7 @@ class TaskModel:
     def temper(self, exponent: float, log_prior: Floats | None) -> None:
         """Take the exponent tau, and hold the class shares where annotators clearly err together."""
         self.exponent = exponent
-        if exponent < HELD_BELOW and self.held_shares is None and not (self.known >= 0).any():
+        if (self.models or exponent < HELD_BELOW) and self.held_shares is None and not (self.known >= 0).any():
             self.held_shares = self.mean_label_shares()
             self.state = self.run(self.fitted, log_prior)
         self.hold_shares(log_prior)

@@ -131,7 +131,7 @@ class Demo:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_table(labelled.annotations, self.folder / "labels.csv")
         write_table(labelled.test, self.folder / "test.csv")
-        outcomes = []
+        outcomes = list[ExperimentResult]()
         for title, cells in experiments.items():
             result = ExperimentResult(title)
             runs = {} if outcomes else {cells[0]: self.run_folder}

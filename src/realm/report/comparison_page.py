@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from realm.comparison.results import SUMMARY, read_summary
-from realm.comparison.significance import deviation, pairs, verdict, what_is_tested
+from realm.comparison.significance import (
+    deviation,
+    difference_in_words,
+    listed,
+    verdict,
+    what_is_tested,
+)
 from realm.display import counted
 from realm.files import reading
 from realm.metrics import METRICS
@@ -271,7 +277,21 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
 def _sentences(summary: dict[str, Any]) -> list[str]:
     methods, seeds = counted(len(summary["methods"]), "method"), counted(int(summary.get("seeds", 1)), "seed")
     trained = f"{methods} trained on the same annotations with {seeds} each, scored on the same test items."
-    return [trained, *verdict(summary), *pairs(summary)]
+    return [trained, *verdict(summary), *_pairs(summary)]
+
+
+def _pairs(summary: dict[str, Any]) -> list[str]:
+    """The reference against every other method: on which figures it is ahead, behind, level."""
+    ranking, sentences = summary["ranking"], []
+    for second in (name for name in ranking["order"] if name != ranking["reference"]):
+        words: dict[str, list[str]] = {"ahead": [], "behind": [], "level": [], "undecided": [], "not tested": []}
+        for each in ranking["contrasts"]:
+            if (each["first"], each["second"]) == (ranking["reference"], second):
+                gap = difference_in_words(each["figure"], each["difference"])
+                words[each["outcome"] or "not tested"].append(f"{METRICS[each['figure']].name_in_text} ({gap})")
+        parts = [f"{outcome} on {listed(figures)}" for outcome, figures in words.items() if figures]
+        sentences += [f"{ranking['reference']} against {second}: {'; '.join(parts)}."] if parts else []
+    return sentences
 
 
 def _limits(summary: dict[str, Any]) -> list[Remark]:
