@@ -72,7 +72,6 @@ def list_(arguments: argparse.Namespace) -> None:
     for name in packaged_specs():
         spec = load_spec(name)
         cells = expand(spec)
-        # ids take seconds to compute; without results no cell is finished
         finished = len(cells) - len(Results(arguments.results).missing(cells)) if arguments.results.is_dir() else 0
         print(f"{name:22} {len(cells):5,} cells {finished:5,} finished  {spec.title}")
 
@@ -80,8 +79,8 @@ def list_(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from realm.comparison.grid import CellFinished, run_cells
     from realm.comparison.results import Results
+    from realm_lab.spec_tables import layout_of
     from realm_lab.specs import expand, load_spec
-    from realm_lab.tables import layout_of
 
     spec, results = load_spec(arguments.spec), Results(arguments.results)
     layout_of(spec)  # refuses a table that there is not, before anything is trained
@@ -132,8 +131,8 @@ def selected(cells: list[Any], only: list[str]) -> list[Any]:
 def table(arguments: argparse.Namespace) -> None:
     from realm.comparison.results import Results
     from realm_lab.recorded import CELLS, Recorded
+    from realm_lab.spec_tables import make_tables
     from realm_lab.specs import load_spec
-    from realm_lab.tables import make_tables
 
     spec, folder = load_spec(arguments.spec), arguments.results
     store = Recorded(folder) if (folder / CELLS).is_file() else Results(folder)

@@ -1,4 +1,4 @@
-"""The paper's tables from finished cells: each in its own shape, with the paper's figures beside ours."""
+"""What a table is, as Markdown, LaTeX and CSV; tables of accuracies, methods side by side as the paper groups them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from realm import RealmError
 from realm.comparison.significance import LEVEL, deviation
 from realm_lab.cells import JOINED
-from realm_lab.paper import add_paper
 from realm_lab.results import (
     ORACLE,
     PAPER_ARM,
     SCALAR,
     SpecResults,
-    Store,
     compare_methods,
     display,
-    load_results,
 )
-from realm_lab.specs import Spec
 
-FORMATS = ("md", "latex", "csv")
 DELTA = "Δ"
 BASELINES = ("noisy", "majority", "dawid-skene")
 RIVALS = (
@@ -80,8 +74,6 @@ LAYOUTS = {
                      delta=RIVALS, oracle=True, digits=1),
 }  # fmt: skip
 """Tables of accuracies by the name a spec gives as `table`."""
-OTHER_LAYOUTS = ("expertise", "expertise-steps", "significance", "wins")
-"""See `tables_of_counts` and `tables_of_expertise`."""
 
 
 @dataclass
@@ -164,56 +156,6 @@ def summary(values: Any) -> Figure:
 
 def heading(name: str) -> str:
     return display(name).capitalize().replace("_", " ")
-
-
-# -------------------------------------------------------------------- the tables of a spec
-
-
-@dataclass(frozen=True)
-class Tables:
-    """A spec's table in the paper's shape, what stands behind it (tests, ranks), and remarks on what is missing."""
-
-    main: Table
-    behind: Sequence[Table]
-    remarks: Sequence[str]
-
-    def text(self, form: str) -> str:
-        """As `md`, `latex` or `csv` (the main table alone, a line per figure)."""
-        if form == "csv":
-            return self.main.csv()
-        comment = "% " if form == "latex" else ""
-        tables = [table.latex() if form == "latex" else table.markdown() for table in (self.main, *self.behind)]
-        return "\n".join([*tables, *(f"{comment}{remark}\n" for remark in self.remarks)])
-
-
-def layout_of(spec: Spec) -> str:
-    """The layout of a spec's table; an error where it names one that there is not."""
-    if spec.table not in (names := (*LAYOUTS, *OTHER_LAYOUTS)):
-        raise RealmError(f"{spec.path}: there is no table '{spec.table}'. There are: {', '.join(names)}.")
-    return spec.table
-
-
-def make_tables(spec: Spec, store: Store | None) -> Tables:
-    """The tables of a spec. Without results they show what there is to run."""
-    from realm_lab import tables_of_counts as counts
-    from realm_lab.tables_of_expertise import expertise_table, rank_tables
-
-    name, results = layout_of(spec), load_results(spec, store)
-    tests = counts.contrasts(results)
-    behind: list[Table] = []
-    if name in ("significance", "wins"):
-        main, *behind = (counts.significance_tables if name == "significance" else counts.wins_tables)(results, tests)
-    else:
-        main = accuracy_table(results, LAYOUTS[name]) if name in LAYOUTS else expertise_table(results)
-        behind += [counts.real_table(main)] if name == "real" else []
-        behind += [counts.contrast_table(tests)] if tests else []
-    behind += rank_tables(results)
-    for table in (main, *behind):
-        add_paper(table.figures, spec.paper and f"{spec.paper}, abstract" if name == "real" else spec.paper)
-    cells = results.frame.drop_duplicates("id")["finished"]
-    remarks = counts.remarks(tests)
-    remarks += [f"{(~cells).sum()} of {len(cells)} cells are missing."] if not cells.all() else []
-    return Tables(main, behind, remarks)
 
 
 # -------------------------------------------------------------------- accuracies

@@ -14,7 +14,8 @@ import pytest
 from realm.comparison.cells import Cell
 from realm.errors import RealmError
 from realm_lab import load_spec, make_tables, packaged_specs, paper_figures
-from realm_lab.tables import Figure, Table, Tables
+from realm_lab.spec_tables import Tables
+from realm_lab.tables import Figure, Table
 from tests.lab.small_benchmark import fill, write_spec
 
 SPEC: dict[str, Any] = {

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -52,7 +52,7 @@ class Benchmark:
 def build_pair(
     halves: Halves,
     labels: Sequence[str] | None = None,
-    label_form: str = "auto",
+    label_form: Literal["auto", "index"] = "auto",
     dropped: Mapping[str, Iterable[int]] | None = None,
 ) -> tuple[Annotations, Annotations]:
     """Both halves as tables, the second with the tasks of the first. `dropped` are row numbers by reason.
