@@ -117,12 +117,15 @@ def scores(result: Any) -> str:
 
 def selected(cells: list[Any], only: list[str]) -> list[Any]:
     """The cells that agree with every `field=value,value`."""
+    from realm_lab.results import method_of
+
+    fields = {cell: {**cell.fields(), "method": method_of(cell)} for cell in cells}
     for option in only:
         name, _, values = option.partition("=")
-        if not values or name not in cells[0].fields():
-            fields = ", ".join(cells[0].fields())
-            raise RealmError(f"--only {option}: must be like method=realm,noisy; fields are {fields}.")
-        cells = [cell for cell in cells if str(cell.fields()[name]) in values.split(",")]
+        if not values or name not in fields[cells[0]]:
+            names = ", ".join(fields[cells[0]])
+            raise RealmError(f"--only {option}: must be like method=realm,noisy; fields are {names}.")
+        cells = [cell for cell in cells if str(fields[cell][name]) in values.split(",")]
         if not cells:
             raise RealmError(f"--only {option}: no cell of the spec has these values.")
     return cells

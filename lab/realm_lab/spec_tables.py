@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from realm import RealmError
 from realm_lab import tables_of_counts as counts
 from realm_lab.paper import add_paper
-from realm_lab.results import Store, load_results
+from realm_lab.results import SpecResults, Store, display, load_results
 from realm_lab.specs import Spec
 from realm_lab.tables import LAYOUTS, Table, accuracy_table
 from realm_lab.tables_of_expertise import expertise_table, rank_tables
@@ -56,6 +56,15 @@ def make_tables(spec: Spec, store: Store | None) -> Tables:
     for table in (main, *behind):
         add_paper(table.figures, spec.paper and f"{spec.paper}, abstract" if name == "real" else spec.paper)
     cells = results.frame.drop_duplicates("id")["finished"]
-    remarks = counts.remarks(tests)
+    remarks = counts.remarks(tests) + base_rates(results)
     remarks += [f"{(~cells).sum()} of {len(cells)} cells are missing."] if not cells.all() else []
     return Tables(main, behind, remarks)
+
+
+def base_rates(results: SpecResults) -> list[str]:
+    """What an accuracy is to be read beside."""
+    if "base_rate" not in results.frame:  # no cell is finished
+        return []
+    known = results.frame.dropna(subset="base_rate").groupby("benchmark", sort=False)["base_rate"].mean()
+    rates = (f"{display(name)} {float(rate):.1%}" for name, rate in known.items())
+    return [f"Base rate, always giving the most frequent label: {', '.join(rates)}."]

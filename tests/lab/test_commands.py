@@ -18,7 +18,7 @@ import yaml
 
 from realm.comparison.results import Results
 from realm_lab import expand, load_spec
-from realm_lab.__main__ import main
+from realm_lab.__main__ import main, selected
 from realm_lab.results import method_of
 from tests.lab.small_benchmark import write_questions, write_spec
 from tests.tiny import crowd
@@ -87,7 +87,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_table(
     assert before.items() <= after.items() and set(after) == set(finished(uninterrupted))
     printed = table(folder, tmp_path, capsys)
     assert printed == table(folder, uninterrupted, capsys)
-    assert "| REALM | Noisy | Crowd layer |" in printed.replace("Oracle", "") and "missing" not in printed
+    assert "| REALM | Noisy | Crowd layer |" in printed and "missing" not in printed and "Base rate" in printed
 
 
 def test_finished_cells_are_not_run_again(
@@ -110,6 +110,9 @@ def test_a_rival_is_trained_with_its_channel(folder: Path, uninterrupted: Path) 
 def test_only_and_limit_choose_cells(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(folder, tmp_path, "--only", "method=noisy,oracle", "--only", "seed=1", "--limit", 1)) == 0
     assert "1 cells, 0 of them" in capsys.readouterr().err and len(finished(tmp_path)) == 1
+    cells = expand(load_spec(folder / "made.yaml"))
+    assert {method_of(cell) for cell in selected(cells, ["method=realm"])} == {"realm"}
+    assert {method_of(cell) for cell in selected(cells, ["method=crowd-layer"])} == {"crowd-layer"}
 
 
 def test_plots_are_written(
