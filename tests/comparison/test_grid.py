@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -124,6 +125,21 @@ def test_cells_are_trained_in_several_processes(results: Results, tiny_model) ->
     failed = run_cells(cells, results, jobs=2)
     assert {each.seed: str(error) for each, error in failed.items()} == {1: "seed 1 is missing"}
     assert len(results.table("answers", [cells[0].id, cells[2].id])) == 16
+
+
+@dataclass(frozen=True)
+class Dying(TableData):
+    """Data at which the process that loads it dies."""
+
+    def load(self, method: str, seed: int) -> CellTables:
+        os._exit(9)
+
+
+def test_a_worker_that_dies_is_said(results: Results) -> None:
+    data = Dying(crowd(16), crowd(8, seed=5))
+    with pytest.raises(RealmError, match="a worker process ended abruptly"):
+        run_cells([Cell("m", data, "noisy", seed, 1) for seed in range(2)], results, jobs=2)
+    assert results.ids() == []
 
 
 # -------------------------------------------------------------------- Ray, which is an extra

@@ -178,14 +178,16 @@ def _processes(jobs: int | None) -> Iterator[tuple[Submit, int]]:
     try:
         # a callback of this process cannot be sent: nothing is told from within a training
         yield lambda cell, settings, run, progress: pool.submit(attempt, cell, settings, run), workers
-    except BrokenProcessPool:
-        raise RealmError(
-            "a worker process ended abruptly (often: out of memory). Finished cells are kept: run it again, with "
-            "fewer `jobs`."
-        ) from None
-    finally:
-        for process in set(multiprocessing.active_children()) - earlier:  # none is busy, unless by an error
+    except BaseException as error:
+        for process in set(multiprocessing.active_children()) - earlier:
             process.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise RealmError(
+                "a worker process ended abruptly (often: out of memory). Finished cells are kept: run it again, with "
+                "fewer `jobs`."
+            ) from None
+        raise
+    finally:
         pool.shutdown(cancel_futures=True)
 
 
