@@ -157,17 +157,17 @@ class BenchmarkData:
             if needs_gold and self.pool == "all":
                 return _some(_with_gold(part.train, part.name), self.items)
             raise RealmError(f"{self.benchmark} has no annotations of its own: give a noise and a pool.")
-        pool = own_pool(self.pool or "all")
+        contrast, least, per_item = own_pool(self.pool or "all")
         try:
-            least = pool.min_annotations or part.min_annotations
-            table = part.train.contrast(pool.contrast, least) if pool.contrast else part.train.compact()
+            table = part.train
+            table = table.contrast(contrast, least or part.min_annotations) if contrast else table.compact()
         except RealmError as error:
             raise RealmError(f"pool {self.pool} of {self.benchmark}: {error}") from None
         table = _some(table, self.items).compact()
         if needs_gold:
             return _with_gold(table, f"{part.name}, pool {self.pool}")
-        if pool.per_item:
-            table = drawn_per_item(table, pool.per_item, seed)
+        if per_item:
+            table = drawn_per_item(table, per_item, seed)
         return table.sparse(seed) if self.regime == "sparse" else table
 
 
@@ -258,29 +258,21 @@ def simulated_pool(pool: str, benchmarks: int, tasks: int) -> Floats:
     return np.repeat(np.array(read_pool(pool))[:, None], tasks, axis=1)
 
 
-@dataclass(frozen=True)
-class OwnPool:
-    """Of a benchmark's own annotations: those of the contrast-m pool (0 for everybody's), n per item (0 for all).
+def own_pool(pool: str) -> tuple[int, int | None, int]:
+    """Read `all`, `contrast:m`, `contrast:m:min_annotations` or `per-item:n`, of a benchmark's own annotations.
 
-    For the contrast pool an annotator must have `min_annotations`; None for the benchmark's own number.
+    Returns m (0 for everybody's), how many annotations somebody needs for it (None for the benchmark's own number), and
+    n (0 for all).
     """
-
-    contrast: int = 0
-    min_annotations: int | None = None
-    per_item: int = 0
-
-
-def own_pool(pool: str) -> OwnPool:
-    """Read `all`, `contrast:m`, `contrast:m:min_annotations` or `per-item:n`."""
     name, *words = pool.split(":")
     sizes = [int(word) for word in words if word.isdigit()]
     if len(sizes) == len(words) and all(sizes):
         if name == "all" and not sizes:
-            return OwnPool()
+            return 0, None, 0
         if name == "contrast" and 1 <= len(sizes) <= 2:
-            return OwnPool(*sizes)
+            return sizes[0], sizes[1] if len(sizes) == 2 else None, 0
         if name == "per-item" and len(sizes) == 1:
-            return OwnPool(per_item=sizes[0])
+            return 0, None, sizes[0]
     raise RealmError(
         f"pool {pool}: must be, of a benchmark's own annotators, `all`, `contrast:20`, `contrast:20:10` (those with 10 "
         "annotations or more), or `per-item:3` (three labels of each item). With a noise it may be D1, D2, D3, "

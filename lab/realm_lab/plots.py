@@ -27,6 +27,8 @@ STYLES = ("-", "--", ":", "-.", (0, (9, 3)), (0, (4, 4)))
 """So that no line is told by its colour alone."""
 PER_ROW, MOST_PANELS = 3, 30
 """Panels side by side, as many as a wide screen shows, and of a picture, which can still be scrolled through."""
+MOST_LINES = 36
+"""Of more annotators, so many of all ranks are drawn: more cannot be told apart in a panel."""
 BY_FILE = ("model", "noise", "regime", "steps")
 """Fields that have a file for each of their values, as the settings that a spec compares have."""
 SVG = {"svg.hashsalt": "realm", "svg.fonttype": "none", "font.size": 8, "axes.spines.top": False,
@@ -45,15 +47,11 @@ def draw_plots(spec: Spec, results: Results) -> Iterator[tuple[str, Figure]]:
     cells = loaded.frame[loaded.frame["finished"]]
     if not len(cells):
         raise RealmError(f"{spec.name}: no cell is finished yet. `python -m realm_lab run {spec.word}` runs them.")
-    learns = cells[cells["method"].str.startswith("realm")]
-    ids = learns["id"].drop_duplicates().tolist()
-    expertise = results.table("expertise", ids)
+    ids = cells["id"].drop_duplicates().tolist()
+    expertise, curve, trajectory = (results.table(name, ids) for name in ("expertise", "curve", "trajectory"))
     if len(expertise):
         expertise = expertise.merge(options_of(results, ids), on="id").rename(columns={"accuracy": "reported"})
         expertise["implied"] = implied_expertise(expertise["pool_accuracy"].astype(float), expertise["options"])
-    curve, trajectory = (
-        results.table(name, cells["id"].drop_duplicates().tolist()) for name in ("curve", "trajectory")
-    )
     if len(expertise) and len(trajectory):
         known = expertise[["id", "annotator", "task", "implied", "true_accuracy"]]
         trajectory = trajectory.merge(known, on=["id", "annotator", "task"])
@@ -98,16 +96,21 @@ def _sheet(title: str, rows: pd.DataFrame, by_panel: list[str], draw: Callable[[
 
 
 def _lines(axes: Axes, rows: pd.DataFrame, names: str, value: str) -> None:
-    """A line per name, mean over seeds, with a band of one standard deviation."""
-    for place, (name, part) in enumerate(rows.groupby(names, sort=False)):
+    """A line per name, mean over seeds, with a band of one standard deviation; of many, thin lines of all ranks."""
+    parts = list(rows.groupby(names, sort=False))
+    axes.set_xlabel("training step")
+    if len(parts) > len(COLOURS):
+        parts.sort(key=lambda part: float(part[1].sort_values("step")[value].iloc[-1]))
+        for place in np.unique(np.linspace(0, len(parts) - 1, MOST_LINES).round().astype(int)):
+            mean = parts[place][1].groupby("step")[value].mean()
+            axes.plot(mean.index, mean, color="#59636e", linewidth=0.7, alpha=0.7)
+        return
+    for place, (name, part) in enumerate(parts):
         by_step = part.groupby("step")[value]
         mean, std = by_step.mean(), by_step.std(ddof=1).fillna(0.0)
-        colour, style = COLOURS[place % len(COLOURS)], STYLES[place % len(STYLES)]
-        axes.plot(mean.index, mean, color=colour, linestyle=style, label=display(name))
-        axes.fill_between(mean.index, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
-    axes.set_xlabel("training step")
-    if rows[names].nunique() <= len(COLOURS):
-        axes.legend(frameon=False)
+        axes.plot(mean.index, mean, color=COLOURS[place], linestyle=STYLES[place], label=display(name))
+        axes.fill_between(mean.index, mean - std, mean + std, color=COLOURS[place], alpha=0.18, linewidth=0)
+    axes.legend(frameon=False)
 
 
 def draw_curves(axes: Axes, rows: pd.DataFrame) -> None:

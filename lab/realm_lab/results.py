@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,16 +79,7 @@ class SpecResults:
 
 def load_results(spec: Spec, store: Store | None) -> SpecResults:
     """The cells of a spec with the results that the store has of them; None for no store."""
-    cells = expand(spec)
-    compared = list(
-        dict.fromkeys(
-            name
-            for grid in spec.grids
-            for settings in ({name: [value] for name, value in grid["settings"].items()}, grid.get("by_benchmark"))
-            for name, values in (settings or {}).items()
-            if any(isinstance(value, list) and len(value) > 1 for value in _values(values))
-        )
-    )
+    cells, compared = expand(spec), _compared(spec)
     frame = pd.DataFrame(_rows(cells, compared), dtype=object)  # or text would turn None into NaN
     for name in compared:
         frame = frame.explode(name)
@@ -108,8 +99,15 @@ def load_results(spec: Spec, store: Store | None) -> SpecResults:
     return SpecResults(spec, frame.assign(finished=frame["accuracy"].notna()), store, settings)
 
 
-def _values(values: Any) -> list[Any]:
-    return list(values.values()) if isinstance(values, Mapping) else values
+def _compared(spec: Spec) -> list[str]:
+    """The settings of which a grid lists several values."""
+    names: dict[str, None] = {}
+    for grid in spec.grids:
+        by_benchmark = [(name, value) for name, of in (grid.get("by_benchmark") or {}).items() for value in of.values()]
+        for name, values in (*grid["settings"].items(), *by_benchmark):
+            if isinstance(values, list) and len(values) > 1:
+                names[name] = None
+    return list(names)
 
 
 def _rows(cells: Sequence[Cell], compared: Sequence[str]) -> list[dict[str, Any]]:
