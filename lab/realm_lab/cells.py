@@ -221,7 +221,7 @@ def load_channel(name: str) -> type[Channel]:
     place, _, attribute = name.rpartition(":")
     try:
         if place.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            spec = importlib.util.spec_from_file_location(f"channel_in_{Path(place).stem}", place)
             assert spec is not None and spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             sys.modules[spec.name] = module  # so that its dataclasses find it
@@ -229,7 +229,7 @@ def load_channel(name: str) -> type[Channel]:
         else:
             module = importlib.import_module(place)
         found = getattr(module, attribute)
-    except (ImportError, OSError, AttributeError, ValueError) as error:
+    except (ImportError, OSError, SyntaxError, AttributeError, ValueError) as error:
         raise RealmError(f"channel {name}: {error}. Write MODULE:CLASS or FILE.py:CLASS.") from None
     if not (isinstance(found, type) and issubclass(found, Channel)):
         raise RealmError(f"channel {name}: is no subclass of realm.Channel.")

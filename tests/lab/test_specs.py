@@ -108,6 +108,9 @@ def test_a_channel_of_ones_own_is_a_method_and_its_source_a_part_of_the_cell(tmp
     assert method_of(rival) == "crowd-layer" and rival.settings["expertise_update"] == "gradient"
     with pytest.raises(RealmError, match=r"channel .*none\.py:Mine: .*FILE.py:CLASS"):
         cells_of(tmp_path, method="none.py:Mine")
+    (tmp_path / "broken.py").write_text("class Mine(")
+    with pytest.raises(RealmError, match=r"channel .*broken\.py:Mine: .*line 1"):
+        cells_of(tmp_path, method="broken.py:Mine")
     with pytest.raises(RealmError, match=r"no subclass of realm\.Channel"):
         cells_of(tmp_path, method="pathlib:Path")
 
