@@ -10,16 +10,8 @@ from realm.errors import no_attribute
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from realm.channels import (
-        Channel,
-        CoinChannel,
-        ConfusionChannel,
-        HabitChannel,
-        IdentityChannel,
-        ItemScores,
-        Observed,
-        UniformChannel,
-    )
+    from realm.channels import Channel, CoinChannel, ConfusionChannel, HabitChannel, IdentityChannel, ItemScores
+    from realm.channels import Observed, UniformChannel
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
     from realm.crowd.aggregation import aggregate
@@ -36,67 +28,30 @@ if TYPE_CHECKING:
     from realm.training.settings import PAPER
 
 _MODULES = {
-    "realm.data": ("Annotations", "Items", "Task"),
-    "realm.errors": ("RealmError",),
-    "realm.methods": ("METHODS",),
-    "realm.channels": (
-        "Channel",
-        "ItemScores",
-        "Observed",
-        "IdentityChannel",
-        "UniformChannel",
-        "HabitChannel",
-        "ConfusionChannel",
-        "CoinChannel",
-    ),
-    "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
-    "realm.training.classifier": ("RealmClassifier",),
-    "realm.training.loss": ("AnnotatorLoss",),
-    "realm.training.settings": ("PAPER",),
-    "realm.runs": ("Run",),
-    "realm.crowd.aggregation": ("aggregate",),
-    "realm.crowd.estimators": ("MajorityVote", "OneCoin", "DawidSkene", "Mace"),
-    "realm.crowd.drift": ("over_time",),
-    "realm.crowd.estimate": ("estimate",),
-    "realm.comparison.compare": ("compare",),
-    "realm.comparison.simulation": ("simulate",),
+    "realm.channels": "Channel CoinChannel ConfusionChannel HabitChannel IdentityChannel ItemScores Observed UniformChannel",
+    "realm.comparison.compare": "compare",
+    "realm.comparison.simulation": "simulate",
+    "realm.crowd.aggregation": "aggregate",
+    "realm.crowd.drift": "over_time",
+    "realm.crowd.estimate": "estimate",
+    "realm.crowd.estimators": "DawidSkene Mace MajorityVote OneCoin",
+    "realm.data": "Annotations Items Task",
+    "realm.errors": "RealmError",
+    "realm.methods": "METHODS",
+    "realm.runs": "Run",
+    "realm.training": "RealmConfig RealmModel RealmTrainer",
+    "realm.training.classifier": "RealmClassifier",
+    "realm.training.loss": "AnnotatorLoss",
+    "realm.training.settings": "PAPER",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "METHODS",
-    "PAPER",
-    "Annotations",
-    "AnnotatorLoss",
-    "Channel",
-    "CoinChannel",
-    "ConfusionChannel",
-    "DawidSkene",
-    "HabitChannel",
-    "IdentityChannel",
-    "ItemScores",
-    "Items",
-    "Mace",
-    "MajorityVote",
-    "Observed",
-    "OneCoin",
-    "RealmClassifier",
-    "RealmConfig",
-    "RealmError",
-    "RealmModel",
-    "RealmTrainer",
-    "Run",
-    "Task",
-    "UniformChannel",
-    "__version__",
-    "aggregate",
-    "compare",
-    "estimate",
-    "over_time",
-    "simulate",
-]
-
-
+    "METHODS", "PAPER", "Annotations", "AnnotatorLoss", "Channel", "CoinChannel", "ConfusionChannel", "DawidSkene",
+    "HabitChannel", "IdentityChannel", "ItemScores", "Items", "Mace", "MajorityVote", "Observed", "OneCoin",
+    "RealmClassifier", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Run", "Task", "UniformChannel",
+    "__version__", "aggregate", "compare", "estimate", "over_time", "simulate",
+]  # fmt: skip
 _SUBMODULES = ("lab", "testing")
 _HINTS = {
     "load": "A finished run is opened with `realm.Run.open(folder)`.",
@@ -109,7 +64,7 @@ _HINTS = {
     "train": "Training is `realm.RealmTrainer(model, annotations, realm.RealmConfig(folder)).train()`.",
     "predict": "A finished run predicts: `realm.Run.open(folder).predict(texts)`.",
 }
-"""What people call here what is called otherwise."""
+"""Hints for names that people guess."""
 
 
 def __getattr__(name: str) -> Any:
