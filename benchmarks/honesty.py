@@ -38,7 +38,7 @@ from scipy.stats import binom
 
 from realm.crowd.accuracy import chance_of
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.tables import RELIABLE, VERDICTS, verdicts
+from realm.crowd.verdicts import RELIABLE, VERDICTS, verdicts
 from realm.data import Annotations
 from realm.lab.plot_panels import HEIGHT, WIDTH, Panel, Picture
 

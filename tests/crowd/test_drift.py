@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from realm.crowd.drift import LEAST_SEGMENT, accuracies, change_point, false_discoveries, labels_per_hour, over_time
+from realm.crowd.drift import LEAST_SEGMENT, accuracies, change_point, labels_per_hour, over_time
 from realm.crowd.estimate import estimate
 from realm.crowd.notes import annotator_notes, drift_in_words
 from realm.crowd.screens import Screens
+from realm.crowd.verdicts import false_discoveries
 from realm.data import Annotations, Items, Task
 
 DAY = 86_400.0
@@ -100,12 +101,6 @@ def test_the_cut_is_that_of_the_largest_bernoulli_ratio() -> None:
             max(best(right[:c]) + best(right[c:]) for c in cuts)
         )
     assert np.isnan(change_point(right[:4])[1])
-
-
-def test_benjamini_and_hochberg_by_hand() -> None:
-    p_values = np.array([0.01, 0.9, 0.03, np.nan, 0.02])
-    assert false_discoveries(p_values, 0.05).tolist() == [True, False, True, False, True]
-    assert not false_discoveries(np.array([0.2, 0.3]), 0.05).any() and not false_discoveries(np.zeros(0), 0.05).any()
 
 
 def test_the_interval_of_a_stretch_is_about_that_of_its_labels_and_wide_where_nobody_can_judge_them() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from realm.crowd.estimate import estimate
-from realm.crowd.notes import annotator_notes
+from realm.crowd.notes import annotator_notes, habit_notes
 from realm.crowd.screens import Screens
 from realm.crowd.tables import expertise_table
-from realm.data import Annotations
+from realm.data import Annotations, Task
 
-from .crowds import coins, labelled, mixtures, table
+from .crowds import coins, known_estimate, labelled, mixtures, table
 
 
 def noted(made: Annotations) -> np.ndarray:
@@ -56,7 +58,7 @@ def test_who_got_items_of_one_kind_only_is_not_noted():
 def test_where_items_have_options_of_their_own_the_place_is_named():
     made = crowd(0, constant=60, label=1)
     own = table(made.item, made.annotator, made.label, n_items=300, n_annotators=6, options=[2] * 300)
-    assert noted(own)[0, 0] == "always answers the 2nd option"
+    assert noted(own)[0, 0] == "always answers option 2"
 
 
 def test_each_task_is_looked_at_by_itself():
@@ -102,3 +104,54 @@ def test_nothing_is_noted_of_honest_annotators():
         truth = (np.random.default_rng(seed).random(300) < 0.2).astype(np.int64)
         made = labelled(seed, truth, mixtures(np.linspace(0.4, 0.95, 8), [[0.8, 0.2]] * 8), 5)
         assert (noted(made) == "").all()
+
+
+# -------------------------------------------------------------------- habits in words
+
+
+def described(labels: list[str] | None, **changes: float) -> str:
+    """The habit of the first of three annotators of two labels, 100 labels each, half of all labels 0."""
+    item, annotator = np.repeat(np.arange(100), 3), np.tile([0, 1, 2], 100)
+    made = table(item, annotator, np.arange(300) % 2, n_items=100, n_annotators=3, options=2 if labels else [2] * 100)
+    if labels:
+        made = replace(made, items=replace(made.items, tasks=(Task("t0", tuple(labels)),)))
+    numbers = {"expertise": 0.4, "accuracy": 0.7, "high": 0.8, "share": 0.93, "n": 100, **changes}
+    found = known_estimate(made, mixtures(np.full(3, 0.4), [0.5, 0.5]))
+    found = replace(
+        found,
+        **{name: np.full((3, 1), numbers[name]) for name in ("expertise", "accuracy", "high")},
+        annotations=np.full((3, 1), numbers["n"], np.int64),
+        habits=np.array([[[1 - numbers["share"], numbers["share"]]]] * 3),
+    )
+    return str(habit_notes(Screens(made, found))[0, 0])
+
+
+def test_a_habit_is_told_in_words():
+    assert described(["fine", "toxic"]) == "answers `toxic` 93% of the time when not answering from the item"
+    assert described(None) == "answers option 2 93% of the time when not answering from the item"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"high": 0.98},  # may always read: beta up to 0.96
+        {"share": 0.6},  # a favourite, but hardly
+        {"n": 5},  # too few labels to say
+        {"expertise": -0.3, "accuracy": 0.35, "high": 0.5},  # reads, and answers the opposite
+    ],
+)
+def test_a_habit_that_is_not_clear_is_not_told(changes):
+    assert described(["fine", "toxic"], **changes) == ""
+
+
+def test_real_habits_are_in_the_table():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 800)
+    item, annotator = (index.ravel() for index in np.indices((800, 6)))
+    guess = np.where(annotator < 2, rng.random(len(item)) < 0.95, rng.random(len(item)) < 0.5).astype(int)
+    read = rng.random(len(item)) < np.where(annotator < 2, 0.2, 0.8)
+    made = table(item, annotator, np.where(read, truth[item], guess), n_items=800, n_annotators=6, options=2)
+    frame = expertise_table(made, estimate(made)).set_index("annotator")
+    words = r"answers `c1` 9\d% of the time when not answering from the item"
+    assert frame["habit"][["a0", "a1"]].str.fullmatch(words).all()
+    assert (frame["habit"][["a2", "a3", "a4", "a5"]] == "").all()

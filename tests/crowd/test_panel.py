@@ -72,34 +72,27 @@ def test_the_whole_panel_gives_the_labels_of_the_estimate() -> None:
         assert Panel(table).whole.expected == pytest.approx(result.posterior.max(axis=1).mean())
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_cheap_part_is_as_good_as_asked_and_hardly_dearer_than_the_cheapest_of_all_parts(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    table = judged(draw.uniform(0.5, 0.95, size=6).tolist(), seed=seed)
-    costs = {name: float(draw.integers(1, 6)) for name in table.annotators}
-    panel = Panel(table, costs=costs)
-    for within in (0.0, 0.02, 0.1):
+def test_the_cheap_part_is_as_good_as_asked_and_hardly_dearer_than_the_cheapest_of_all_parts() -> None:
+    ratios = []
+    for seed in range(6):
+        draw = np.random.default_rng(seed)
+        table = judged(draw.uniform(0.5, 0.95, size=6).tolist(), seed=seed)
+        costs = {name: float(draw.lognormal(0, 1)) for name in table.annotators}
+        panel = Panel(table, costs=costs)
         parts = [
             panel.part(np.isin(np.arange(6), members))
             for size in range(1, 7)
             for members in combinations(range(6), size)
         ]
-        good = [part.cost for part in parts if part.expected >= panel.whole.expected - within - 1e-9]
-        found = panel.cheapest(within)
-        assert found.cost in good and found.cost <= 1.5 * min(good)
-        assert found.cost == sum(costs[name] for name in found.members)
-
-
-def test_leaving_out_one_by_one_ends_where_nobody_can_be_spared() -> None:
-    draw = np.random.default_rng(1)
-    table = judged(draw.uniform(0.5, 0.95, size=7).tolist(), seed=1)
-    panel = Panel(table, costs={name: float(draw.integers(1, 6)) for name in table.annotators})
-    found = panel.cheapest(0.02)
-    least = panel.whole.expected - 0.02 - 1e-9
-    assert found.expected >= least and found.cost < panel.whole.cost
-    for name in found.members:
-        rest = np.isin(table.annotators, [other for other in found.members if other != name])
-        assert panel.part(rest).expected < least or not rest.any()
+        for within in (0.0, 0.02, 0.1):
+            good = [part.cost for part in parts if part.expected >= panel.whole.expected - within - 1e-9]
+            found = panel.cheapest(within)
+            assert found.cost in good and found.cost == sum(costs[name] for name in found.members)
+            ratios.append(found.cost / min(good))
+            for name in found.members if len(found.members) > 1 else ():
+                rest = np.isin(table.annotators, [other for other in found.members if other != name])
+                assert panel.part(rest).expected < panel.whole.expected - within, "nobody can be spared"
+    assert np.mean(np.array(ratios) < 1 + 1e-9) >= 0.8 and np.mean(ratios) < 1.1
 
 
 def test_the_path_leads_from_the_whole_panel_to_one_judge() -> None:

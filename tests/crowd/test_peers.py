@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from realm.crowd.label_figures import count_confusions, share_right
 from realm.crowd.peers import disputed_labels, peer_agreement
 from realm.data import Annotations
 
@@ -71,3 +72,20 @@ def test_disputed_labels_are_counted_as_a_loop_counts_them() -> None:
     assert dict(zip(keys, found.items.tolist(), strict=True)) == dict(items)
     assert dict(zip(keys, found.cleaned_first.tolist(), strict=True)) == {key: by_first[key] for key in items}
     assert found.items.tolist() == sorted(found.items.tolist(), reverse=True)
+
+
+def test_what_each_gave_against_a_truth_is_counted_as_a_loop_counts_it() -> None:
+    annotations, _ = table(seed=2)
+    truth = np.random.default_rng(3).integers(-1, 3, annotations.n_items)
+    counts = count_confusions(annotations, truth[annotations.item])
+    shares, compared = share_right(annotations, truth)
+    for who in range(annotations.n_annotators):
+        for task in range(2):
+            expected = np.zeros((3, 3), int)
+            for row in np.flatnonzero(annotations.annotator == who):
+                item = annotations.item[row]
+                if annotations.item_tasks[item] == task and truth[item] >= 0:
+                    expected[truth[item], annotations.label[row]] += 1
+            np.testing.assert_array_equal(counts.matrix(2 * who + task), expected)
+            assert compared[who, task] == expected.sum()
+            np.testing.assert_allclose(shares[who, task], np.trace(expected) / expected.sum())

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm.crowd import relabel as queue
-from realm.crowd.contradictions import contradictions
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.relabel import (
     HALF_AS_GOOD,
@@ -50,25 +49,21 @@ def mutual_information(shares: np.ndarray, matrix: np.ndarray) -> float:
 def test_gains_are_what_the_joint_distribution_of_truth_and_answer_gives(seed, k):
     rng = np.random.default_rng(seed)
     p, matrices = rng.dirichlet(np.ones(k), 4), rng.dirichlet(np.ones(k), (3, k))
-    bits = information_gain(p, matrices)
-    for i in range(4):
-        for a in range(3):
-            assert bits[i, a] == pytest.approx(mutual_information(p[i], matrices[a]), abs=1e-9)
-        joint = p[i][:, None] * matrices[0]
-        after = sum(joint[:, answer].max() for answer in range(k))
-        found = correction_gain(p[[i]], matrices[:1])
-        assert found[0] == pytest.approx(max(after - p[i].max(), 0.0), abs=1e-12)
+    for channel in matrices:
+        bits, corrected = information_gain(p, channel), correction_gain(p, channel)
+        for i in range(4):
+            assert bits[i] == pytest.approx(mutual_information(p[i], channel), abs=1e-9)
+            after = (p[i][:, None] * channel).max(axis=0).sum()
+            assert corrected[i] == pytest.approx(max(after - p[i].max(), 0.0), abs=1e-12)
 
 
-def test_a_perfect_annotator_tells_all_and_a_guesser_nothing():
-    matrices = mixtures([1.0, 0.0], np.full(4, 0.25))
-    np.testing.assert_allclose(information_gain(np.full((1, 4), 0.25), matrices), [[2.0, 0.0]], atol=1e-12)
-
-
-def test_an_answer_that_cannot_change_the_label_tells_bits_and_corrects_nothing():
-    shares, half = np.array([[0.9, 0.1]]), mixtures([0.5], [0.5, 0.5])
-    assert correction_gain(shares, half)[0] == 0.0 and information_gain(shares, half)[0, 0] > 0.05
-    assert correction_gain(shares, mixtures([1.0], [0.5, 0.5]))[0] == pytest.approx(0.1)
+def test_a_perfect_annotator_tells_all_a_guesser_nothing_and_a_sure_label_stays():
+    perfect, guesser = mixtures([1.0, 0.0], np.full(4, 0.25))
+    assert information_gain(np.full((1, 4), 0.25), perfect)[0] == pytest.approx(2.0)
+    assert information_gain(np.full((1, 4), 0.25), guesser)[0] == pytest.approx(0.0, abs=1e-12)
+    shares, half = np.array([[0.9, 0.1]]), mixtures([0.5], [0.5, 0.5])[0]
+    assert correction_gain(shares, half)[0] == 0.0 and information_gain(shares, half)[0] > 0.05
+    assert correction_gain(shares, mixtures([1.0], [0.5, 0.5])[0])[0] == pytest.approx(0.1)
 
 
 def test_where_annotators_err_together_a_label_tells_less():
@@ -124,37 +119,6 @@ def test_annotators_are_asked_only_in_tasks_they_are_known_in():
     assert frame["ask"].tolist() == ["a0"]
 
 
-@pytest.mark.parametrize("priced", [False, True])
-def test_whom_to_ask_is_what_looking_at_everyone_finds(priced):
-    rng = np.random.default_rng(0)
-    crowd = simulate(2, annotators=25, labels_each=30, per_item=6, options=3, pool=(3, 2))
-    made = crowd.annotations
-    extra = table(
-        np.concatenate([made.item, np.zeros(25), [1]]),
-        np.concatenate([made.annotator, np.arange(25), [3]]),
-        np.concatenate([made.label, np.zeros(25), [0]]),
-        n_items=made.n_items,
-        n_annotators=25,
-        options=3,
-    )
-    guess = known(extra, crowd.log_probs, rng.uniform(-0.3, 0.95, 25))
-    costs = {f"a{a}": float(c) for a, c in enumerate(rng.lognormal(0, 0.8, 25))} if priced else None
-    frame = queue.relabel_queue(extra, crowd.log_probs, guess, budget=1e9, costs=costs, most_each=10**6).set_index(
-        "item"
-    )
-    assert "i0" not in frame.index, "everyone has labelled it"
-    price = np.array([costs[f"a{a}"] for a in range(25)]) if costs else np.ones(25)
-    for i in range(1, extra.n_items):
-        labelled = extra.annotator[extra.item == i]
-        worth = np.array([mutual_information(guess.posterior[i], guess.confusion(a, 0)) for a in range(25)]) / price
-        worth[guess.expertise[:, 0] <= 0] = -1
-        worth[labelled] = -1
-        best = sorted(range(25), key=lambda a: -worth[a])[:3]
-        row = frame.loc[f"i{i}"]
-        assert row["gain_bits"] / row["cost"] == pytest.approx(worth[best[0]], rel=1e-6)
-        assert [row["ask"], *row["or_else"].split(", ")] == [f"a{a}" for a in best]
-
-
 def test_the_budget_is_money_where_annotations_have_a_price():
     crowd = simulate(0, annotators=6, labels_each=50, per_item=2)
     guess = estimate(crowd.annotations, np.exp(crowd.log_probs))
@@ -166,14 +130,19 @@ def test_the_budget_is_money_where_annotations_have_a_price():
 
 
 @pytest.mark.parametrize(
-    ("budget", "costs", "says"),
-    [(0, None, "`budget`"), (5, {"a0": 0.0}, "`costs`: the cost"), (5, {"nobody": 1.0}, "names none")],
+    ("settings", "says"),
+    [
+        ({"budget": 0}, "`budget`"),
+        ({"budget": 5, "costs": {"a0": 0.0}}, "`costs`: the cost"),
+        ({"budget": 5, "costs": {"nobody": 1.0}}, "names none"),
+        ({"budget": 5, "most_each": 0}, "`most_each=0`"),
+    ],
 )
-def test_budgets_and_costs_that_make_no_sense_are_refused(budget, costs, says):
+def test_settings_that_make_no_sense_are_refused(settings, says):
     crowd = simulate(0)
     guess = estimate(crowd.annotations, np.exp(crowd.log_probs))
     with pytest.raises(RealmError, match=says):
-        queue.relabel_queue(crowd.annotations, crowd.log_probs, guess, budget, costs)
+        queue.relabel_queue(crowd.annotations, crowd.log_probs, guess, **settings)
 
 
 def test_asking_as_the_queue_says_mends_more_labels_than_asking_at_random():
@@ -202,26 +171,6 @@ def test_asking_as_the_queue_says_mends_more_labels_than_asking_at_random():
     assert chosen - before > 0.03
 
 
-def test_contradictions_are_items_on_which_model_and_reliable_annotators_are_both_sure():
-    item = np.repeat(np.arange(4), 3)
-    label = np.array([0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0])
-    made = table(item, np.tile([0, 1, 2], 4), label, n_items=4, n_annotators=3, options=2)
-    log_probs = np.log([[0.95, 0.05], [0.9, 0.1], [0.02, 0.98], [0.4, 0.6]])
-    guess = known(made, log_probs, [0.8, 0.8, 0.1])
-    frame = contradictions(made, log_probs, guess)
-    assert frame["item"].tolist() == ["i2", "i1"]
-    assert frame["model"].tolist() == ["c1", "c0"]
-    assert frame["annotators_say"].tolist() == ["c0", "c1"]
-    assert frame["annotators_confidence"].tolist() == pytest.approx([81 / 82, 81 / 82], abs=0.01), "the model left out"
-    assert frame["conflict"].tolist() == pytest.approx([0.98 * 81 / 82, 0.9 * 81 / 82], abs=0.01)
-
-
-def test_unreliable_annotators_contradict_nobody():
-    made = table([0, 0, 0], [0, 1, 2], [0, 0, 0], n_items=1, n_annotators=3, options=2)
-    log_probs = np.log([[0.02, 0.98]])
-    assert len(contradictions(made, log_probs, known(made, log_probs, [0.4, 0.4, 0.4]))) == 0
-
-
 # -------------------------------------------------------------------- handing out
 
 
@@ -241,7 +190,7 @@ def gains_of(made, guess) -> np.ndarray:
     gains = np.empty((made.n_items, made.n_annotators))
     for i in range(made.n_items):
         for a in range(made.n_annotators):
-            gains[i, a] = information_gain(guess.posterior[[i]], guess.confusion(a, 0)[None])[0, 0]
+            gains[i, a] = information_gain(guess.posterior[[i]], guess.confusion(a, 0))[0]
     gains[made.item, made.annotator] = -1
     gains[:, guess.annotations[:, 0] == 0] = -1
     return gains
@@ -274,27 +223,24 @@ def test_items_are_handed_out_as_a_loop_over_all_pairs_does_it(most_each):
             costs = {f"a{a}": float(price) for a, price in enumerate(prices)}
             frame = relabel_queue(made, flat, guess, budget, costs, most_each)
             found = list(zip(frame["item"].str[1:].astype(int), frame["ask"].str[1:].astype(int), strict=True))
-            assert found == naive_requests(gains_of(made, guess), prices, budget, most_each), (seed, budget)
+            gains = gains_of(made, guess)
+            assert found == naive_requests(gains, prices, budget, most_each), (seed, budget)
             assert frame["cost"].sum() <= budget
+            for (item, who), others in zip(found, frame["or_else"], strict=True) if budget == 100.0 else ():
+                worth = np.where(gains[item] > LEAST_GAIN, gains[item] / prices, 0.0)
+                named = [f"a{a}" for a in np.argsort(-worth) if worth[a] > 0 and a != who][:2]
+                assert others == ", ".join(named)
 
 
 def naive_shares(gains, budget):
-    """The best pair of those below the limit, unless a pair of somebody at the limit is more than twice as good."""
-    load, limit, chosen, free = np.zeros(gains.shape[1], int), 1, [], set(range(len(gains)))
-    while len(chosen) < budget:
-        pairs = [
-            (gains[i, a], -i, load[a] < limit, a) for i in free for a in range(len(load)) if gains[i, a] > LEAST_GAIN
-        ]
-        if not pairs:
-            return chosen
-        below = [pair for pair in pairs if pair[2]]
-        if not below or max(below)[0] < HALF_AS_GOOD * max(pairs)[0]:
-            limit += 1
-            continue
-        _, minus, _, a = max(below)
-        chosen.append((-minus, a))
-        free.discard(-minus)
-        load[a] += 1
+    """The item that can tell most next; to one of those who tell half as much or more, in proportion to it."""
+    load, chosen = np.zeros(gains.shape[1]), []
+    for item in np.argsort(-gains.max(axis=1), kind="stable")[:budget]:
+        similar = gains[item] >= max(HALF_AS_GOOD * gains[item].max(), LEAST_GAIN)
+        if similar.any():
+            who = int(np.where(similar, gains[item] / (1 + load), -1).argmax())
+            chosen.append((int(item), who))
+            load[who] += 1
     return chosen
 
 
@@ -329,7 +275,7 @@ def test_nobody_gets_settled_items_to_fill_a_share():
     frame = relabel_queue(made, log_probs, guess, budget=20)
     assert len(frame) == 20 and set(frame["ask"]) == {"a0"} and frame["gain_bits"].min() > 0.3
     rest = relabel_queue(made, log_probs, guess, budget=50).iloc[doubtful:]
-    assert len(rest) == 20 and rest["ask"].value_counts()["a1"] == 20, "who has had less catches up"
+    assert set(rest["ask"]) == {"a1"}, "who has had less catches up"
 
 
 def equals(n_good: int, n_poor: int, items: int = 300):
@@ -349,7 +295,7 @@ def test_those_who_are_about_as_good_share_the_work_and_poor_ones_get_none():
     frame = relabel_queue(made, log_probs, guess, budget=100)
     loads = frame["ask"].value_counts()
     assert len(frame) == 100
-    assert sorted(loads.index) == [f"a{a}" for a in range(5)] and loads.max() == 20
+    assert sorted(loads.index) == [f"a{a}" for a in range(5)] and loads.min() >= 15 and loads.max() <= 25
     alone = relabel_queue(made, log_probs, guess, budget=100, most_each=100)
     assert alone["ask"].nunique() < 3, "without shares nearly all goes to the best"
     assert frame["gain_bits"].sum() > HALF_AS_GOOD * alone["gain_bits"].sum()
@@ -359,22 +305,6 @@ def test_one_expert_among_guessers_gets_it_all_where_nobody_is_half_as_good():
     made, log_probs, guess = equals(1, 9)
     frame = relabel_queue(made, log_probs, guess, budget=50)
     assert set(frame["ask"]) == {"a0"} and len(frame) == 50
-
-
-def test_shares_are_raised_where_the_items_leave_no_other_way():
-    """a1 and a2 have labelled everything: a0 must take more than a third."""
-    items = 30
-    made = table(
-        np.concatenate([np.arange(items), np.arange(items), [0]]),
-        np.concatenate([np.full(items, 1), np.full(items, 2), [0]]),
-        np.concatenate([np.zeros(items), np.ones(items), [0]]),
-        n_items=items, n_annotators=3, options=2,
-    )  # fmt: skip
-    log_probs = np.log(np.full((items, 2), 0.5))
-    frame = relabel_queue(made, log_probs, known(made, log_probs, [0.8, 0.8, 0.8]), budget=20)
-    assert len(frame) == 20 and set(frame["ask"]) == {"a0"}
-    hard = relabel_queue(made, log_probs, known(made, log_probs, [0.8, 0.8, 0.8]), budget=20, most_each=7)
-    assert len(hard) == 7, "what is asked for is not exceeded"
 
 
 def test_with_more_items_than_are_looked_at_the_most_doubtful_are_taken(monkeypatch):
@@ -388,14 +318,6 @@ def test_with_more_items_than_are_looked_at_the_most_doubtful_are_taken(monkeypa
     assert len(part) == 10 and part["gain_bits"].sum() > 0.98 * whole["gain_bits"].sum()
     monkeypatch.setattr(queue, "POOL", 4)
     assert len(relabel_queue(made, log_probs, guess, budget=10)) == 10, "the next take the place of those handed out"
-
-
-@pytest.mark.parametrize("most_each", [0, -3])
-def test_a_share_of_nothing_is_refused(most_each):
-    crowd = simulate(0)
-    guess = known(crowd.annotations, crowd.log_probs, np.full(crowd.annotations.n_annotators, 0.5))
-    with pytest.raises(RealmError, match="`most_each="):
-        relabel_queue(crowd.annotations, crowd.log_probs, guess, 5, None, most_each)
 
 
 def test_a_queue_buys_what_is_expected_of_it():

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from realm.crowd.estimate import estimate
-from realm.crowd.notes import habit_notes
-from realm.crowd.screens import Screens
-from realm.crowd.tables import expertise_table, labels_table
-from realm.data import Task
+from realm.crowd.tables import contradictions, expertise_table, labels_table
 
 from .crowds import coins, known_estimate, mixtures, simulate, table
 
@@ -74,52 +69,21 @@ def test_labels_table_agrees_with_the_table_one_item_at_a_time():
         assert sorted(frame["labels_given"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])
 
 
-# -------------------------------------------------------------------- habits in words
+def test_contradictions_are_items_on_which_model_and_reliable_annotators_are_both_sure():
+    item = np.repeat(np.arange(4), 3)
+    label = np.array([0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0])
+    made = table(item, np.tile([0, 1, 2], 4), label, n_items=4, n_annotators=3, options=2)
+    log_probs = np.log([[0.95, 0.05], [0.9, 0.1], [0.02, 0.98], [0.4, 0.6]])
+    guess = known_estimate(made, mixtures([0.8, 0.8, 0.1], [0.5, 0.5]), log_probs)
+    frame = contradictions(made, log_probs, guess)
+    assert frame["item"].tolist() == ["i2", "i1"]
+    assert frame["model"].tolist() == ["c1", "c0"]
+    assert frame["annotators_say"].tolist() == ["c0", "c1"]
+    assert frame["annotators_confidence"].tolist() == pytest.approx([81 / 82, 81 / 82], abs=0.01), "the model left out"
+    assert frame["conflict"].tolist() == pytest.approx([0.98 * 81 / 82, 0.9 * 81 / 82], abs=0.01)
 
 
-def described(labels: list[str] | None, **changes: float) -> str:
-    """The habit of the first of three annotators of two labels, 100 labels each, half of all labels 0."""
-    item, annotator = np.repeat(np.arange(100), 3), np.tile([0, 1, 2], 100)
-    made = table(item, annotator, np.arange(300) % 2, n_items=100, n_annotators=3, options=2 if labels else [2] * 100)
-    if labels:
-        made = replace(made, items=replace(made.items, tasks=(Task("t0", tuple(labels)),)))
-    numbers = {"expertise": 0.4, "accuracy": 0.7, "high": 0.8, "share": 0.93, "n": 100, **changes}
-    found = known_estimate(made, mixtures(np.full(3, 0.4), [0.5, 0.5]))
-    found = replace(
-        found,
-        **{name: np.full((3, 1), numbers[name]) for name in ("expertise", "accuracy", "high")},
-        annotations=np.full((3, 1), numbers["n"], np.int64),
-        habits=np.array([[[1 - numbers["share"], numbers["share"]]]] * 3),
-    )
-    return str(habit_notes(Screens(made, found))[0, 0])
-
-
-def test_a_habit_is_told_in_words():
-    assert described(["fine", "toxic"]) == "answers `toxic` 93% of the time when not answering from the item"
-    assert described(None) == "answers the 2nd option 93% of the time when not answering from the item"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"high": 0.98},  # may always read: beta up to 0.96
-        {"share": 0.6},  # a favourite, but hardly
-        {"n": 5},  # too few labels to say
-        {"expertise": -0.3, "accuracy": 0.35, "high": 0.5},  # reads, and answers the opposite
-    ],
-)
-def test_a_habit_that_is_not_clear_is_not_told(changes):
-    assert described(["fine", "toxic"], **changes) == ""
-
-
-def test_real_habits_are_in_the_table():
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 2, 800)
-    item, annotator = (index.ravel() for index in np.indices((800, 6)))
-    guess = np.where(annotator < 2, rng.random(len(item)) < 0.95, rng.random(len(item)) < 0.5).astype(int)
-    read = rng.random(len(item)) < np.where(annotator < 2, 0.2, 0.8)
-    made = table(item, annotator, np.where(read, truth[item], guess), n_items=800, n_annotators=6, options=2)
-    frame = expertise_table(made, estimate(made)).set_index("annotator")
-    words = r"answers `c1` 9\d% of the time when not answering from the item"
-    assert frame["habit"][["a0", "a1"]].str.fullmatch(words).all()
-    assert (frame["habit"][["a2", "a3", "a4", "a5"]] == "").all()
+def test_unreliable_annotators_contradict_nobody():
+    made = table([0, 0, 0], [0, 1, 2], [0, 0, 0], n_items=1, n_annotators=3, options=2)
+    log_probs = np.log([[0.02, 0.98]])
+    assert len(contradictions(made, log_probs, known_estimate(made, mixtures([0.4] * 3, [0.5, 0.5]), log_probs))) == 0

@@ -9,7 +9,8 @@ import pytest
 
 from realm.crowd.accuracy import chance_of, expertise_of
 from realm.crowd.estimate import estimate
-from realm.crowd.tables import RELIABLE, VERDICTS, expertise_table, verdicts
+from realm.crowd.tables import expertise_table
+from realm.crowd.verdicts import RELIABLE, VERDICTS, false_discoveries, judged_by_others, verdicts
 
 from .crowds import Floats, coins, known_estimate, labelled, mixed, mixtures, table
 
@@ -151,3 +152,27 @@ def test_each_verdict_is_given_to_somebody_and_is_in_the_table():
     few = made.keep_annotations((made.annotator != 19) | (np.arange(made.n_annotations) < 100))
     frame = expertise_table(few, estimate(few, np.where(truth[:, None] == np.arange(2), 0.7, 0.3)))
     assert set(frame["verdict"]) == set(VERDICTS)
+
+
+# -------------------------------------------------------------------- labels by the others
+
+
+def test_items_are_judged_by_the_others():
+    """As if the annotation had not been there, with the same annotators: ten equal labels less one are nine."""
+    made = labelled(1, np.random.default_rng(1).integers(0, 3, 60), coins([0.9, 0.8, 0.7, 0.6], 3), 3)
+    found = estimate(made)
+    others = judged_by_others(made, found)
+    evidence = found.evidence(made)
+    for row in range(made.n_annotations):
+        rest = (made.item == made.item[row]) & (np.arange(made.n_annotations) != row)
+        scores = found.log_prior[made.item[row]] + evidence[rest].sum(axis=0)
+        without = np.exp(scores - scores.max())
+        without /= without.sum()
+        assert others.truth[row] == without.argmax() and others.confidence[row] == pytest.approx(without.max())
+        assert others.right[row] == pytest.approx(without[made.label[row]])
+
+
+def test_benjamini_and_hochberg_by_hand() -> None:
+    p_values = np.array([0.01, 0.9, 0.03, np.nan, 0.02])
+    assert false_discoveries(p_values, 0.05).tolist() == [True, False, True, False, True]
+    assert not false_discoveries(np.array([0.2, 0.3]), 0.05).any() and not false_discoveries(np.zeros(0), 0.05).any()

@@ -145,7 +145,7 @@ def test_exports_keep_theirs(tmp_path) -> None:
     assert table.created_at.tolist() == [NOON] * 4 and sorted(table.lead_time) == [5, 6, 7, 8]
 
 
-def test_the_doctor_tells_of_drift(tmp_path, realm_cli) -> None:
+def test_check_tells_of_drift(tmp_path, realm_cli) -> None:
     from tests.crowd.test_drift import crowd
 
     write_table(crowd(12, 120, slack=1, seed=4), tmp_path / "drift.csv")

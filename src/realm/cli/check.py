@@ -170,7 +170,7 @@ def _facts(examination: Examination) -> list[tuple[str, str]]:
         rows.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
     if examination.independence is not None:
         rows.append(("independence", str(examination.independence)))
-    return rows + examination.over_time.facts()
+    return rows + examination.time_facts()
 
 
 def _ledger(examination: Examination) -> list[tuple[str, int, list[str]]]:

@@ -248,7 +248,7 @@ def show_annotators(expertise: pd.DataFrame, probabilities: str) -> None:
 
 def verdict_counts(table: pd.DataFrame) -> list[str]:
     """How many annotators have each verdict and what share of the labels they gave; those to doubt by name."""
-    from realm.crowd.tables import VERDICTS
+    from realm.crowd.verdicts import VERDICTS
 
     counts, total = table["verdict"].value_counts(), max(int(table["annotations"].sum()), 1)
     sentences = []

@@ -10,39 +10,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import xlogy
 
 from realm.crowd.accuracy import LEVEL as COVERAGE
 from realm.crowd.accuracy import accuracy_posterior, histogram, pairs_of
-from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import estimate
-from realm.crowd.others import judged_by_others
+from realm.crowd.verdicts import false_discoveries, judged_by_others
 from realm.data import Annotations
 
 LEAST_SEGMENT, LEAST_LABELS = 10, 20
 """Labels that others can judge on either side of a cut, and in all: a few slips at the end are no change."""
 LEAST_DISPERSION = 0.1
 """Labels that nobody can judge say nothing, however alike their probabilities are."""
-LEVEL = 0.05
-"""The false discovery rate of every screen that names annotators."""
 BLOCKS, BLOCK_LABELS = 8, 10
 """Stretches of time that accuracy is shown for at most, and labels of each at the least."""
 PAUSE = 30 * 60.0
 """Seconds without a label after which a session has ended."""
 CHUNK_SIZE = 10_000
 """Stretches of time whose accuracies are computed at once: 20 MB."""
-TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Drift:
     """Where an annotator's accuracy changed most, and how improbable that is of somebody steady.
 
-    | field | meaning |
-    |---|---|
-    | p_value | of so large a change somewhere |
-    | flagged | whether the p-values of all annotators together say that this one has changed |
-    | time | of the first label after the change, seconds since 1970 |
-    | before, after | accuracy with its 95% interval: (accuracy, low, high) |
+    `flagged` says whether it is a change, by the p-values of all annotators together; `time` is that of the first label
+    after it, in seconds since 1970; `before` and `after` are (accuracy, low, high) with a 95% interval.
     """
 
     p_value: float
@@ -85,7 +79,7 @@ def over_time(annotations: Annotations, right: Floats | None = None) -> list[Ann
     """Every annotator in every task, in that order, as far as labels have a time; empty where none has.
 
     `right` (annotations,) is the probability that each label is right by the others of its item, NaN where there are
-    none (`realm.crowd.others`); without it annotators are estimated from the labels alone.
+    none (`realm.crowd.verdicts`); without it annotators are estimated from the labels alone.
     """
     times = annotations.created_at
     if times is None or not np.isfinite(times).any():
@@ -96,16 +90,17 @@ def over_time(annotations: Annotations, right: Floats | None = None) -> list[Ann
     groups = np.split(rows, np.flatnonzero(np.diff(pair[rows])) + 1)
     judged = [own[np.isfinite(right[own])] for own in groups]
     cuts = [change_point(right[own]) for own in judged]
-    flagged = false_discoveries(np.array([p_value for _, p_value in cuts]), LEVEL)
-    blocks = [np.array_split(own, max(min(BLOCKS, len(own) // BLOCK_LABELS), 1)) for own in judged]
-    halves = [[own[:cut], own[cut:]] for own, (cut, _) in zip(judged, cuts, strict=True)]
-    figures = accuracies([part for each in zip(blocks, halves, strict=True) for side in each for part in side],
-                         right, annotations.option_counts[annotations.item])  # fmt: skip
-    annotators, at = [], 0
+    flagged = false_discoveries(np.array([p_value for _, p_value in cuts]))
+    blocks = [np.array_split(own, min(BLOCKS, len(own) // BLOCK_LABELS) or 1) for own in judged]
+    parts = [[*each, own[:cut], own[cut:]] for each, own, (cut, _) in zip(blocks, judged, cuts, strict=True)]
+    figures = accuracies([part for own in parts for part in own], right, annotations.option_counts[annotations.item])
+    figures_of = np.split(figures, np.cumsum([len(own) for own in parts]))
+    annotators = []
     for index, own in enumerate(groups):
-        n, (cut, p_value), enough = len(blocks[index]), cuts[index], len(judged[index]) >= BLOCK_LABELS
-        shown, (before, after) = figures[at : at + n * enough], figures[at + n : at + n + 2].tolist()
-        at += n + 2
+        cut, p_value = cuts[index]
+        *shown, before, after = figures_of[index].tolist()
+        enough = len(judged[index]) >= BLOCK_LABELS
+        shares = np.array(shown).reshape(-1, 3)[: len(shown) * enough]
         drift = None
         if np.isfinite(p_value):
             drift = Drift(p_value, bool(flagged[index]), float(times[judged[index][cut]]), tuple(before), tuple(after))
@@ -118,10 +113,10 @@ def over_time(annotations: Annotations, right: Floats | None = None) -> list[Ann
                 last=float(times[own[-1]]),
                 per_hour=labels_per_hour(times[own]),
                 lead_time=float(np.nanmedian(lead)) if np.isfinite(lead).any() else float("nan"),
-                times=np.array([times[part[0]] for part in blocks[index][: len(shown)]]),
-                accuracy=shown[:, 0],
-                low=shown[:, 1],
-                high=shown[:, 2],
+                times=np.array([times[part[0]] for part in blocks[index][: len(shares)]]),
+                accuracy=shares[:, 0],
+                low=shares[:, 1],
+                high=shares[:, 2],
                 drift=drift,
             )
         )
@@ -141,10 +136,10 @@ def change_point(right: Floats) -> tuple[int, float]:
     n = len(right)
     if n < LEAST_LABELS:
         return 0, float("nan")
-    before, sums = np.arange(LEAST_SEGMENT, n - LEAST_SEGMENT + 1), np.cumsum(right)
-    first, total, mean = sums[before - 1], sums[-1], float(right.mean())
-    ratio = _likelihood(first, before) + _likelihood(total - first, n - before) - _likelihood(total, np.array(n))
-    dispersion = float(np.clip(right.var() / max(mean * (1 - mean), TINY), LEAST_DISPERSION, 1.0))
+    before, sums, mean = np.arange(LEAST_SEGMENT, n - LEAST_SEGMENT + 1), np.cumsum(right), float(right.mean())
+    first, total = sums[before - 1], sums[-1]
+    ratio = _likelihood(first, before) + _likelihood(total - first, n - before) - _likelihood(total, n)
+    dispersion = float(np.clip(right.var() / max(mean * (1 - mean), 1e-12), LEAST_DISPERSION, 1.0))
     x = max(float(np.sqrt(2 * max(ratio.max(), 0.0) / dispersion)), 1.5)  # below, the probability is 1 anyway
     share = LEAST_SEGMENT / n
     bracket = (1 - 1 / x**2) * 2 * np.log((1 - share) / share) + 4 / x**2
@@ -152,24 +147,10 @@ def change_point(right: Floats) -> tuple[int, float]:
     return int(before[ratio.argmax()]), min(float(p_value), 1.0)
 
 
-def _likelihood(successes: Floats, n: Ints) -> Floats:
+def _likelihood(successes: Floats, n: Ints | int) -> Floats:
     """n h(successes / n): the log-likelihood at its maximum."""
-    p = np.clip(successes / n, TINY, 1 - TINY)
-    return np.asarray(n * (p * np.log(p) + (1 - p) * np.log1p(-p)))
-
-
-def false_discoveries(p_values: Floats, level: float, tests: int | None = None) -> Bools:
-    """Which p-values (NaN: none) are discoveries at this false discovery rate, by Benjamini and Hochberg (1995).
-
-    `tests` is how many there were, where the p-values of those that are certainly none are left out.
-    """
-    known = np.flatnonzero(np.isfinite(p_values))
-    flagged = np.zeros(len(p_values), dtype=bool)
-    order = known[np.argsort(p_values[known], kind="stable")]
-    below = np.flatnonzero(p_values[order] <= level * np.arange(1, len(order) + 1) / max(tests or len(order), 1))
-    if len(below):
-        flagged[order[: below[-1] + 1]] = True
-    return flagged
+    share = np.clip(successes / n, 0.0, 1.0)
+    return np.asarray(n * (xlogy(share, share) + xlogy(1 - share, 1 - share)))
 
 
 def accuracies(parts: list[Ints], right: Floats, options: Ints) -> Floats:
@@ -181,12 +162,13 @@ def accuracies(parts: list[Ints], right: Floats, options: Ints) -> Floats:
     for start in range(0, len(parts), CHUNK_SIZE):
         chunk = parts[start : start + CHUNK_SIZE]
         rows, group = np.concatenate(chunk), np.repeat(np.arange(len(chunk)), [len(part) for part in chunk])
-        if len(rows):
-            counts, none = histogram(right[rows], group, len(chunk), np.ones(len(rows))), np.full(len(chunk), np.nan)
-            k = float(options[rows].mean())
-            posterior = accuracy_posterior(counts, k, 1 / k, np.zeros(len(chunk), np.int64), none, none)
-            ends = (posterior.quantile(level) for level in ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
-            figures[start : start + CHUNK_SIZE] = np.stack([posterior.mean, *ends], axis=1)
+        if not len(rows):
+            continue
+        counts, none = histogram(right[rows], group, len(chunk), np.ones(len(rows))), np.full(len(chunk), np.nan)
+        k = float(options[rows].mean())
+        posterior = accuracy_posterior(counts, k, 1 / k, np.zeros(len(chunk), np.int64), none, none)
+        ends = (posterior.quantile(level) for level in ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
+        figures[start : start + CHUNK_SIZE] = np.stack([posterior.mean, *ends], axis=1)
     return figures
 
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.confusions import ConfusedLabel
 from realm.crowd.copies import CopyPair
 from realm.crowd.drift import Drift
 from realm.crowd.screens import Screens
-from realm.crowd.suspects import Suspect, one_answer
-from realm.crowd.tables import share_read
+from realm.crowd.suspects import ConfusedLabel, Suspect
+from realm.crowd.verdicts import one_answer, share_read
 from realm.data.annotations import Annotations
 
 MOST_CONFUSED = 2
 """Confusions that are named of an annotator in a task, the most frequent; the report has them all."""
 NOT_READING = 0.9
-"""A habit is told of those who read fewer labels than this over the whole interval: one in ten is not read."""
-OUT_OF_THE_WAY = 0.15
-"""How far the favourite's share must lie above its share of the task's labels, and above an even one, to be told."""
-BY_CHANCE = 3.0
-"""How many standard errors, counting the labels given by habit: by chance one annotator in a thousand is told of."""
+"""A habit is shown where fewer labels than this are read over the whole interval: one in ten is not."""
+MIN_EXCESS = 0.15
+"""How far the favourite's share must lie above its share of the task's labels, and above an even one, to be shown."""
+MIN_Z = 3.0
+"""The same in standard errors, counting the labels given by habit: by chance one annotator in a thousand is shown."""
 
 
 def annotator_notes(screens: Screens) -> npt.NDArray[np.object_]:
@@ -32,54 +31,55 @@ def annotator_notes(screens: Screens) -> npt.NDArray[np.object_]:
     `positive`, as others do for 9%", "accuracy fell from 91% (84–96%) to 62% (51–72%) on 2026-03-04", "gives the same
     labels as `bob` on 98% of 210 shared items". All of it is beyond chance.
     """
-    annotations = screens.annotations
-    notes = np.full((annotations.n_annotators, len(annotations.tasks)), "", dtype=object)
-    texts = [(each.annotator, each.task, pattern_in_words(annotations, each)) for each in screens.patterns]
-    most = Counter[tuple[int, int]]()
+    annotations, n_tasks = screens.annotations, len(screens.annotations.tasks)
+    texts = defaultdict[tuple[int, int], list[str]](list)
+    for pattern in screens.patterns:
+        texts[pattern.annotator, pattern.task].append(pattern_in_words(annotations, pattern))
+    named = Counter[tuple[int, int]]()
     for each in screens.confused:
-        most[each.annotator, each.task] += 1
-        if most[each.annotator, each.task] <= MOST_CONFUSED:
-            texts.append((each.annotator, each.task, confusion_in_words(annotations, each)))
+        named[each.annotator, each.task] += 1
+        if named[each.annotator, each.task] <= MOST_CONFUSED:
+            texts[each.annotator, each.task].append(confusion_in_words(annotations, each))
     for when in screens.times:
         if when.drift is not None and when.drift.flagged:
-            texts.append((when.annotator, when.task, drift_in_words(when.drift)))
+            texts[when.annotator, when.task].append(drift_in_words(when.drift))
     for annotator, text in copies_in_words(annotations, screens.copies).items():
-        texts += [(annotator, task, text) for task in range(len(annotations.tasks))]
-    for annotator, task, text in texts:
-        notes[annotator, task] += "; " * bool(notes[annotator, task]) + text
+        for task in range(n_tasks):
+            texts[annotator, task].append(text)
+    notes = np.full((annotations.n_annotators, n_tasks), "", dtype=object)
+    for at, of_pair in texts.items():
+        notes[at] = "; ".join(of_pair)
     return notes
 
 
 def habit_notes(screens: Screens) -> npt.NDArray[np.object_]:
-    """What each annotator answers when not answering from the item, where there is something to tell. Else empty.
+    """What each annotator answers when not answering from the item, where it is clear; empty elsewhere.
 
-    "answers `toxic` 93% of the time when not answering from the item"; "the 1st option" where items list their own.
-    Shape (annotators, tasks). Told of those who clearly do not always answer from the item, and whose favourite is
-    clearly not that of everybody. Of those who always give the same answer, and of those who take one label for
-    another, which a habit describes badly, `annotator_notes` tells.
+    "answers `toxic` 93% of the time when not answering from the item"; "option 1" where items list their own.
+    Shape (annotators, tasks). Shown of those who clearly do not always answer from the item, and whose favourite is
+    clearly not that of everybody. Those who always give the same answer or take one label for another, which a habit
+    describes badly, are in `annotator_notes`.
     """
     annotations, estimate = screens.annotations, screens.estimate
-    words = np.full(estimate.expertise.shape, "", dtype=object)
-    width = estimate.habits.shape[2]
+    width, n_tasks = estimate.habits.shape[2], len(annotations.tasks)
     task = annotations.item_tasks[annotations.item].astype(np.int64)
-    counts = np.bincount(task * width + annotations.label, minlength=len(annotations.tasks) * width).reshape(-1, width)
+    counts = np.bincount(task * width + annotations.label, minlength=n_tasks * width).reshape(n_tasks, width)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     habits = np.nan_to_num(estimate.habits)
-    even = 1 / np.maximum((habits > 0).sum(axis=2), 1)
-    option = habits.argmax(axis=2)
+    option, favourite = habits.argmax(axis=2), habits.max(axis=2)
+    usual = np.maximum(shares[np.arange(n_tasks), option], 1 / np.maximum((habits > 0).sum(axis=2), 1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        most_read = share_read(estimate, estimate.high)
-        favourite = np.take_along_axis(habits, option[..., None], axis=2)[..., 0]
-        usual = np.maximum(shares[np.arange(len(shares)), option], even)
         by_habit = (1 - estimate.expertise) * estimate.annotations
-        excess = (favourite - usual) / np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
-        is_told = (estimate.expertise > 0) & (most_read < NOT_READING)
-        is_told &= (favourite - usual > OUT_OF_THE_WAY) & (excess > BY_CHANCE) & ~one_answer(annotations)
+        standard_error = np.sqrt(np.maximum(usual * (1 - usual), 1 / width**2) / by_habit)
+        excess = favourite - usual
+        is_clear = (estimate.expertise > 0) & (share_read(estimate, estimate.high) < NOT_READING)
+        is_clear &= (excess > MIN_EXCESS) & (excess > MIN_Z * standard_error) & ~one_answer(annotations)
     for each in screens.confused:
-        is_told[each.annotator, each.task] = False
-    for who, which in zip(*np.nonzero(is_told), strict=True):
-        answer, share = answer_in_words(annotations, int(which), int(option[who, which])), favourite[who, which]
-        words[who, which] = f"answers {answer} {share:.0%} of the time when not answering from the item"
+        is_clear[each.annotator, each.task] = False
+    words = np.full(is_clear.shape, "", dtype=object)
+    for at in zip(*np.nonzero(is_clear), strict=True):
+        answer = answer_in_words(annotations, int(at[1]), int(option[at]))
+        words[at] = f"answers {answer} {favourite[at]:.0%} of the time when not answering from the item"
     return words
 
 
@@ -108,16 +108,16 @@ def drift_in_words(drift: Drift) -> str:
 
 def copies_in_words(annotations: Annotations, copies: list[CopyPair]) -> dict[int, str]:
     """Of each annotator who copies, "gives the same labels as `bob` on 98% of 210 shared items": the nearest one."""
-    partners: dict[int, list[tuple[int, CopyPair]]] = {}
-    for copy in copies:
-        for one, other in ((copy.first, copy.second), (copy.second, copy.first)):
-            partners.setdefault(one, []).append((other, copy))
+    partners = defaultdict[int, list[tuple[float, int, int]]](list)
+    for pair in copies:
+        for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
+            partners[one].append((-pair.same / pair.shared, -pair.shared, other))
     words = {}
     for one, others in partners.items():
-        other, copy = min(others, key=lambda entry: (-entry[1].same / entry[1].shared, -entry[1].shared, entry[0]))
+        share, shared, other = min(others)
         words[one] = (
-            f"gives the same labels as `{annotations.annotators[other]}` on {copy.same / copy.shared:.0%} of "
-            f"{copy.shared:,} shared items" + f", and nearly the same as {len(others) - 1:,} more" * (len(others) > 1)
+            f"gives the same labels as `{annotations.annotators[other]}` on {-share:.0%} of {-shared:,} shared items"
+            + f", and nearly the same as {len(others) - 1:,} more" * (len(others) > 1)
         )
     return words
 
@@ -125,10 +125,7 @@ def copies_in_words(annotations: Annotations, copies: list[CopyPair]) -> dict[in
 def answer_in_words(annotations: Annotations, task: int, label: int) -> str:
     """A label by its name, or by its place where items list options of their own."""
     names = annotations.tasks[task].labels
-    if names is not None:
-        return f"`{names[label]}`"
-    ending = {1: "st", 2: "nd", 3: "rd"}.get((label + 1) % 10, "th")
-    return f"the {label + 1}{'th' if (label + 1) % 100 in (11, 12, 13) else ending} option"
+    return f"option {label + 1}" if names is None else f"`{names[label]}`"
 
 
 def day(seconds: float) -> str:

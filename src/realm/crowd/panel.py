@@ -6,10 +6,9 @@ with the evidence of its members alone: first everybody judges a pilot, then the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +30,6 @@ WITHIN = 0.01
 """How much less accurate than the whole a part may be: a point."""
 SAMPLED = 20_000
 """Items that parts of a panel are compared on at most, evenly chosen: an accuracy is known to a third of a point."""
-COMPARED = 10
-"""Judges up to which all parts of a panel are compared: leaving out one by one costs three times as much with nine."""
 DECIMALS = 9
 """Decimals of summed evidence that decide a label: sums taken in another order differ in the last digits, and a tie
 must stay one (the first option has it)."""
@@ -40,14 +37,10 @@ must stay one (the first option has it)."""
 
 @dataclass(frozen=True)
 class SubPanel:
-    """A part of a panel.
+    """A part of a panel: its members, and the `cost` of one label by each of them.
 
-    | field | meaning |
-    |---|---|
-    | members | who is in it |
-    | cost | of one label by each |
-    | expected | accuracy of its labels, by the posterior of the whole panel |
-    | measured | share of its labels that is right where there is gold that was not used; None without any |
+    `expected` is the accuracy of its labels by the posterior of the whole panel, `measured` that on gold that was not
+    used (None without any).
     """
 
     members: tuple[str, ...]
@@ -100,7 +93,18 @@ class Panel:
         self.copies = _dearer_copies(self._screens, self.costs)
         self.members = (annotations.annotations_per_annotator > 0) & ~self.copies
         self._known = np.zeros(annotations.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
-        self._labels = _Labels(self._screens, annotations.gold if gold is None else None)
+        # what parts are compared on: the evidence of every annotation, and P(truth) of every item
+        items = np.arange(0, annotations.n_items, max(-(-annotations.n_items // SAMPLED), 1))
+        rows = np.flatnonzero(np.isin(annotations.item, items))
+        self._item, self._judge = np.searchsorted(items, annotations.item[rows]), annotations.annotator[rows]
+        weight = self.estimate.exponent[annotations.item_tasks[annotations.item]]
+        weight = weight if annotations.weight is None else weight * annotations.weight
+        self._evidence = (self.estimate.evidence(annotations) * weight[:, None])[rows]
+        self._prior, self._truth = self.estimate.log_prior[items], self.estimate.posterior[items]
+        self._gold = None  # one-hot, NaN where it is not known
+        if gold is None and annotations.gold is not None and (annotations.gold[items] != UNKNOWN).any():
+            known = annotations.gold[items, None]
+            self._gold = np.where(known != UNKNOWN, np.arange(self._truth.shape[1]) == known, np.nan)
 
     @property
     def independence(self) -> Independence | None:
@@ -111,7 +115,10 @@ class Panel:
         """What some of the judges are worth: a mask (annotators,)."""
         mask = np.asarray(members, dtype=bool)
         names = tuple(self.annotations.annotators[index] for index in np.flatnonzero(mask))
-        return SubPanel(names, float(self.costs[mask].sum()), *self._labels.accuracies(mask))
+        labels = _best(self._scores(mask))
+        expected = float(self._truth[np.arange(len(labels)), labels].mean())
+        measured = None if self._gold is None else float(np.nanmean(self._gold[np.arange(len(labels)), labels]))
+        return SubPanel(names, float(self.costs[mask].sum()), expected, measured)
 
     @cached_property
     def whole(self) -> SubPanel:
@@ -125,52 +132,16 @@ class Panel:
         accuracy of the panel less that of the panel without them, all tasks together; 0 for a copy), adds_measured (the
         same on gold, where there is any), cost, annotations, verdict, habit, notes.
         """
-        table = expertise_table(self.annotations, self.estimate)
-        everybody = np.arange(self.annotations.n_annotators)
-        rests = [self.part(self.members & (everybody != index)) for index in everybody]  # a copy's is the whole panel
-        figures = {"adds": [self.whole.expected - rest.expected for rest in rests]}
-        if self.whole.measured is not None:
-            figures["adds_measured"] = [self.whole.measured - (rest.measured or 0.0) for rest in rests]
-        figures["cost"] = self.costs.tolist()
+        table = expertise_table(self.annotations, self.estimate, screens=self._screens)
+        figures = {"adds": np.where(self.members, self._losses(self.members, self._truth), 0.0)}
+        if self._gold is not None:
+            figures["adds_measured"] = np.where(self.members, self._losses(self.members, self._gold), 0.0)
+        figures["cost"] = self.costs
         row = table["annotator"].map({name: index for index, name in enumerate(self.annotations.annotators)}).to_numpy()
-        added = {name: np.array(values)[row] for name, values in figures.items()}
+        added = {name: values[row] for name, values in figures.items()}
         ends = table[["annotations", "verdict", "habit", "notes"]]
         first = [name for name in ("annotator", "task", "group", "accuracy", "low", "high") if name in table.columns]
         return table[first].assign(**added).join(ends)
-
-    def cheapest(self, within: float = WITHIN) -> SubPanel:
-        """A cheap part whose expected accuracy is at most `within` below that of the whole.
-
-        The cheapest of all, for up to ten judges. Of more, the end of the path: nobody of it can be spared, or replaced
-        by a cheaper one; another part may be cheaper still.
-        """
-        if not 0 <= within < 1:
-            raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")
-        least = self.whole.expected - within - 10.0**-DECIMALS
-        if self.members.sum() <= COMPARED:
-            return min((part for part in self._parts() if part.expected >= least), key=lambda part: part.cost)
-        members = self._leaving_out(least)[-1]
-        while (cheaper := self._replaced(members, least)) is not None:
-            members = cheaper
-        return self.part(members)
-
-    def _parts(self) -> Iterator[SubPanel]:
-        """Every part of the panel, the larger ones first: of equally cheap ones the first is the best informed."""
-        judges = np.flatnonzero(self.members)
-        for size in range(len(judges), 0, -1):
-            for chosen in combinations(judges, size):
-                yield self.part(np.isin(np.arange(len(self.members)), chosen))
-
-    def _replaced(self, members: Bools, least: float) -> Bools | None:
-        """The same part with one judge replaced by the cheapest other that keeps it at `least`; None: nobody saves."""
-        for leaves in sorted(np.flatnonzero(members), key=lambda judge: -self.costs[judge]):
-            others = np.flatnonzero(self.members & ~members & (self.costs < self.costs[leaves]))
-            for joins in sorted(others, key=lambda judge: self.costs[judge]):
-                changed = members.copy()
-                changed[[leaves, joins]] = [False, True]
-                if self._labels.accuracies(changed)[0] >= least:
-                    return changed
-        return None
 
     def path(self) -> list[SubPanel]:
         """The whole panel, and what is left as judges leave it one by one, down to a single one.
@@ -178,6 +149,33 @@ class Panel:
         Who costs least accuracy for their price leaves first.
         """
         return [self.part(members) for members in self._leaving_out(-np.inf)]
+
+    def cheapest(self, within: float = WITHIN) -> SubPanel:
+        """A cheap part whose expected accuracy is at most `within` below that of the whole.
+
+        Judges leave one by one until nobody can be spared, in the order of `path` and the dearest first: the cheaper of
+        the two ends. Another part may be cheaper still (of simulated panels of eight or fewer, one in twenty).
+        """
+        if not 0 <= within < 1:
+            raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")
+        least = self.whole.expected - within - 10.0**-DECIMALS
+        ends = [self._leaving_out(least, dearest_first=order)[-1] for order in (False, True)]
+        return self.part(min(ends, key=lambda members: float(self.costs[members].sum())))
+
+    def _leaving_out(self, least: float, dearest_first: bool = False) -> list[Bools]:
+        """The panel, and what is left as one judge after another leaves; it stays at `least` or above it."""
+        skill = np.nan_to_num(self.estimate.expertise).mean(axis=1)
+        left = [self.members]
+        while left[-1].sum() > 1:
+            losses = self._losses(left[-1], self._truth)
+            candidates = np.flatnonzero(left[-1] & (self.part(left[-1]).expected - losses >= least))
+            if not len(candidates):
+                break
+            rate = np.round(losses[candidates] / self.costs[candidates], DECIMALS)
+            order = (rate, -self.costs[candidates]) if dearest_first else (-self.costs[candidates], rate)
+            leaves = candidates[np.lexsort((skill[candidates], *order))[0]]
+            left.append(left[-1] & (np.arange(len(skill)) != leaves))
+        return left
 
     def for_a_human(self, number: int) -> pd.DataFrame:
         """The items whose label is least sure, as `labels_table` shows them; items whose gold was used are left out."""
@@ -189,69 +187,19 @@ class Panel:
         confidence = np.where(self._known, 1.0, self.estimate.posterior.max(axis=1))
         return float((confidence.sum() + (1 - np.sort(confidence)[:number]).sum()) / len(confidence))
 
-    def _leaving_out(self, least: float) -> list[Bools]:
-        """The panel, and what is left as one judge after another leaves; it stays at `least` or above it."""
-        skill = np.nan_to_num(self.estimate.expertise).mean(axis=1)
-        left = [self.members.copy()]
-        while left[-1].sum() > 1:
-            expected, losses = self._labels.losses(left[-1])
-            candidates = np.flatnonzero(left[-1])
-            candidates = candidates[expected - losses[candidates] >= least]
-            if not len(candidates):
-                break
-            rate = np.round(losses[candidates] / self.costs[candidates], DECIMALS)
-            leaves = candidates[np.lexsort((skill[candidates], -self.costs[candidates], rate))[0]]
-            left.append(left[-1].copy())
-            left[-1][leaves] = False
-        return left
-
-
-class _Labels:
-    """The labels of parts of a panel, and how accurate they are, on the items that parts are compared on.
-
-    `gold` (items,) is what they are measured against.
-    """
-
-    def __init__(self, screens: Screens, gold: npt.NDArray[np.integer] | None) -> None:
-        annotations, estimate = screens.annotations, screens.estimate
-        items = np.arange(0, annotations.n_items, max(-(-annotations.n_items // SAMPLED), 1))
-        place = np.full(annotations.n_items, -1)
-        place[items] = np.arange(len(items))
-        order = np.argsort(annotations.annotator, kind="stable")
-        order = order[place[annotations.item[order]] >= 0]
-        self.item = place[annotations.item[order]]
-        weight = estimate.exponent[annotations.item_tasks[annotations.item]]
-        weight = weight if annotations.weight is None else weight * annotations.weight
-        self.evidence = weight[order, None] * estimate.evidence(annotations)[order]
-        self.ends = np.searchsorted(annotations.annotator[order], np.arange(annotations.n_annotators + 1))
-        self.prior = estimate.log_prior[items]
-        self.reference = estimate.posterior[items]
-        self.gold = None if gold is None or (gold[items] == UNKNOWN).all() else gold[items]
-
-    def accuracies(self, members: Bools) -> tuple[float, float | None]:
-        """Expected and measured accuracy of the labels of these annotators together."""
-        labels = _best(self._scores(members))
-        expected = float(self.reference[np.arange(len(labels)), labels].mean())
-        return expected, None if self.gold is None else float((labels == self.gold)[self.gold != UNKNOWN].mean())
-
-    def losses(self, members: Bools) -> tuple[float, Floats]:
-        """Expected accuracy of these annotators, and what is lost of it if one of them leaves; NaN for others."""
+    def _losses(self, members: Bools, truth: Floats) -> Floats:
+        """How much less accurate, by `truth` (items, K), these judges' labels are as one leaves. (annotators,)"""
         scores = self._scores(members)
-        right = self.reference[np.arange(len(scores)), _best(scores)]
-        losses = np.full(len(members), np.nan)
-        for index in np.flatnonzero(members):
-            rows = slice(self.ends[index], self.ends[index + 1])
-            items = self.item[rows]
-            without = _best(scores[items] - self.evidence[rows])
-            losses[index] = (right[items] - self.reference[items, without]).sum() / len(scores)
-        return float(right.mean()), losses
+        right = truth[np.arange(len(scores)), _best(scores)]
+        without = truth[self._item, _best(scores[self._item] - self._evidence)]
+        lost = np.nan_to_num(right[self._item] - without)
+        return np.asarray(np.bincount(self._judge, lost, minlength=len(members)) / np.isfinite(right).sum())
 
     def _scores(self, members: Bools) -> Floats:
-        scores = self.prior.copy()
-        for index in np.flatnonzero(members):
-            rows = slice(self.ends[index], self.ends[index + 1])
-            np.add.at(scores, self.item[rows], self.evidence[rows])
-        return scores
+        """log P of the compared items' labels by some judges, but for a constant. (items, K)"""
+        rows = np.flatnonzero(members[self._judge])
+        sums = [np.bincount(self._item[rows], column[rows], minlength=len(self._prior)) for column in self._evidence.T]
+        return self._prior + np.stack(sums, axis=1)
 
 
 def _best(scores: Floats) -> Ints:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from realm.crowd.engine import Floats, Ints, LabelTable
+from realm.crowd.label_figures import Labels, count_rows
 from realm.crowd.starts import PairAgreement
 from realm.data.annotations import Annotations
 
@@ -40,11 +40,11 @@ class PeerAgreement:
     def of(self, annotator: int) -> tuple[Ints, Ints]:
         """The others that an annotator can be compared with, and the rows of the pairs."""
         rows = np.flatnonzero((self.first == annotator) | (self.second == annotator))
-        return np.where(self.first[rows] == annotator, self.second[rows], self.first[rows]), rows
+        return self.first[rows] + self.second[rows] - annotator, rows
 
 
 def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -> PeerAgreement:
-    """How often every two annotators gave the same label to the same item; in each task the 1,000 with most labels.
+    """How often every two of the 1,000 annotators with most labels gave the same label to the same item.
 
     Example:
         >>> import pandas as pd
@@ -53,33 +53,19 @@ def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -
         >>> peer_agreement(table, least_shared=5).share.tolist()
         [0.8]
     """
-    task, n = annotations.item_tasks[annotations.item], annotations.n_annotators
     width = int(annotations.option_counts.max(initial=1))
-    keys, counts = [np.zeros(0, np.int64)], [np.zeros((2, 0))]
-    for index in range(len(annotations.tasks)):
-        item, annotator, label = (
-            column[task == index] for column in (annotations.item, annotations.annotator, annotations.label)
-        )
-        pairs = PairAgreement(LabelTable(item, annotator, label, annotations.n_items, n, width))
-        first, second = np.nonzero(np.triu(pairs.shared))
-        keys.append(pairs.annotators[first] * n + pairs.annotators[second])
-        counts.append(np.stack([pairs.shared[first, second], pairs.same[first, second]]))
-    key, place = np.unique(np.concatenate(keys), return_inverse=True)
-    shared, same = (np.bincount(place, each, minlength=len(key)) for each in np.concatenate(counts, axis=1))
-    enough = shared >= least_shared
-    columns = (key // n, key % n, shared, same)
-    return PeerAgreement(*(values[enough].astype(np.int64) for values in columns))
+    columns = annotations.item, annotations.annotator, annotations.label
+    pairs = PairAgreement(LabelTable(*columns, annotations.n_items, annotations.n_annotators, width))
+    first, second = np.nonzero(np.triu(pairs.shared) >= max(least_shared, 1))
+    counts = (each[first, second].astype(np.int64) for each in (pairs.shared, pairs.same))
+    return PeerAgreement(pairs.annotators[first], pairs.annotators[second], *counts)
 
 
 @dataclass(frozen=True, eq=False)
 class DisputedLabels:
     """Two labels that were both given to some items. Shapes (label pairs,); the most frequent first.
 
-    | field | meaning |
-    |---|---|
-    | task, first, second | the task and the two labels |
-    | items | on how many items somebody gave the one and somebody the other |
-    | cleaned_first, cleaned_second | on how many of them the cleaned label is the one, and the other |
+    `items` is on how many, `cleaned_first` and `cleaned_second` on how many of them the cleaned label is either.
     """
 
     task: Ints
@@ -90,23 +76,15 @@ class DisputedLabels:
     cleaned_second: Ints
 
 
-def disputed_labels(annotations: Annotations, labels: npt.NDArray[np.integer]) -> DisputedLabels:
+def disputed_labels(annotations: Annotations, labels: Labels) -> DisputedLabels:
     """Which two labels annotators give to the same item. `labels` (items,) are the cleaned labels."""
-    width = int(annotations.option_counts.max(initial=1))
-    slots = np.unique(annotations.item.astype(np.int64) * width + annotations.label)
-    item, label = np.divmod(slots, width)
-    places = [(np.flatnonzero(item[step:] == item[:-step]), step) for step in range(1, width)]
-    at = np.concatenate([at for at, _ in places] or [np.zeros(0, np.int64)])
-    other = np.concatenate([at + step for at, step in places] or [np.zeros(0, np.int64)])
-    task = annotations.item_tasks[item[at]].astype(np.int64)
-    kinds, kind, counts = np.unique(
-        (task * width + label[at]) * width + label[other], return_inverse=True, return_counts=True
-    )
-    cleaned = np.asarray(labels)[item[at]]
-    by_first, by_second = (
-        np.bincount(kind, cleaned == label[rows], minlength=len(kinds)).astype(np.int64) for rows in (at, other)
-    )
-    rest, second = np.divmod(kinds, width)
+    (item, label), _, _ = count_rows(annotations.item, annotations.label)
+    steps = np.arange(1, np.bincount(item).max(initial=1))  # from a label of an item to another of the same item
+    starts = [np.flatnonzero(item[step:] == item[:-step]) for step in steps]
+    rows = np.concatenate([np.zeros(0, np.int64), *starts])
+    others = rows + np.repeat(steps, [len(each) for each in starts])
+    kinds, place, counts = count_rows(annotations.item_tasks[item[rows]], label[rows], label[others])
+    cleaned = labels[item[rows]]
+    by_label = (np.bincount(place, cleaned == label[each], minlength=len(counts)) for each in (rows, others))
     order = np.argsort(-counts, kind="stable")
-    columns = (rest // width, rest % width, second, counts.astype(np.int64), by_first, by_second)
-    return DisputedLabels(*(values[order] for values in columns))
+    return DisputedLabels(*(values[order].astype(np.int64) for values in (*kinds, counts, *by_label)))

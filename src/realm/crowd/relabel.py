@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate
 from realm.crowd.tables import item_summary
 from realm.data import Annotations
@@ -23,17 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUGGESTIONS = 3
-"""How many annotators are named for each item: the best, and two to fall back on."""
+"""How many annotators are named for each item: whom to ask, and two to fall back on."""
 CANDIDATES = 64
 """Annotators that are compared for each item: those who tell most per unit of cost in the task."""
 LEAST_GAIN = 1e-6
 """Bits below which another label is not worth asking for: rounding errors of a sum of entropies are smaller."""
 HALF_AS_GOOD = 0.5
-"""Work is shared as long as each label tells at least half as much per unit of cost as the best that could be asked."""
+"""Those share the work whose label tells at least half as much per unit of cost as the best for the item."""
 POOL, POOL_PER_LABEL = 1_000, 5
 """Items that are considered at the least, and for each label that the budget pays for: the most uncertain ones."""
-CHUNK_SIZE = 2_000_000
-"""Largest (items, annotators, options) array: 16 MB of float64."""
 
 
 # -------------------------------------------------------------------- what a label is worth
@@ -42,14 +41,14 @@ CHUNK_SIZE = 2_000_000
 def information_gain(posterior: Floats, channel: Floats) -> Floats:
     """Bits that one more label is expected to tell about the truth: its mutual information with the answer.
 
-    `posterior` is (items, K), `channel` P(answer | truth) of some annotators (annotators, K, K). (items, annotators)
+    `posterior` is (items, K), `channel` the annotator's P(answer | truth), (K, K). Shape (items,)
     """
-    answers = np.tensordot(posterior, channel, axes=(1, 1))
-    return np.asarray(np.maximum(bits(answers).sum(axis=2) - posterior @ bits(channel).sum(axis=2).T, 0.0))
+    given = bits(posterior @ channel).sum(axis=1) - posterior @ bits(channel).sum(axis=1)
+    return np.asarray(np.maximum(given, 0.0))
 
 
 def correction_gain(posterior: Floats, channel: Floats) -> Floats:
-    """How much more probably the most probable label is right after one more label. (n, K) and (n, K, K) to (n,)
+    """How much more probably the most probable label is right after one more label. Shapes as `information_gain`.
 
     Summed over items, the number of labels expected to be put right, less those put wrong; 0 where no answer of the
     annotator could change the label.
@@ -72,92 +71,70 @@ def channel_of(estimate: Estimate, annotator: int, task: int, options: int) -> F
 # -------------------------------------------------------------------- whom to ask
 
 
-@dataclass(frozen=True, eq=False)
-class Offers:
-    """The best annotators for some items, best first; -1 where there are fewer. Shapes (items, candidates).
-
-    `gain` is in bits, `value` in bits per unit of cost, -inf where there is nobody or nothing to gain.
-    """
-
-    annotator: Ints
-    gain: Floats
-    value: Floats
-
-
-def find_offers(annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats) -> Offers:
+def find_offers(
+    annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats
+) -> tuple[Ints, Floats, Floats]:
     """Whom to ask about these items: those seen in the task, better than chance, who have not labelled the item.
 
     `posterior` (items, Kmax) is that of all items; `prices` (annotators,) is NaN for those who are not to be asked.
+    Returns annotators, best first (-1 where there are fewer), the bits that each tells, and bits per unit of cost (0
+    there). Shapes (len(items), candidates)
     """
-    shape = (len(items), min(CANDIDATES, annotations.n_annotators))
-    offers = Offers(np.full(shape, UNKNOWN), np.zeros(shape), np.full(shape, -np.inf))
-    labelled = np.sort(annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator)
+    n, shape = annotations.n_annotators, (len(items), min(CANDIDATES, annotations.n_annotators))
+    people, gain = np.full(shape, UNKNOWN, dtype=np.int64), np.zeros(shape)
     kinds = np.stack([annotations.item_tasks[items], annotations.option_counts[items]], axis=1)
     for task, options in np.unique(kinds, axis=0).tolist():
         rows = np.flatnonzero((kinds == (task, options)).all(axis=1))
-        people = _candidates(estimate, task, prices)
-        if not len(people):
-            continue
-        channels = np.stack([channel_of(estimate, each, task, options) for each in people.tolist()])
-        for part in np.array_split(rows, -(-len(rows) * channels[:, 0].size // CHUNK_SIZE)):
-            gain = np.round(information_gain(posterior[items[part], :options], channels), 12)  # ties stay ties
-            keys = items[part][:, None] * annotations.n_annotators + people
-            is_labelled = labelled[np.minimum(np.searchsorted(labelled, keys), len(labelled) - 1)] == keys
-            value = np.where((gain > LEAST_GAIN) & ~is_labelled, gain / prices[people], -np.inf)
-            order, place = np.argsort(-value, axis=1, kind="stable"), (part[:, None], np.arange(len(people)))
-            offers.value[place] = np.take_along_axis(value, order, axis=1)
-            offers.gain[place] = np.take_along_axis(gain, order, axis=1)
-            offers.annotator[place] = np.where(np.isfinite(offers.value[place]), people[order], UNKNOWN)
-    return offers
+        expertise = np.nan_to_num(estimate.expertise[:, task])
+        known = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
+        worth = expertise[known] ** 2 / prices[known]  # bits grow about with the square of expertise
+        for place, who in enumerate(np.sort(known[np.argsort(-worth, kind="stable")[:CANDIDATES]]).tolist()):
+            channel = channel_of(estimate, who, task, options)
+            people[rows, place], gain[rows, place] = who, information_gain(posterior[items[rows], :options], channel)
+    near = np.isin(annotations.item, items)
+    labelled = annotations.item[near].astype(np.int64) * n + annotations.annotator[near]
+    is_offer = (gain > LEAST_GAIN) & ~np.isin(items[:, None] * n + people, labelled)
+    gain = np.where(is_offer, np.round(gain, 12), 0.0)  # ties stay ties
+    value = np.where(is_offer, gain / prices[people], 0.0)
+    order = np.argsort(-value, axis=1, kind="stable")
+    people, gain, value = (
+        np.take_along_axis(each, order, axis=1) for each in (np.where(is_offer, people, UNKNOWN), gain, value)
+    )
+    return people, gain, value
 
 
-def _candidates(estimate: Estimate, task: int, prices: Floats) -> Ints:
-    """The annotators who tell most per unit of cost in a task: bits grow about with the square of expertise."""
-    expertise = np.nan_to_num(estimate.expertise[:, task])
-    people = np.flatnonzero((estimate.annotations[:, task] > 0) & np.isfinite(prices) & (expertise > 0))
-    return np.sort(people[np.argsort(-(expertise[people] ** 2) / prices[people], kind="stable")[:CANDIDATES]])
+def hand_out(
+    annotator: Ints, value: Floats, prices: Floats, budget: float, most_each: int | None = None
+) -> list[tuple[int, int]]:
+    """(row, place in the row) of what is asked, in order, until the budget is spent or nothing is left.
 
-
-def hand_out(offers: Offers, prices: Floats, budget: float, most_each: int | None = None) -> list[tuple[int, int]]:
-    """(row of `offers`, place in the row) of what is asked, in order, until the budget is spent or nothing is left.
-
-    The pair of the highest value among those whom the limit allows, again and again. The limit on what one annotator
-    is asked is `most_each`; without it one, and it rises by one where somebody at the limit could tell more than twice
-    as much as anybody below it: who is about as good shares the work, and nobody gets a settled item to fill a share.
+    `annotator` and `value` (items, candidates), 0 for nobody, are the offers for each item. The item of the highest
+    value comes first. Those who tell at least half as much about it as the best share the work in proportion to what
+    they tell, and no item is chosen to fill a share. With `most_each` the best of those who have been asked less often
+    than that is asked.
     """
-    people, value, every = offers.annotator, offers.value.copy(), np.arange(len(offers.annotator))
-    load, limit = np.zeros(len(prices), np.int64), most_each or 1
+    load = np.zeros(len(prices), np.int64)
+    queue = [(-best, row) for row, best in enumerate(value.max(axis=1, initial=0.0).tolist())]
+    heapify(queue)
     requests: list[tuple[int, int]] = []
-
-    def best(rows: Ints, allowed: Bools) -> tuple[Ints, Floats]:
-        """The first place of each row whose annotator is allowed, and its value; -inf where there is none."""
-        free = allowed[people[rows]] & np.isfinite(value[rows])
-        place = free.argmax(axis=1)
-        return place, np.where(free.any(axis=1), value[rows, place], -np.inf)
-
-    affordable = prices <= budget  # False where the price is NaN
-    _, top = best(every, affordable)
-    place, below = best(every, affordable & (load < limit))
-    while len(every) and (highest := float(top.max())) > -np.inf:
-        row = int(below.argmax())
-        if most_each is None and below[row] < HALF_AS_GOOD * highest:
-            limit += 1
-            place, below = best(every, affordable & (load < limit))
+    while queue:
+        expected, row = heappop(queue)
+        people = annotator[row]
+        allowed = np.where(prices[people] <= budget, value[row], 0.0)
+        if most_each is not None:
+            allowed[load[people] >= most_each] = 0.0
+        best = float(allowed.max())
+        if best <= 0:
             continue
-        if below[row] == -np.inf:
-            break
-        who = int(people[row, place[row]])
-        requests.append((row, int(place[row])))
-        load[who] += 1
-        budget -= prices[who]
-        value[row] = top[row] = below[row] = -np.inf
-        if ((prices <= budget) != affordable).any():
-            affordable = prices <= budget
-            _, top = best(every, affordable)
-            place, below = best(every, affordable & (load < limit))
-        elif load[who] >= limit:
-            rows = np.flatnonzero(people[every, place] == who)
-            place[rows], below[rows] = best(rows, affordable & (load < limit))
+        if best < -expected:  # the best may not be asked any more: another item may come first now
+            heappush(queue, (-best, row))
+            continue
+        if most_each is None:
+            allowed = np.where(allowed >= HALF_AS_GOOD * best, allowed / (1 + load[people]), 0.0)
+        place = int(allowed.argmax())
+        requests.append((row, place))
+        load[people[place]] += 1
+        budget -= prices[people[place]]
     return requests
 
 
@@ -198,14 +175,15 @@ def relabel_queue(
     most = 0 if np.isnan(prices).all() else int(min(budget / np.nanmin(prices), annotations.n_items))
     size = max(POOL, POOL_PER_LABEL * most)
     pool = np.sort(np.argsort(-bits(posterior).sum(axis=1), kind="stable")[:size])
-    offers = find_offers(annotations, estimate, posterior, pool, prices)
+    offers, gain, value = find_offers(annotations, estimate, posterior, pool, prices)
     # sums of prices are not exact: more than rounding, less than any price
-    places = np.array(hand_out(offers, prices, budget * (1 + 1e-12), most_each), dtype=np.int64).reshape(-1, 2)
-    items, asked, gains = pool[places[:, 0]], offers.annotator[tuple(places.T)], offers.gain[tuple(places.T)]
+    requests = hand_out(offers, value, prices, budget * (1 + 1e-12), most_each)
+    rows, places = np.array(requests, dtype=np.int64).reshape(-1, 2).T
+    items, asked, gains = pool[rows], offers[rows, places], gain[rows, places]
     names, task = np.array([*annotations.annotators, ""], dtype=object), annotations.item_tasks[items]
     or_else = [
         ", ".join(names[[each for each in row if each not in (UNKNOWN, who)][: SUGGESTIONS - 1]])
-        for row, who in zip(offers.annotator[places[:, 0], : SUGGESTIONS + 1].tolist(), asked.tolist(), strict=True)
+        for row, who in zip(offers[rows, : SUGGESTIONS + 1].tolist(), asked.tolist(), strict=True)
     ]
     return pd.DataFrame(
         {
@@ -228,7 +206,7 @@ def _corrections(annotations: Annotations, estimate: Estimate, posterior: Floats
         task, options = int(annotations.item_tasks[item]), int(annotations.option_counts[item])
         seen = 1 - options * float(estimate.shared_error[task]) / max(options - 1, 1)  # of what annotators see is true
         channel = channel_of(estimate, who, task, options)
-        gains[at] = seen * correction_gain(posterior[[item], :options], channel[None])[0]
+        gains[at] = seen * correction_gain(posterior[[item], :options], channel)[0]
     return gains
 
 
@@ -246,14 +224,11 @@ def read_prices(annotations: Annotations, costs: Mapping[str, float] | None) -> 
 
 @dataclass(frozen=True)
 class QueueSummary:
-    """What a queue is expected to buy, against what is there now.
+    """What so many annotations are expected to buy for their cost, against what is there now.
 
-    | field | meaning |
-    |---|---|
-    | annotations, cost | how many annotations it asks for, and what they cost together |
-    | bits, bits_now | uncertainty about the labels that it is expected to remove, and all there is (entropy) |
-    | labels, wrong_now | labels expected to be put right (less those put wrong), and to be wrong now |
-    | workload | DataFrame: annotator, annotations, cost, gain_bits, gain_labels; who is asked most comes first |
+    `bits` of the uncertainty about all labels (`bits_now`) are removed, and `labels` of those that are wrong
+    (`wrong_now`) put right, less those put wrong. `workload` has the columns annotator, annotations, cost, gain_bits,
+    gain_labels; who is asked most comes first.
     """
 
     annotations: int
@@ -267,8 +242,7 @@ class QueueSummary:
 
 def summarise_queue(queue: pd.DataFrame, estimate: Estimate) -> QueueSummary:
     """What the queue that `relabel_queue` made of this estimate is expected to buy, as far as its confidences hold."""
-    columns = ["cost", "gain_bits", "gain_labels"]
-    workload = queue.groupby("ask", sort=False)[columns].sum()
+    workload = queue.groupby("ask", sort=False)[["cost", "gain_bits", "gain_labels"]].sum()
     workload.insert(0, "annotations", queue["ask"].value_counts())
     workload = workload.rename_axis("annotator").reset_index()
     return QueueSummary(

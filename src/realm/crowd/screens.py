@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from realm.crowd.confusions import ConfusedLabel, confused_labels
 from realm.crowd.copies import CopyPair
 from realm.crowd.drift import AnnotatorOverTime, over_time
 from realm.crowd.engine import Ints
 from realm.crowd.estimate import Estimate
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.others import Others, judged_by_others
-from realm.crowd.suspects import Suspect, find_patterns, find_suspects
-from realm.crowd.tables import expected_interval, share_read, verdicts
+from realm.crowd.suspects import ConfusedLabel, Suspect, confused_labels, find_patterns, find_suspects
+from realm.crowd.verdicts import Others, expected_interval, judged_by_others, share_read, verdicts
 from realm.data.annotations import Annotations
 
 
@@ -76,7 +74,7 @@ class Screens:
     def suspects(self) -> list[Suspect]:
         """Whose labels carry little information: patterns, and those close to chance or below it."""
         _, high = expected_interval(self.annotations, self.estimate)
-        return find_suspects(self.annotations, self.estimate, self.others, share_read(self.estimate, high))
+        return find_suspects(self.annotations, self.estimate, self.patterns, share_read(self.estimate, high))
 
     @cached_property
     def confused(self) -> list[ConfusedLabel]:
@@ -86,7 +84,7 @@ class Screens:
     @cached_property
     def times(self) -> list[AnnotatorOverTime]:
         """Every annotator over time; empty where annotations have no times."""
-        return over_time(self.annotations, self.others.right) if self.annotations.created_at is not None else []
+        return [] if self.annotations.created_at is None else over_time(self.annotations, self.others.right)
 
     @cached_property
     def independence(self) -> Independence | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from realm.crowd.engine import Floats
-from realm.crowd.tables import VERDICTS
+from realm.crowd.verdicts import VERDICTS
 from realm.report.chart_data import Pool
 from realm.report.escaping import clipped
 from realm.report.svg import Picture, Plot, number, percent, percent_range

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.tables import VERDICTS
+from realm.crowd.verdicts import VERDICTS
 from realm.report.annotator_charts import small_interval
 from realm.report.annotator_details import details
 from realm.report.escaping import clipped, data_block, visible

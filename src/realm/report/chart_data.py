@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.engine import Floats
-from realm.crowd.others import posterior_of_labels
-from realm.crowd.tables import NO_BETTER, RELIABLE, VERDICTS
+from realm.crowd.verdicts import NO_BETTER, RELIABLE, VERDICTS, posterior_of_labels
 from realm.data.annotations import UNKNOWN
 from realm.report.run_data import TRAINED, RunData
 

@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from realm import __version__
-from realm.crowd.tables import VERDICTS
+from realm.crowd.verdicts import VERDICTS
 from realm.errors import RealmError
 from realm.files import write_text, writing
 from realm.report.escaping import coded, isolated, visible

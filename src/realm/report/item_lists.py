@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.contradictions import broken_items
+from realm.crowd.suspects import broken_items
 from realm.crowd.tables import OptionNames, label_counts_in_words
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.check.agreement import alpha_by_task
-from realm.crowd.accuracy import pairs_of
-from realm.crowd.confusions import ConfusionCounts, count_confusions
 from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
+from realm.crowd.label_figures import ConfusionCounts, count_confusions, share_right
 from realm.crowd.notes import annotator_notes, habit_notes
 from realm.crowd.peers import PeerAgreement, peer_agreement
 from realm.crowd.screens import Screens
-from realm.crowd.tables import VERDICTS, model_probs
+from realm.crowd.tables import model_probs
+from realm.crowd.verdicts import VERDICTS
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
@@ -159,10 +159,7 @@ class RunData:
     @cached_property
     def agreement(self) -> Floats:
         """The share of each annotator's labels that are the most probable ones. (annotators, tasks)"""
-        table = self.annotations
-        counts = self.estimate.annotations
-        agreeing = np.bincount(pairs_of(table), self.labels[table.item] == table.label, minlength=counts.size)
-        return np.asarray(agreeing.reshape(counts.shape) / np.maximum(counts, 1))
+        return np.nan_to_num(share_right(self.annotations, self.labels)[0])
 
     @property
     def task_names(self) -> list[str]:

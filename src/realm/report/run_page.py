@@ -94,7 +94,7 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
     calibration = chart_data.calibration(data) if data.has_model else None
     first_rows = annotator_table.first_rows(data)
     test, changed = evaluation(data.metrics.get("test")), since(data)
-    findings = [] if data.has_model else examine(data.annotations).findings
+    findings = [] if data.has_model else examine(data.annotations, screens=data.screens).findings
     heading = title or data.file or data.name
     context = {
         "heading": heading,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from realm.crowd.notes import drift_in_words
-from realm.crowd.tables import VERDICTS
+from realm.crowd.verdicts import VERDICTS
 from realm.display import counted
 from realm.metrics import METRICS
 from realm.report.chart_data import verdict_counts

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.crowd.contradictions import contradictions
 from realm.crowd.estimate import Estimate
 from realm.crowd.relabel import relabel_queue
-from realm.crowd.tables import expertise_table, labels_table
+from realm.crowd.screens import Screens
+from realm.crowd.tables import contradictions, expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.data.build import build_rows
 from realm.data.roles import Corrections, TrainedColumns
@@ -205,6 +205,11 @@ class Run:
         return machine_files.read_estimate(self.folder, self.annotations)
 
     @cached_property
+    def screens(self) -> Screens:
+        """What is asked of the annotators: copies, patterns, confusions, changes over time."""
+        return Screens(self.annotations, self.estimate)
+
+    @cached_property
     def channel_summary(self) -> dict[str, Floats]:
         """What the channel learned of each annotator and task, by column: (annotators, tasks). Empty without one."""
         return machine_files.read_summary(self.folder, self.annotations)
@@ -230,7 +235,8 @@ class Run:
         accuracy with its 95% interval (low, high), annotations, agreement (share of the labels that are the most
         probable ones), verdict, scale (`relative` with mostly one label per item), probabilities.
         """
-        table = expertise_table(self.annotations, self.estimate, self.channel_summary, self.probabilities)
+        found = self.annotations, self.estimate, self.channel_summary, self.probabilities
+        table = expertise_table(*found, screens=self.screens)
         return with_left(table, self.changes, self.annotations)
 
     @property

@@ -1,14 +1,17 @@
-"""Who takes one label for another is named, and nobody else: not guessers, not those of a habit, not rare labels."""
+"""Who takes one label for another is named and nobody else: no guessers, no habits, no rare labels; broken items."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from realm.crowd.confusions import ConfusedLabel, count_confusions
 from realm.crowd.estimate import estimate
 from realm.crowd.notes import confusion_in_words
 from realm.crowd.screens import Screens
+from realm.crowd.suspects import IMPROBABLE, ConfusedLabel, broken_items, errors_or_more
 from realm.crowd.tables import expertise_table
 from realm.data import Annotations
 
@@ -84,27 +87,42 @@ def test_two_labels_and_own_options_have_none():
     assert len(confused_labels(made)) == 1 and confused_labels(own) == []
 
 
-def test_items_are_judged_by_the_others():
-    """As if the annotation had not been there, with the same annotators: ten equal labels less one are nine."""
-    made = labelled(1, np.random.default_rng(1).integers(0, 3, 60), coins([0.9, 0.8, 0.7, 0.6], 3), 3)
-    found = estimate(made)
-    others = Screens(made, found).others
-    evidence = found.evidence(made)
-    for row in range(made.n_annotations):
-        rest = (made.item == made.item[row]) & (np.arange(made.n_annotations) != row)
-        scores = found.log_prior[made.item[row]] + evidence[rest].sum(axis=0)
-        without = np.exp(scores - scores.max())
-        without /= without.sum()
-        assert others.truth[row] == without.argmax() and others.confidence[row] == pytest.approx(without.max())
-        assert others.right[row] == pytest.approx(without[made.label[row]])
+# -------------------------------------------------------------------- broken items
 
 
-def test_confusions_are_counted_as_a_loop_counts_them():
-    made = labelled(2, np.random.default_rng(2).integers(0, 3, 90), coins([0.9, 0.6, 0.5], 3), 2)
-    truth = np.random.default_rng(3).integers(-1, 3, made.n_annotations)
-    counts = count_confusions(made, truth)
-    for who in range(3):
-        expected = np.zeros((3, 3), int)
-        for row in np.flatnonzero((made.annotator == who) & (truth >= 0)):
-            expected[truth[row], made.label[row]] += 1
-        np.testing.assert_array_equal(counts.matrix(who), expected)
+def with_broken(broken: int = 0, n_items: int = 200, seed: int = 0) -> Annotations:
+    """Six annotators who are right 95% of the time; of the first `broken` items they know nothing."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=n_items)
+    rows = []
+    for item in range(n_items):
+        for who in range(6):
+            label = who % 3 if item < broken else truth[item] if rng.random() < 0.95 else (truth[item] + 1) % 3
+            rows.append((f"t{item}", f"w{who}", "abc"[label]))
+    return Annotations.from_pandas(pd.DataFrame(rows, columns=["text", "annotator", "label"]), labels=list("abc"))
+
+
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_the_tail_is_that_of_all_outcomes(least):
+    rates = np.random.default_rng(1).uniform(0.05, 0.9, size=5)
+    outcomes = [np.array(outcome) for outcome in product([0, 1], repeat=5) if sum(outcome) >= least]
+    expected = sum(np.prod(np.where(outcome, rates, 1 - rates)) for outcome in outcomes)
+    assert errors_or_more(rates, least) == pytest.approx(expected, rel=1e-9)
+
+
+def test_items_on_which_reliable_annotators_contradict_each_other_are_found() -> None:
+    table = with_broken(broken=4)
+    found = broken_items(table, estimate(table))
+    assert set(found.items[:4].tolist()) == {0, 1, 2, 3}, "the least probable first"
+    assert len(found.items) <= 4 + 200 * IMPROBABLE and (found.probability < IMPROBABLE).all()
+    assert (found.against[:4] == 4).all() and (found.reliable == 6).all()
+
+
+def test_an_item_on_which_the_model_alone_is_wrong_is_not_broken() -> None:
+    table = with_broken()
+    truth = estimate(table).posterior.argmax(axis=1)
+    wrong = np.full((200, 3), 0.01)
+    wrong[np.arange(200), (truth + 1) % 3] = 0.98
+    assert len(broken_items(table, estimate(table, wrong)).items) <= 200 * IMPROBABLE
+    fair = broken_items(table, estimate(table))
+    assert len(fair.items) <= 200 * IMPROBABLE

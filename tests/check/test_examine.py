@@ -1,4 +1,4 @@
-"""The doctor names the spammer, the copiers and the constant answerer that were planted, and nobody else."""
+"""`examine` names the spammer, the copiers and the constant answerer that were planted, and nobody else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from realm.check import Examination, examine
+from realm.crowd.model import AnnotatorModel
+from realm.crowd.screens import Screens
 from realm.data import Annotations
 from realm.data.build import build, build_items
 from realm.data.spelling import look_alikes
@@ -161,10 +163,25 @@ def test_texts_that_are_in_the_test_set_too() -> None:
     table = build(crowd(0, 2), keep_rows=True)
     test = build_items(pd.DataFrame({"text": ["text 1", " TEXT  2", "new"], "item": ["t1", "t2", "t3"]}))
     leak = next(finding for finding in examine(table, test).findings if finding.code == "text leak")
-    assert leak.message.startswith("2 of 3 test items are in the table too (1 of them word for word)")
+    assert leak.message.startswith("2 of 3 test items are in the table too.")
     assert leak.about == ("t1", "t2")
     clean = build_items(pd.DataFrame({"text": ["new"]}))
     assert "text leak" not in codes(examine(table, clean))
+
+
+def test_one_text_in_another_context_is_no_leak() -> None:
+    columns = {"text": ["it sleeps"] * 2, "context": ["a cat on a mat", "a dog in a fog"]}
+    table = build(pd.DataFrame({**columns, "annotator": "w", "label": ["x", "y"]}), context="context")
+    test = pd.DataFrame({"text": ["it sleeps"] * 2, "context": ["a bird", "A dog in a fog"], "item": ["1", "2"]})
+    leaks = [each for each in examine(table, build_items(test, context="context")).findings if each.code == "text leak"]
+    assert [leak.about for leak in leaks] == [("2",)], "as `evaluate` has it"
+
+
+def test_the_screens_of_a_report_can_be_passed() -> None:
+    table = build(planted(0, 3).drop(columns="truth"), keep_rows=True)
+    model = AnnotatorModel(table).fit()
+    screens = Screens(table, model.estimate(), model)
+    assert examine(table, screens=screens).as_dict() == examine(table).as_dict()
 
 
 def test_texts_under_two_ids() -> None:
