@@ -10,8 +10,16 @@ from realm.errors import no_attribute
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from realm.channels import Channel, CoinChannel, ConfusionChannel, HabitChannel, IdentityChannel, ItemScores
-    from realm.channels import Observed, UniformChannel
+    from realm.channels import (
+        Channel,
+        CoinChannel,
+        ConfusionChannel,
+        HabitChannel,
+        IdentityChannel,
+        ItemScores,
+        Observed,
+        UniformChannel,
+    )
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
     from realm.crowd.aggregation import aggregate

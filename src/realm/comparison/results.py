@@ -18,12 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.comparison.cells import LIKELIHOOD, Cell
+from realm.comparison.cells import Cell
 from realm.errors import RealmError
 from realm.files import parse_json, reading
-from realm.metrics import METRICS
-from realm.runs.machine_files import NO_SHARES, ROUNDING, SETTING, SHARE
-from realm.schema import Number, Whole, check
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,21 +53,6 @@ EXPERTISE_COLUMNS = (
 )
 """Of an annotator and task: the configured accuracy of a simulated annotator, the realised one (against gold), sigma
 of omega, and expertise and accuracy re-estimated on the joint likelihood."""
-
-FIGURE = (Number(-1e6, 1e6), None)
-"""Any figure of a training: the largest, a log loss, is far below a million."""
-_NUMBERS: dict[Any, Any] = {str: FIGURE}
-_METRICS = {f"{name}?": FIGURE if name in NO_SHARES else (SHARE, None) for name in METRICS}
-SCHEMAS: dict[str, Any] = {
-    "selected_settings": {str: SETTING},
-    "metrics": {**_METRICS, "accuracy": SHARE, "n_test?": Whole(), **_NUMBERS},
-    "expertise": [{"annotator": str, "task": str, **{f"{name}?": FIGURE for name in EXPERTISE_COLUMNS[2:]}}],
-    "curve": [[Number()]],
-    "trajectory": {"annotators?": [str], "tasks?": [str], "points?": [[(Whole(), [[FIGURE]])]]},
-    "config": {"warnings?": [str], "versions?": {str: str}, "data_folder?": str},
-}
-"""What each column with JSON must hold."""
-TRIAL_METRICS: dict[Any, Any] = {LIKELIHOOD: Number(), **_NUMBERS}
 
 
 class Results:
@@ -183,7 +165,7 @@ class Results:
     def gold_log_probs(self, id: str) -> npt.NDArray[np.float32]:
         """The model's log-probability of each true label, (test items with gold,)."""
         log_probs = self._array(self._row(id, "id, gold_log_probs"), "gold_log_probs", "<f4")
-        if np.isnan(log_probs).any() or (log_probs > ROUNDING).any():
+        if np.isnan(log_probs).any() or (log_probs > 1e-6).any():
             raise self._damaged(id, "gold_log_probs", "holds what is no log-probability")
         return log_probs
 
@@ -279,7 +261,6 @@ class Results:
         place = f"{name} of cell {row['id']}"
         with reading(self.path, f"JSON in {place}", TypeError):
             value = parse_json(row[name])
-        check(self.path, value, TRIAL_METRICS if name == "metrics" and row["trial"] else SCHEMAS[name], place)
         if problem := _misfit(name, value):
             raise self._damaged(row["id"], name, problem)
         return value

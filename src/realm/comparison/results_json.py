@@ -10,67 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from realm.comparison.results import FIGURE
 from realm.errors import RealmError
 from realm.files import read_json
-from realm.methods import METHODS
-from realm.metrics import METRICS
-from realm.runs.machine_files import LABEL_SCHEMA, NO_SHARES, ROUNDING, SHARE
-from realm.schema import PLAIN, Number, OneOf, Whole, check
 
 RESULTS = "results.json"
-_SIZE = FIGURE[0]
-_P = (SHARE, None)
-_CORRELATION = (Number(-1 - ROUNDING, 1 + ROUNDING), None)
-_OUTCOME = (OneOf("ahead", "behind", "level"), None)
-_CONTRAST = {
-    "first": OneOf(*METHODS),
-    "second": OneOf(*METHODS),
-    "difference": _SIZE,
-    "low": FIGURE,
-    "high": FIGURE,
-    "p_items": _P,
-    "p_seeds": _P,
-    "outcome": _OUTCOME,
-}
-_RANKING = {
-    "by": OneOf(*METRICS),
-    "order": [OneOf(*METHODS)],
-    "leader": OneOf(*METHODS),
-    "best": (OneOf(*METHODS), None),
-    "reference": OneOf(*METHODS),
-    "contrasts": [{**_CONTRAST, "figure": OneOf(*METRICS), "may_be_behind": bool}],
-    "label_contrasts": [{**_CONTRAST, "task": str, "label": str}],
-}
-_TASK = {"task": str, "by_position": bool, "labels": [LABEL_SCHEMA], "confusion": ([[Number(0, 1e15)]], None)}
-_METHOD = {
-    "method": str,
-    "mean": SHARE,
-    "std": FIGURE,
-    "realm_minus_this?": _SIZE,
-    "p_seeds?": _P,
-    "p_items?": _P,
-    "interval_items?": ([_SIZE], None),
-    "figures?": {str: {"mean": _SIZE, "std": FIGURE}},
-    "labels?": [_TASK],
-}
-_TRAINING: dict[Any, Any] = {
-    "method": str,
-    "seed": Whole(),
-    **{f"{name}?": FIGURE if name in NO_SHARES else (SHARE, None) for name in METRICS},
-    "expertise_spearman?": _CORRELATION,
-    "expertise_trained_spearman?": _CORRELATION,
-    str: PLAIN,
-}
-SCHEMA = {
-    "regime?": str,
-    "seeds?": Whole(1),
-    "gold_used?": bool,
-    "warnings?": [str],
-    "ranking?": (_RANKING, None),
-    "methods": [_METHOD],
-    "trainings": [_TRAINING],
-}
 
 
 def read_results(folder: Path) -> dict[str, Any]:
@@ -85,7 +28,6 @@ def read_results(folder: Path) -> dict[str, Any]:
 
 def check_results(path: Path, summary: Any) -> None:
     """Refuse what no finished comparison holds."""
-    check(path, summary, SCHEMA)
     if problem := _contradiction(summary):
         raise RealmError(f"{path}: {problem}. It is damaged, or not what `realm compare` writes; run that again.")
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from realm.errors import RealmError
 from realm.files import read_json
-from realm.schema import check
+from realm.schema import parse
 from realm.scorers.finite import first_not_finite
 
 logger = logging.getLogger(__name__)
@@ -46,8 +46,7 @@ class Weights:
 
 def check_folder(folder: Path, name: str) -> Weights:
     """Refuse a folder whose config, tokenizer or weights are missing or unreadable. `name` is for messages."""
-    config = read_json(folder / CONFIG, MOST_CONFIG)
-    check(folder / CONFIG, config, {"model_type?": (str, None), "architectures?": ([str], None)})
+    config = parse(folder / CONFIG, read_json(folder / CONFIG, MOST_CONFIG), dict[str, Any])
     kernels = [config.get(key) for key in ("attn_implementation", "_attn_implementation")]
     # a kernel on the hub (`owner/repository`) would be fetched and run
     if any("/" in json.dumps(kernel) for kernel in kernels):
@@ -90,9 +89,8 @@ def _check_weights(folder: Path, name: str) -> Weights:
 
 
 def _check_index(folder: Path, index: str, name: str) -> None:
-    content = read_json(folder / index)
-    check(folder / index, content, {"weight_map": {str: str}})
-    for file in sorted(set(content["weight_map"].values())):
+    content = parse(folder / index, read_json(folder / index), dict[str, Any])
+    for file in sorted(set(parse(folder / index, content.get("weight_map"), dict[str, str]).values())):
         if Path(file).name != file or not (folder / file).is_file():
             raise RealmError(f"`model={name}`: {folder / index} names {file!r}, which is not a file beside it.")
 

@@ -40,7 +40,7 @@ from realm.files import (
     write_tensors,
     writing,
 )
-from realm.schema import Array, Number, Whole, check, check_arrays
+from realm.schema import check_arrays, parse
 from realm.scorers.finite import first_not_finite
 from realm.training.channel import RECORD, ItemRecord
 from realm.training.processes import full, like
@@ -54,20 +54,6 @@ NOTES, STATE = "notes.json", "trainer_state.json"
 OPTIMIZER, SHARDED_OPTIMIZER, SCHEDULER, SCALER = "optimizer.pt", "sharded_optimizer.pt", "scheduler.pt", "scaler.pt"
 FILES = {TRAINED, CHANNEL, TRAJECTORY, RECORD, LOSSES, NOTES, STATE, OPTIMIZER, SHARDED_OPTIMIZER, SCHEDULER, SCALER}
 """What a checkpoint of ours consists of, beside the random numbers and the manifest."""
-STATE_SCHEMA = {
-    "global_step": Whole(1),
-    "max_steps": Whole(1),
-    "epoch?": (Number(0), None),
-    **dict.fromkeys(("num_train_epochs", "train_batch_size", "logging_steps", "save_steps"), Number(0)),
-    **dict.fromkeys(("eval_steps?", "best_metric?", "best_global_step?"), (Number(), None)),
-    "num_input_tokens_seen?": Whole(),
-    **dict.fromkeys(("is_local_process_zero?", "is_world_process_zero?", "is_hyper_param_search?"), bool),
-    "total_flos?": Number(),
-    "log_history": [{"step": Whole()}],
-    "stateful_callbacks?": {str: {"args?": {}, "attributes?": {}}},
-}
-"""What is used of `trainer_state.json`; its log may hold infinite gradients, under fp16."""
-
 Trajectory = list[tuple[int, dict[str, npt.NDArray[np.float64]]]]
 """(step, what the channel's `summary` returned) at logging steps."""
 
@@ -224,8 +210,7 @@ class Progress:
         self.record.load(folder)
         self.running_loss.load(folder)
         self.trajectory = read_trajectory(folder / TRAJECTORY, len(self.channel.touched), self.channel.tasks)
-        self.notes = read_json(folder / NOTES)
-        check(folder / NOTES, self.notes, [str])
+        self.notes = parse(folder / NOTES, read_json(folder / NOTES), list[str])
 
 
 # -------------------------------------------------------------------- its parts
@@ -275,9 +260,7 @@ def read_state(checkpoint: Path) -> TrainerState:
     """Steps taken and the log of a checkpoint."""
     path = checkpoint / STATE
     with reading(checkpoint):
-        content = parse_json(path.read_bytes())
-        check(path, content, STATE_SCHEMA)
-        state = TrainerState(**content)
+        state = TrainerState(**parse(path, parse_json(path.read_bytes()), dict[str, Any]))
     if checkpoint.name != f"checkpoint-{state.global_step}":
         raise RealmError(f"{path}: it is of step {state.global_step}, not of {checkpoint.name}. It is damaged.")
     return state
@@ -294,8 +277,8 @@ def read_trajectory(path: Path, annotators: int, tasks: int) -> Trajectory:
     if not path.exists():
         return []
     columns, sizes = read_tensors(path), {"annotators": annotators, "tasks": tasks}
-    wanted = {name: Array("float", ("steps", *sizes), nan=True) for name in columns if name != "steps"}
-    check_arrays(path, columns, {"steps": Array("int", ("steps",), low=0), **wanted}, sizes)
+    wanted = {name: ("float", "steps", *sizes) for name in columns if name != "steps"}
+    check_arrays(path, columns, {"steps": ("int", "steps"), **wanted}, sizes)
     steps = columns.pop("steps").tolist()
     return [(step, {name: values[index] for name, values in columns.items()}) for index, step in enumerate(steps)]
 

@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from realm.files import read_json, write_json
-from realm.schema import Number, Whole, check
 from realm.training.processes import gather
 
 LOSSES = "losses.json"
-LOSSES_SCHEMA = {"unlogged": [Number()], "logged": Number(), "last_logged_step": Whole()}
 
 
 class RunningLoss:
@@ -62,7 +60,6 @@ class RunningLoss:
 
     def load(self, folder: Path) -> None:
         state = read_json(folder / LOSSES)
-        check(folder / LOSSES, state, LOSSES_SCHEMA)
         sums = state["unlogged"] or [0.0]
         same_processes = len(sums) == self.args.world_size
         self.unlogged.fill_(sums[self.args.process_index] if same_processes else sum(sums) / len(sums))
