@@ -105,25 +105,11 @@ def test_a_folder_that_takes_no_file(code, model, realm_cli, tmp_path, monkeypat
         raise OSError(code, os.strerror(code))
 
     crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
-    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(files, "_open_new", refuse)
     flags = ("train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--output", tmp_path / "run")
     exit_code, out, error = realm_cli(*flags)
     assert exit_code == 2 and os.strerror(code) in error and str(tmp_path / "run") in error
     assert "Traceback" not in out + error
-
-
-def test_what_a_killed_process_left_of_a_cache_is_removed_after_a_day(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    folder = tmp_path / "home" / "frozen-layers"
-    old, young = folder / ".entry.realm-a1b2c3d4", folder / ".entry.realm-e5f6g7h8"
-    for path in (old, young):
-        path.mkdir(parents=True)
-        (path / "states").write_bytes(b"half")
-    for path in (old / "states", old):
-        os.utime(path, (0, 0))
-    made(model, tmp_path / "run", train_layers=1)._cache("train")
-    assert not old.exists() and young.exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")

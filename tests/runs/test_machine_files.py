@@ -112,7 +112,9 @@ def test_tensors_of_a_type_that_numpy_lacks(run: Path) -> None:
 
 def labels(value: int) -> Change:
     def change(table: pa.Table) -> pa.Table:
-        column = pa.array([[value] * len(row) for row in table.column("labels").to_pylist()], table.field("labels").type)
+        column = pa.array(
+            [[value] * len(row) for row in table.column("labels").to_pylist()], table.field("labels").type
+        )
         return table.set_column(table.column_names.index("labels"), "labels", column)
 
     return change

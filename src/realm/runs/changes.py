@@ -32,6 +32,7 @@ TEST_FIGURES = ("accuracy", "macro_f1", "log_loss")
 LEFT = "no labels in this table; as estimated before"
 _LEFT_NUMBERS = ("expertise", "accuracy", "low", "high")
 
+
 @dataclass(frozen=True)
 class Changes:
     """What changed since an earlier run.

@@ -121,7 +121,9 @@ def _figures(test: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             if figures.get(metric.name) is not None
         ]
         labels = (figures.get("labels") or ()) if not figures.get("by_position") else ()
-        recalls = [f"{_code(row['label'])} {'-' if row['recall'] is None else format(row['recall'], '.3f')}" for row in labels]
+        recalls = [
+            f"{_code(row['label'])} {'-' if row['recall'] is None else format(row['recall'], '.3f')}" for row in labels
+        ]
         rows.append((f"task {_code(task)}: " if task else "", ", ".join(values), ", ".join(recalls)))
     return rows
 
@@ -171,9 +173,7 @@ def snippet(scorer: Scorer) -> str:
 
 @cache
 def _template(name: str) -> jinja2.Template:
-    environment = jinja2.Environment(
-        trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"repr": repr, "code": _code, "plain": _plain}
     return environment.from_string((files("realm.runs") / name).read_text(encoding="utf-8"))
 

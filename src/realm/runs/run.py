@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+
 @dataclass(frozen=True)
 class Trajectory:
     """The channel's summary while it was learned: `steps` is (steps,), each column (steps, annotators, tasks)."""

@@ -166,7 +166,9 @@ def check_same(folder: Path, description: RunDescription) -> None:
     if not isinstance(before, dict):
         raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
     layout.check_format(folder, before)
-    same_weights = "weights" in now and before.get("weights") == now["weights"]  # then its folder may be called anything
+    same_weights = (
+        "weights" in now and before.get("weights") == now["weights"]
+    )  # then its folder may be called anything
     for part in (*(() if same_weights else ("model", "weights")), "settings", "prior", "start", "data", "test"):
         if difference := _difference(part, before.get(part), now.get(part)):
             raise RealmError(f"`resume`: {folder} holds a run with {difference}.")
