@@ -123,9 +123,7 @@ class AnnotatorModel:
         )
         assigned = not sparse and priors.form == "habit" and bool(np.isfinite(priors.rows))
         assigned = assigned and assignment_z_of_labels(table) > ASSIGNED_Z_OF_LABELS
-        return TaskModel(
-            table, items, rows, self.known[items], priors, pool, copies, sparse, assigned, self.kind == "models"
-        )
+        return TaskModel(table, items, rows, self.known[items], priors, pool, copies, sparse, assigned, self.kind == "models")
 
     @property
     def wants_features(self) -> bool:
