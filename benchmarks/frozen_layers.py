@@ -12,7 +12,6 @@ the frozen layers; what a cache in half precision changes.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from multiprocessing.connection import Connection
@@ -23,6 +22,7 @@ import numpy as np
 
 from benchmarks import _material, _rival, _sides
 from benchmarks._sides import Setup, Targets, ask, median, peak_of
+from realm.scorers import frozen_cache
 
 SIDES = ("realm", "trainer, tuned")
 LAYERS, ITEMS, STEP = 3, 32, 16
@@ -42,7 +42,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
     def prepare(epochs: int, micro: int) -> None:
         at_hand.clear()
-        shutil.rmtree(Path(setup.folder) / "home" / "frozen-layers", ignore_errors=True)
+        frozen_cache.forget()
         at_hand.append(realm_side(setup, epochs, micro) if side == "realm" else trainer_side(setup, epochs, micro))
 
     def train() -> float:
@@ -127,25 +127,24 @@ def fastest_micro(pipe: Connection) -> int:
 def over_a_comparison(setup: Setup) -> None:
     """How often the frozen layers are run over the items by `compare`: the train and the test table once each."""
     from realm import compare
-    from realm.scorers.base import Scorer
 
     os.environ["REALM_HOME"] = str(Path(setup.folder) / "comparison-home")
     _sides.quiet()
     passes: list[int] = []
-    states = Scorer.frozen_states
+    compute = frozen_cache.FrozenLayersCache._compute
 
-    def counting_states(scorer: Any, batch: Any) -> Any:
+    def counting_states(cache: Any, batch: Any) -> Any:
         passes.append(len(batch["input_ids"]))
-        return states(scorer, batch)
+        return compute(cache, batch)
 
     settings = {"train_layers": LAYERS, "max_steps": 1, "per_device_train_batch_size": 8}
     settings["gradient_accumulation_steps"] = 1
     table, test = _material.crowd(16, 3), _material.crowd(8, 1, seed=5)
-    Scorer.frozen_states = counting_states  # type: ignore[method-assign]
+    frozen_cache.FrozenLayersCache._compute = counting_states  # type: ignore[method-assign]
     try:
         compare(table, test, setup.model, methods=METHODS, seeds=SEEDS, settings=settings)
     finally:
-        Scorer.frozen_states = states  # type: ignore[method-assign]
+        frozen_cache.FrozenLayersCache._compute = compute  # type: ignore[method-assign]
     items = table.n_items + test.n_items
     trainings = len(METHODS) * SEEDS
     assert sum(passes) == items, f"the frozen layers ran over {sum(passes)} rows; {items} items should be enough"
@@ -189,7 +188,7 @@ def in_half_precision(setup: Setup, targets: Targets, encoder: str) -> None:
             scores = trainer.test_scores()
             accuracy.append(float((scores.labels == test.gold).mean()))
             labels.append(scores.labels)
-            size = trainer._cache("train").states.nbytes + trainer._cache("test").states.nbytes
+            size = trainer._cache("train").size + trainer._cache("test").size
         rows.append(
             [dtype, f"{size / 1e6:.1f}", f"{100 * np.mean(accuracy):.2f}", f"{100 * np.std(accuracy):.2f}", labels]
         )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from realm import Annotations, RealmConfig, RealmTrainer, Run
+from realm.scorers import frozen_cache
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"
 SHARE = 0.1
@@ -128,7 +128,7 @@ def timed(model: Any, table: Annotations, folder: Path, **settings: Any) -> floa
     """Seconds of the processor for a whole run, the loading of the model included."""
     from transformers.trainer_callback import PrinterCallback
 
-    shutil.rmtree(Path(os.environ["REALM_HOME"]) / "frozen-layers", ignore_errors=True)
+    frozen_cache.forget()
     start = time.process_time()
     config = RealmConfig(str(folder), disable_tqdm=True, use_cpu=True, save_strategy="no", **settings)
     trainer = RealmTrainer(model, table, config)

@@ -11,7 +11,6 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from transformers import TrainerCallback
@@ -21,7 +20,6 @@ from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs import writer as run_writer
 from realm.runs.spreadsheet import write_csv
-from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.training import checkpoints
 from tests.invariant.test_resume import StopAt
 from tests.tiny import crowd, save_tiny
@@ -138,28 +136,7 @@ def test_a_full_disk_under_the_cache_of_frozen_layers(tmp_path, monkeypatch) -> 
     with room_again(), pytest.raises(RealmError, match=r"cannot be stored there: .* `cache_gb`"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
         made(two_layers, tmp_path / "run", train_layers=1).train()
-    assert not list((tmp_path / "home" / "frozen-layers").iterdir())
-
-
-def test_a_cache_that_was_cut_short_is_made_again(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    first = made(model, tmp_path / "run", train_layers=1)
-    kept = np.array(first._cache("train").states)
-    (entry,) = (tmp_path / "home" / "frozen-layers").iterdir()
-    os.truncate(entry / "states", 100)
-    again: FrozenLayersCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
-    np.testing.assert_array_equal(again.states, kept)
-
-
-def test_a_cache_with_a_flipped_bit_is_made_again(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    kept = np.array(made(model, tmp_path / "run", train_layers=1)._cache("train").states)
-    (entry,) = (tmp_path / "home" / "frozen-layers").iterdir()
-    flip(entry / "states", random.Random(0))
-    again: FrozenLayersCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
-    np.testing.assert_array_equal(again.states, kept)
+    assert not list((tmp_path / "home").iterdir())
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")
@@ -170,28 +147,6 @@ def test_a_home_that_cannot_be_written_to(realm_cli, tmp_path, monkeypatch) -> N
     flags = ("train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--train-layers", 1)
     code, out, error = realm_cli(*flags, "--output", tmp_path / "run")
     assert code == 2 and "REALM_HOME" in error and "Traceback" not in out + error
-
-
-def test_two_tables_that_fit_only_one_at_a_time_do_not_push_each_other_out(tmp_path, monkeypatch) -> None:
-    """Then part of the second is computed anew each time; the rest of both is computed once."""
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    table, test = crowd(30, per_item=2), crowd(25, seed=5)
-
-    def caches(name: str, cache_gb: float) -> list[FrozenLayersCache]:
-        begun = trainer(model, table, tmp_path / name, test=test, train_layers=1, cache_gb=cache_gb)
-        return [begun._cache("train"), begun._cache("test")]
-
-    both = [cache.size for cache in caches("all", 1.0)]
-    shutil.rmtree(tmp_path / "home")
-    limit = (max(both) + sum(both)) / 2 / 1e9
-    first = caches("run", limit)
-    assert first[0].size == both[0] and 0 < first[1].size < both[1]
-    built: list[Path] = []
-    build = FrozenLayersCache._build
-    monkeypatch.setattr(FrozenLayersCache, "_build", lambda self, *more: (built.append(self.entry), build(self, *more)))
-    caches("other", limit)
-    assert not built
 
 
 @pytest.mark.parametrize("kind", ["device", "link"])

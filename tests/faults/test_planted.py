@@ -193,14 +193,13 @@ def test_a_file_that_no_checkpoint_has(name, planted) -> None:
 
 
 def test_a_pickled_model_to_start_from(model, made, realm_cli, tmp_path) -> None:
-    """`--model` may hold weights in PyTorch's own format, which are read without running anything."""
     mark = tmp_path / "mark"
     shutil.copytree(model, tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").unlink()
     torch.save({"lm_head.weight": Bomb(mark)}, tmp_path / "model" / "pytorch_model.bin")
     flags = ("train", made / "labels.csv", "--model", tmp_path / "model", "--output", tmp_path / "run", "--steps", 1)
     code, out, error = realm_cli(*flags)
-    assert code == 2 and "--model" in error and "Traceback" not in out + error
+    assert code == 2 and "has no weights (model.safetensors)" in error and "Traceback" not in out + error
     assert not mark.exists()
 
 

@@ -17,8 +17,8 @@ from realm.report.run_page import write_report
 from realm.report.runs_page import write_side_by_side
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, write_run
-from tests.report.test_comparison_page import METHODS
 from tests.report.test_comparison_page import write as write_comparison
+from tests.report.test_comparison_page import write_with_methods
 
 pytestmark = pytest.mark.slow
 
@@ -292,8 +292,7 @@ PAYLOADS = [
 @pytest.mark.parametrize("place", ["annotators", "labels", "texts", "methods"])
 def test_no_payload_runs_or_asks_for_anything_wherever_it_stands(browser: Any, place: str, tmp_path: Path) -> None:
     if place == "methods":
-        entries = [METHODS[0], *({**METHODS[1], "method": payload} for payload in PAYLOADS)]
-        path = comparison_page(write_comparison(tmp_path / "compared", entries))
+        path = comparison_page(write_with_methods(tmp_path / "compared", PAYLOADS))
     else:
         given: dict[str, Any] = {
             "annotators": {"names": PAYLOADS, "accuracies": (0.8,) * len(PAYLOADS)},

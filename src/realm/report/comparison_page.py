@@ -9,10 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from realm.comparison.results_json import RESULTS, read_results
-from realm.comparison.significance import deviation
-from realm.comparison.verdict import pairs, verdict, what_is_tested
+from realm.comparison.results import SUMMARY, read_summary
+from realm.comparison.significance import (
+    deviation,
+    difference_in_words,
+    listed,
+    verdict,
+    what_is_tested,
+)
 from realm.display import counted
+from realm.files import reading
 from realm.metrics import METRICS
 from realm.report.annotator_charts import Row, interval_rows
 from realm.report.escaping import clipped
@@ -28,10 +34,6 @@ SECTIONS = [
     ("summary", "In short"), ("differences", "Differences"), ("labels", "By label"), ("figures", "All figures"),
     ("limits", "Limits"),
 ]  # fmt: skip
-EARLIER = (
-    "These results were written by an earlier version and hold accuracies alone. The same `realm compare` again, which "
-    "trains nothing anew, adds macro-F1, log loss, the figures of every label and who is ahead on which."
-)
 FIGURES = {name: (metric.name_in_text, metric.format) for name, metric in METRICS.items()} | {
     "expertise_spearman": ("expertise, rank correlation", ".2f"),
     "expertise_trained_spearman": ("as trained, rank correlation", ".2f"),
@@ -45,15 +47,17 @@ LISTED = 60
 
 def holds_comparison(folder: Path) -> bool:
     """Whether a folder is the output of `realm compare`."""
-    return (folder / RESULTS).is_file()
+    return (folder / SUMMARY).is_file()
 
 
 def comparison_page(folder: Path, *, output: Path | None = None) -> Path:
     """Write the page of a finished comparison; FOLDER/report.html where no output is named."""
     folder = Path(folder)
-    summary = read_results(folder)
+    summary = read_summary(folder)
     path = Path(output) if output is not None else folder / NAME
-    write_page(path, render(folder.resolve().name, summary))
+    with reading(folder / SUMMARY, "the results of a comparison", KeyError, TypeError, AttributeError, IndexError):
+        page = render(folder.resolve().name, summary)
+    write_page(path, page)
     return path
 
 
@@ -61,14 +65,13 @@ def render(name: str, summary: dict[str, Any]) -> str:
     """The page of a comparison; `summary` as results.json has it: a record per method and per training."""
     methods, trainings = summary["methods"], summary["trainings"]
     columns = [figure for figure in FIGURES if any(figure in training for training in trainings)]
-    by = (summary.get("ranking") or {}).get("by", "accuracy")
+    by = summary["ranking"]["by"]
     context = {
         "name": name,
         "regime": summary.get("regime", "shared"),
         "seeds": int(summary.get("seeds", 1)),
         "sentences": _sentences(summary),
         "warnings": [str(text) for text in summary.get("warnings") or []],
-        "earlier": "" if summary.get("ranking") else EARLIER,
         "means": [figure for name in dict.fromkeys((by, "macro_f1", "accuracy")) if (figure := _means(summary, name))],
         "differences": _differences(summary, by),
         "tests": _tests(summary, by),
@@ -126,18 +129,9 @@ def _means(summary: dict[str, Any], figure: str) -> Figure | None:
 
 
 def _contrasts(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """The reference (`realm`, where it was trained) with every other method, for every figure.
-
-    Results of an earlier version have that of accuracy alone, in the methods' own records.
-    """
-    if ranking := summary.get("ranking"):
-        return [each for each in ranking["contrasts"] if each["first"] == ranking["reference"]]
-    return [
-        {"first": "realm", "second": entry["method"], "figure": "accuracy", "difference": entry["realm_minus_this"],
-         "low": entry["interval_items"][0], "high": entry["interval_items"][1], "p_seeds": entry.get("p_seeds"),
-         "p_items": entry.get("p_items")}
-        for entry in summary["methods"] if entry.get("interval_items") is not None
-    ]  # fmt: skip
+    """The reference (`realm`, where it was trained) with every other method, for every figure."""
+    ranking = summary["ranking"]
+    return [each for each in ranking["contrasts"] if each["first"] == ranking["reference"]]
 
 
 def _differences(summary: dict[str, Any], by: str) -> Figure | None:
@@ -203,7 +197,8 @@ class Outcomes(NamedTuple):
 
 def _outcomes(summary: dict[str, Any]) -> Outcomes | None:
     """The reference against every other method on every figure."""
-    if not (ranking := summary.get("ranking")) or not (contrasts := _contrasts(summary)):
+    ranking = summary["ranking"]
+    if not (contrasts := _contrasts(summary)):
         return None
     cells = {(each["second"], each["figure"]): each for each in contrasts}
     figures = list(dict.fromkeys(each["figure"] for each in contrasts))
@@ -230,10 +225,9 @@ class LabelTable(NamedTuple):
 
 
 def _by_label(summary: dict[str, Any]) -> list[LabelTable]:
-    if not (ranking := summary.get("ranking")):
-        return []
+    ranking = summary["ranking"]
     entries = {entry["method"]: entry["labels"] for entry in summary["methods"]}
-    marks = {"ahead": "below", "behind": "above", "level": "", None: ""}  # of the other, seen from the reference
+    marks = {"ahead": "below", "behind": "above"}  # of the other, seen from the reference
     outcomes = {(each["task"], each["label"], each["second"]): each["outcome"] for each in ranking["label_contrasts"]}
     tables = []
     for index, task in enumerate(entries[ranking["reference"]]):
@@ -243,7 +237,7 @@ def _by_label(summary: dict[str, Any]) -> list[LabelTable]:
             for method in ranking["order"]:
                 same = [row for row in entries[method][index]["labels"] if row["label"] == label["label"]]
                 recall = same[0]["recall"] if same else None
-                mark = marks[outcomes.get((task["task"], label["label"], method))]
+                mark = marks.get(outcomes.get((task["task"], label["label"], method)) or "", "")
                 cells.append(("–" if recall is None else f"{recall:.3f}", mark))
             rows.append((clipped(label["label"], NAME_WIDTH), f"{label['support']:,}", cells))
         shown = sorted(sorted(range(len(rows)), key=lambda row: -task["labels"][row]["support"])[:LISTED])
@@ -281,20 +275,22 @@ def _expertise(methods: Records, trainings: Records) -> Figure | None:
 
 
 def _sentences(summary: dict[str, Any]) -> list[str]:
-    methods = summary["methods"]
-    seeds = counted(int(summary.get("seeds", 1)), "seed")
-    count = (
-        f"{counted(len(methods), 'method')} trained on the same annotations with {seeds} each, scored on the same test"
-    )
-    if summary.get("ranking"):
-        return [f"{count} items.", *verdict(summary), *pairs(summary)]
-    sentences = [f"{count} items."]
-    for each in _contrasts(summary):
-        gap = 100 * each["difference"]
-        excluded = each["low"] > 0 or each["high"] < 0
-        chance = "the interval excludes zero" if excluded else "the interval holds zero: it may be chance"
-        where = "above" if gap > 0 else "below" if gap < 0 else "level with"
-        sentences.append(f"realm is {abs(gap):.1f} points of accuracy {where} {each['second']}; {chance}.")
+    methods, seeds = counted(len(summary["methods"]), "method"), counted(int(summary.get("seeds", 1)), "seed")
+    trained = f"{methods} trained on the same annotations with {seeds} each, scored on the same test items."
+    return [trained, *verdict(summary), *_pairs(summary)]
+
+
+def _pairs(summary: dict[str, Any]) -> list[str]:
+    """The reference against every other method: on which figures it is ahead, behind, level."""
+    ranking, sentences = summary["ranking"], []
+    for second in (name for name in ranking["order"] if name != ranking["reference"]):
+        words: dict[str, list[str]] = {"ahead": [], "behind": [], "level": [], "undecided": [], "not tested": []}
+        for each in ranking["contrasts"]:
+            if (each["first"], each["second"]) == (ranking["reference"], second):
+                gap = difference_in_words(each["figure"], each["difference"])
+                words[each["outcome"] or "not tested"].append(f"{METRICS[each['figure']].name_in_text} ({gap})")
+        parts = [f"{outcome} on {listed(figures)}" for outcome, figures in words.items() if figures]
+        sentences += [f"{ranking['reference']} against {second}: {'; '.join(parts)}."] if parts else []
     return sentences
 
 
@@ -303,15 +299,13 @@ def _limits(summary: dict[str, Any]) -> list[Remark]:
         (True, "Two kinds of chance",
             "p over seeds asks whether training again would show the same; p and interval over items ask whether other "
             "test items would. A difference worth acting on survives both."),
-        (bool(summary.get("ranking")), "Ahead, behind, level",
-            f"{what_is_tested()} Level does not mean equal: it means that this test cannot tell. A method is called "
+        (True, "Ahead, behind, level",
+            f"{what_is_tested()} Level does not mean equal: it means that these tests cannot tell. A method is called "
             "best only if it is ahead of all others on the figure ranked by and no test puts it behind on another."),
-        (bool(summary.get("ranking")), "Many comparisons",
-            "Of twenty differences that do not exist about one is marked by chance. A single marked label is a hint."),
         (True, "One table, one model",
             "Methods are ranked for these annotators, this model and these settings. Others can rank them otherwise."),
         (int(summary.get("seeds", 1)) < 3, "Few seeds",
-            "With fewer than three seeds the spread over seeds says next to nothing."),
+            "With fewer than three seeds the spread over seeds says next to nothing, and nothing is tested."),
         (any(entry["method"] == "oracle" for entry in summary["methods"]), "oracle",
             "The oracle is trained on gold labels. It shows what could be reached, not what competes."),
         (bool(summary.get("gold_used")), "Gold was used",

@@ -123,7 +123,7 @@ class ContinuedRun:
             PromptStyle(**settings["style"]),
             table.tasks if scorer_class(settings["kind"]).knows_new_labels else self.run.tasks,
             max(int(settings["max_options"]), int(table.option_counts.max(initial=1))),
-            use_safetensors=True,
+            trained=True,
         )
         scorer.restore({**settings, "temperature": 1.0})  # at which it trains
         return scorer.grow_head(table.tasks)

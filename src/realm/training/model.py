@@ -38,14 +38,14 @@ class RealmModel(nn.Module):
         if "gold" in batch:
             log_probs, gold_terms = self._with_gold(log_probs, batch["gold"])
         scores = ItemScores(log_probs, batch["option_counts"], hidden, batch["item_index"])
-        terms = [self._log_likelihood(scores, observed_of(batch))]
+        terms = [self.log_likelihood(scores, observed_of(batch))]
         if (prior := self.channel.log_prior(observed_of(batch))) is not None:
             terms.append(prior)
         if gold_terms is not None:
             terms.append(gold_terms)
         return torch.cat(terms)
 
-    def _log_likelihood(self, scores: ItemScores, observed: Observed) -> Tensor:
+    def log_likelihood(self, scores: ItemScores, observed: Observed) -> Tensor:
         """The objective's terms, of evidence and P as the channel weighs them."""
         evidence = self.channel(scores, observed)
         if self.objective.takes_exponent and (exponent := self.channel.evidence_exponent(observed)) is not None:

@@ -368,7 +368,6 @@ class RealmTrainer(Trainer):
                     encoded,
                     self.args.cache_gb,
                     dtype=self.args.cache_dtype,
-                    beside=self._caches.get("train"),
                     progress=self._progress,
                 )
         return self._caches[table]
@@ -448,9 +447,8 @@ class RealmTrainer(Trainer):
         with ExitStack() as held:  # keeps the run folder from other processes
             args = self.args
             checkpoint = processes.on_first(args, lambda: run_output.begin(self, bool(resume_from_checkpoint), held))
-            with args.main_process_first(desc="computing the frozen layers"):  # which the others of a machine read
-                self._cache("train")
-                self._cache("test")
+            self._cache("train")
+            self._cache("test")
             self._forget_results()
             if args.world_size > 1:
                 set_seed(args.seed + args.process_index)  # each process its own dropout
