@@ -17,7 +17,7 @@ from realm.data.readers.long_table import NO_ANNOTATIONS
 from realm.data.write import to_arrow, write_table
 from realm.errors import RealmError
 from realm.label_studio import Project, Server, pull
-from realm.label_studio.pull import DRAFT, WITHOUT_USER, UPDATED
+from realm.label_studio.pull import DRAFT, UPDATED, WITHOUT_USER
 from tests.label_studio.fake_server import LEGACY_TOKEN, REFRESH_TOKEN, FakeLabelStudio, annotation, serving
 
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from realm.display import counted
-from realm.report.escaping import clipped, visible
+from realm.display import counted, visible
+from realm.report.escaping import clipped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,6 +162,12 @@ def note(message: str, *, is_logged: bool = True) -> None:
     (live_console or console(stderr=True)).print(Text(text))
     if log_file is not None and is_logged:
         log_file.write(text)
+
+
+def write_out(text: str, *, end: str = "\n") -> None:
+    """Write text with data in it to standard output: to a terminal without commands to it, to a pipe as it is."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
+    sys.stdout.flush()
 
 
 def interactive() -> bool:

@@ -96,7 +96,7 @@ def check_output(
         )
     place = Path(os.path.realpath(folder))
     for path in reads if overwrite else ():
-        inside = Path(os.path.realpath(path)) if path is not None else Path(os.sep)
+        inside = Path(os.path.realpath(os.path.expanduser(path))) if path else Path(os.sep)
         if inside.is_relative_to(place) and {*inside.relative_to(place).parts[:1]} <= {*RUN_FILES, MODEL, CHECKPOINTS}:
             raise RealmError(
                 f"`output` {folder}: `overwrite` would delete {path}, which is read. Name another folder for the "

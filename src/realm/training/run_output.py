@@ -51,7 +51,8 @@ def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
     args, folder = trainer.args, trainer.run
     description = describe(trainer) if args.write_run else None
     if description is not None:
-        layout.check_output(folder, overwrite=args.overwrite, resume=resume)
+        reads = [trainer.model_name]
+        layout.check_output(folder, overwrite=args.overwrite and not resume, resume=resume, reads=reads)
     if args.write_run or args.save_strategy != "no":
         with writing(folder):
             held.enter_context(holding(folder))
