@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from realm.training.settings import PAPER
 
 _MODULES = {
-    "realm.channels": "Channel CoinChannel ConfusionChannel HabitChannel IdentityChannel ItemScores Observed UniformChannel",
+    "realm.channels": "Channel CoinChannel ConfusionChannel HabitChannel IdentityChannel UniformChannel ItemScores "
+    "Observed",
     "realm.comparison.compare": "compare",
     "realm.comparison.simulation": "simulate",
     "realm.crowd.aggregation": "aggregate",

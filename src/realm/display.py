@@ -1,5 +1,5 @@
-"""What is shown to people: objects in a notebook, counts with their nouns, and text from data, which is neither HTML nor
-a command to the terminal."""
+"""What is shown to people: objects in a notebook, counts with their nouns, and text from data, which is neither HTML
+nor a command to the terminal."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ _PARTIAL = re.compile(r"\.(?P<name>.+)\.realm-[a-z0-9_]{8}(\..*)?", re.DOTALL)
 """What we are writing, or have put aside, is called `.NAME.realm-XXXXXXXX`, with the ending of NAME."""
 _ASIDE = "previous"
 """In place of the eight letters: a folder that is being replaced."""
+_UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, SafetensorError, yaml.YAMLError)
 LONGEST_REASON = 500
 """Characters of what a library says of a file: it may quote the file."""
 _RESUME = " Fix this and run the same command again with `resume`."
@@ -210,7 +211,7 @@ def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
         raise RealmError(f"{path}: not readable as {kind}: nested too deeply.") from None
     except MemoryError:
         raise RealmError(f"{path}: not readable as {kind}: it asks for more memory than there is.") from None
-    except (OSError, ValueError, SafetensorError, yaml.YAMLError, *errors) as error:
+    except (*_UNREADABLE, *errors) as error:
         reason = (getattr(error, "strerror", None) or str(error)).strip() or type(error).__name__
         raise RealmError(f"{path}: not readable as {kind}: {reason[:LONGEST_REASON]}") from None
 

@@ -1,4 +1,4 @@
-"""One process writes into a folder at a time: a lock that the system releases when its process ends, however it ends."""
+"""One process writes into a folder at a time: a lock that the system releases when its process ends, in any way."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What a machine file must hold: a dataclass (or `dict[str, int]`, `list[str]`), checked with an error that names the
 file and the place in it.
 
-Supported are `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, unions, `list[T]`, `tuple[T, ...]`, `dict[str, T]`
-and dataclasses of these. A whole number is a float too, a boolean is no number, and a float is finite. Keys that the
-dataclass does not have are ignored, so that a file of a later version can be read.
+Supported are `str`, `bool`, `int`, `float`, `None`, `Any`, `Literal`, unions, `list[T]`, `tuple[T, ...]`,
+`dict[str, T]` and dataclasses of these. A whole number is a float too, a boolean is no number, and a float is finite.
+Keys that the dataclass does not have are ignored, so that a file of a later version can be read.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def main() -> None:
     code: int | str | None = 0
     for name in ("stdout", "stderr"):  # `>&-` closes it before Python starts
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
         with stopped_by_signals():
             code = _run()

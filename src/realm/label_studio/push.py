@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from realm.data.readers.label_studio import ASK, PRIORITY
 from realm.errors import RealmError
 from realm.files import MANIFEST, sha256
-from realm.label_studio.client import UnknownOutcome, NotFound
+from realm.label_studio.client import NotFound, UnknownOutcome
 from realm.label_studio.project import Control, Project
 from realm.label_studio.pull import OUR_VERSIONS
 from realm.progress import Progress, ignore_progress

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from realm.display import visible
+from realm.display import visible as visible
 
 _CODE = re.compile("`([^`\n]+)`")
 

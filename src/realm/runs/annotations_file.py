@@ -71,7 +71,7 @@ def read_annotations(path: Path, tasks: Sequence[Task], annotators: Sequence[str
         table.validate(full=True)
         given = pa.schema([(name, COLUMNS[name]) for name in table.column_names])
         columns = {name: column.combine_chunks() for name, column in zip(given.names, table.cast(given), strict=True)}
-        lists = {name: _flat(columns[column]) for column, name in LISTS.items() if column in columns}
+        lists: dict[str, Any] = {name: _flat(columns[column]) for column, name in LISTS.items() if column in columns}
         lengths = list_lengths(columns["labels"])
         groups = json.loads((table.schema.metadata or {}).get(GROUPS, "null"))
         annotations = Annotations(
@@ -98,4 +98,4 @@ def read_annotations(path: Path, tasks: Sequence[Task], annotators: Sequence[str
 
 
 def _flat(lists: pa.LargeListArray) -> npt.NDArray[Any]:
-    return lists.flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False))
