@@ -226,16 +226,17 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON: numbers of numpy as numbers, what is not finite as null; a `TypeError` for what is no JSON."""
-    write_text(path, json.dumps(_as_json(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
+    """The value with numbers of numpy as Python's, and what is not finite as None."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):
-        return {key: _as_json(entry) for key, entry in value.items()}
+        return {key: as_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_json(entry) for entry in value]
+        return [as_json(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

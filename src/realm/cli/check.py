@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
 from realm.cli.messages import with_flags
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import console, note, write_out
+from realm.cli.terminal import console, note, write_json_out, write_out
 from realm.display import counted
 from realm.errors import RealmError
 from realm.report.escaping import visible
@@ -54,10 +53,10 @@ def check(
         if not as_json:
             raise
         failure = {"usable": False, "error": visible(with_flags(str(error)))}
-        write_out(json.dumps(failure, ensure_ascii=False, indent=2))
+        write_json_out(failure, indent=2)
         raise typer.Exit(2) from None
     if as_json:
-        write_out(json.dumps(_with_flags(examination.as_dict()), ensure_ascii=False, indent=2))
+        write_json_out(_with_flags(examination.as_dict()), indent=2)
     elif sys.stdout.isatty():
         _show(examination, ", ".join(map(str, files)))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import Display, logged_to, progress_display
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import note, note_table, records, show_frame, write_out
+from realm.cli.terminal import note, note_table, records, show_frame, write_json_out
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.training.settings import LEARNING
@@ -213,7 +212,7 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
         entries |= {"dropped": annotations.ledger.counts}
         entries |= {"changes": None if run.changes is None else asdict(run.changes)}
         entries |= {"against_gold": None if against is None else asdict(against)}
-        write_out(json.dumps(entries, ensure_ascii=False, default=str))
+        write_json_out(entries)
     else:
         show_annotators(run.expertise, run.probabilities)
     for text in run.changes.sentences() if run.changes else ():
