@@ -6,7 +6,7 @@
 The rival is a `transformers.Trainer` with the same weights frozen, rows grouped by length and logits at the answer
 alone; one annotation per item, so that sharing a forward is worth nothing. Each side has the micro-batch that is
 fastest for it. REALM starts from an empty cache each time. Then: what a comparison of 5 methods and 3 seeds pays for
-the frozen layers; what a cache in half precision changes.
+the frozen layers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import tempfile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from benchmarks import _material, _rival, _sides
 from benchmarks._sides import Setup, Targets, ask, median, peak_of
@@ -153,70 +151,16 @@ def over_a_comparison(setup: Setup) -> None:
     _sides.show(f"`compare` over {len(METHODS)} methods and {SEEDS} seeds", columns, [row])
 
 
-# ------------------------------------------------------------------------------------------------ half precision
-
-
-def in_half_precision(setup: Setup, targets: Targets, encoder: str) -> None:
-    """Test accuracy with states kept in float32 and in bfloat16, the same seeds; MiniLM on real text where there is."""
-    from realm.data import Annotations
-
-    if encoder:
-        model, layers = encoder, 2
-        table = _some(Annotations.read(DATA / "annotations.csv"), 1000).compact()
-        test = _some(Annotations.read_test(DATA / "test.csv", tasks=table.tasks), 500)
-    else:
-        model, layers = setup.model, LAYERS
-        table, test = _material.crowd(200, 3), _material.crowd(100, 1, seed=5)
-    rows = []
-    for dtype in ("float32", "bfloat16"):
-        accuracy, size, labels = [], 0, []
-        for seed in range(1 if targets.quick else SEEDS):
-            trainer = _material.realm_trainer(
-                model,
-                table,
-                setup.folder,
-                test,
-                train_layers=layers,
-                cache_dtype=dtype,
-                num_train_epochs=2,
-                per_device_train_batch_size=8,
-                gradient_accumulation_steps=1,
-                learning_rate=3e-4,
-                seed=seed,
-            )
-            trainer.train()
-            scores = trainer.test_scores()
-            accuracy.append(float((scores.labels == test.gold).mean()))
-            labels.append(scores.labels)
-            size = trainer._cache("train").size + trainer._cache("test").size
-        rows.append(
-            [dtype, f"{size / 1e6:.1f}", f"{100 * np.mean(accuracy):.2f}", f"{100 * np.std(accuracy):.2f}", labels]
-        )
-    same = float(np.mean([np.mean(a == b) for a, b in zip(rows[0].pop(), rows[1].pop(), strict=True)]))
-    apart = abs(float(rows[0][2]) - float(rows[1][2]))
-    rows[0].append("")
-    rows[1].append(f"{100 * same:.2f}")
-    columns = ["kept as", "cache, MB", "test accuracy %", "std over seeds", "same answers %"]
-    _sides.show(f"The cache in half precision: top {layers} layers of {Path(model).name}", columns, rows)
-    assert targets.quick or (apart < 1.0 and float(rows[0][2]) > 60), f"{apart:.2f} points apart, or nothing learnt"
-
-
-def _some(table: Any, size: int) -> Any:
-    return table.take_items(np.sort(np.random.default_rng(0).permutation(table.n_items)[:size]))
-
-
 def main() -> None:
-    """Print the three tables; fail where a target is missed."""
+    """Print the two tables; fail where a target is missed."""
     targets = _sides.start(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         from realm.models.store import resolve
 
         model = _material.save_causal(Path(folder) / "model") if targets.quick else resolve("smollm2-135m")
-        encoder = resolve("minilm-l6") if DATA.is_dir() and not targets.quick else ""
         setup = Setup(model, folder)
         beside_the_trainer(setup, targets)
         over_a_comparison(setup)
-        in_half_precision(setup, targets, encoder)
     targets.finish()
 
 

@@ -43,7 +43,6 @@ def main() -> int:
     parser.add_argument("--layers", default="head")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--items", type=int, default=0)
-    parser.add_argument("--replay", type=float, default=1.0)
     parser.add_argument("--kinds", default="new items,new labels")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
@@ -102,7 +101,7 @@ def one(
         os.environ["REALM_HOME"] = str(folder / "home")
         timed(model, earlier, folder / "monday", **settings)
         monday = Run.open(folder / "monday")
-        going_on = timed(monday, table, folder / "tuesday", **settings, replay=arguments.replay)
+        going_on = timed(monday, table, folder / "tuesday", **settings)
         scratch = timed(model, table, folder / "scratch", **settings)
         right = [answers(Run.open(folder / name), test) for name in ("scratch", "tuesday", "monday")]
     accuracy = [float(each.mean()) for each in right]

@@ -91,7 +91,7 @@ def test_a_disk_that_fills_up_is_an_error_and_the_run_goes_on_later(step, model,
         begun.train()
     assert not (tmp_path / "run" / "manifest.json").exists()
     for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints"):
-        checkpoints.verify(path)
+        files.verify_manifest(path)
     assert not list((tmp_path / "run").rglob(".*"))
     made(model, tmp_path / "run").train(resume_from_checkpoint=True)
     same(tmp_path / "run", whole)
@@ -236,7 +236,7 @@ def test_a_later_damaged_checkpoint_does_not_push_out_a_good_one(stopped, tmp_pa
 def test_a_finished_run_survives_a_resume_that_finds_nothing_whole(model, whole, tmp_path) -> None:
     shutil.copytree(whole, tmp_path / "run")
     for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints"):
-        os.truncate(path / "optimizer.pt", 10)
+        os.truncate(path / "progress.pt", 10)
     with pytest.raises(RealmError, match="no complete checkpoint"):
         made(model, tmp_path / "run").train(resume_from_checkpoint=True)
     Run.open(tmp_path / "run")
@@ -279,7 +279,7 @@ def test_what_a_killed_process_left_is_swept_away(model, stopped, whole, tmp_pat
 
 def test_a_whole_file_of_another_checkpoint_is_damage_too(stopped, tmp_path) -> None:
     shutil.copytree(stopped / "checkpoints", tmp_path / "c")
-    older, newer = (tmp_path / "c" / f"checkpoint-{step}" / "trained.safetensors" for step in (2, 4))
+    older, newer = (tmp_path / "c" / f"checkpoint-{step}" / "progress.pt" for step in (2, 4))
     assert checkpoints.newest_whole(tmp_path / "c").name == "checkpoint-4"
     newer.write_bytes(older.read_bytes())
     assert checkpoints.newest_whole(tmp_path / "c").name == "checkpoint-2"

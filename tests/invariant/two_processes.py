@@ -26,7 +26,9 @@ class Case:
     kind: str = "causal"
     double: bool = True
     micro: int = 4
-    table: dict[str, Any] = field(default_factory=lambda: {"n_items": 50, "per_item": 2})
+    table: dict[str, Any] = field(
+        default_factory=lambda: {"n_items": 50, "per_item": 2, "accuracies": (0.95, 0.85, 0.7)}
+    )
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -208,16 +210,16 @@ def fail_to_write(model: str, output: Path) -> None:
     from realm.errors import RealmError
     from realm.training import checkpoints
 
-    save, rank = checkpoints.save_trained, os.environ["RANK"]
+    save, rank = checkpoints.write_files, os.environ["RANK"]
     saved: list[Path] = []
 
-    def refuse(state: Any, path: Path) -> None:
+    def refuse(folder: Path, *parts: Any) -> None:
         if saved:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        saved.append(path)
-        save(state, path)
+        saved.append(folder)
+        save(folder, *parts)
 
-    checkpoints.save_trained = refuse
+    checkpoints.write_files = refuse
     try:
         writing_trainer(model, output / "run").train()
     except RealmError as error:

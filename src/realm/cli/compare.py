@@ -27,7 +27,7 @@ TRIALS = "Choosing learning rates (by held-out annotations of one seed, without 
 @takes(
     ReadingFlags,
     TrainingFlags,
-    without=("method", "seed", "overwrite", "logging_steps", "cross_fit", "hub_model_id", "replay"),
+    without=("method", "seed", "overwrite", "logging_steps", "cross_fit", "hub_model_id"),
 )
 def compare(
     files: LabelsFiles,
