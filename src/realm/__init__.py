@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from realm.crowd.drift import over_time
     from realm.crowd.estimate import estimate
     from realm.crowd.estimators import DawidSkene, Mace, MajorityVote, OneCoin
-    from realm.data import Annotations, Items, Task
+    from realm.data import Annotations, Items, ReadOptions, Task
     from realm.errors import RealmError
     from realm.methods import METHODS
     from realm.runs import Run
@@ -44,7 +44,7 @@ _MODULES = {
     "realm.crowd.drift": "over_time",
     "realm.crowd.estimate": "estimate",
     "realm.crowd.estimators": "DawidSkene Mace MajorityVote OneCoin",
-    "realm.data": "Annotations Items Task",
+    "realm.data": "Annotations Items ReadOptions Task",
     "realm.errors": "RealmError",
     "realm.methods": "METHODS",
     "realm.runs": "Run",
@@ -58,7 +58,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "METHODS", "PAPER", "Annotations", "AnnotatorLoss", "Channel", "CoinChannel", "ConfusionChannel", "DawidSkene",
     "HabitChannel", "IdentityChannel", "ItemScores", "Items", "Mace", "MajorityVote", "Observed", "OneCoin",
-    "RealmClassifier", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Run", "Task", "UniformChannel",
+    "ReadOptions", "RealmClassifier", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Run", "Task", "UniformChannel",
     "__version__", "aggregate", "compare", "estimate", "over_time", "simulate",
 ]  # fmt: skip
 _SUBMODULES = ("lab", "testing")

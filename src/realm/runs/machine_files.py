@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from realm.data import Annotations, Task
 from realm.errors import RealmError
 from realm.files import read_json, read_tensors, read_yaml
 from realm.runs import folder as layout
-from realm.schema import check_arrays, damaged, parse
+from realm.schema import check_arrays, parse
 from realm.scorers import SCORERS
 from realm.scorers.prompts import PromptStyle
 
@@ -35,7 +35,7 @@ class RunDescription:
     `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
     for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate;
     `start` the run that this one goes on from.
-    `columns`, `export`, `exclude` and `map_labels` say how the table was read, so that tables for the run are read in
+    `columns`, `export`, `exclude` and the maps say how the table was read, so that tables for the run are read in
     the same way, and `file` what it was called; a run goes on with the same data under other names.
     """
 
@@ -51,6 +51,7 @@ class RunDescription:
     export: str | None = None
     exclude: list[str] | None = None
     map_labels: dict[str, str] | None = None
+    map_annotators: dict[str, str] | None = None
     file: str | None = None
     versions: dict[str, str] = field(
         default_factory=lambda: {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")}
@@ -115,8 +116,9 @@ def read_scorer_settings(folder: Path) -> dict[str, Any]:
     """`scorer.json`: how items are asked."""
     path = folder / layout.SCORER
     settings: dict[str, Any] = read_json(path)
-    if parse(path, settings, ScorerSettings).kind not in SCORERS:
-        raise damaged(path, f"`kind` is {settings['kind']!r}, not one of {', '.join(SCORERS)}")
+    kinds: Any = Literal[tuple(SCORERS)]
+    parse(path, settings, ScorerSettings)
+    parse(path, {"kind": settings["kind"]}, dict[str, kinds])
     return settings
 
 

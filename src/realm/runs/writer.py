@@ -82,6 +82,7 @@ def describe(
         export=annotations.ledger.format if annotations.ledger.format in EXPORTS else None,
         exclude=list(annotations.corrections.exclude) or None,
         map_labels=dict(annotations.corrections.map_labels) or None,
+        map_annotators=dict(annotations.corrections.map_annotators) or None,
         file=annotations.ledger.file,
     )
 
