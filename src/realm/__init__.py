@@ -58,9 +58,10 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "METHODS", "PAPER", "Annotations", "AnnotatorLoss", "Channel", "CoinChannel", "ConfusionChannel", "DawidSkene",
     "HabitChannel", "IdentityChannel", "ItemScores", "Items", "Mace", "MajorityVote", "Observed", "OneCoin",
-    "ReadOptions", "RealmClassifier", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Run", "Task", "UniformChannel",
-    "__version__", "aggregate", "compare", "estimate", "over_time", "simulate",
+    "ReadOptions", "RealmClassifier", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Run", "Task",
+    "UniformChannel", "__version__", "aggregate", "compare", "estimate", "over_time", "simulate",
 ]  # fmt: skip
+
 _SUBMODULES = ("lab", "testing")
 _HINTS = {
     "load": "A finished run is opened with `realm.Run.open(folder)`.",
