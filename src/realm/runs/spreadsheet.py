@@ -49,7 +49,7 @@ def guarded(frame: pd.DataFrame) -> pd.DataFrame:
     changed = frame.copy(deep=False)
     for position in _text_columns(frame):
         cells = [_guarded(value) for value in frame.iloc[:, position]]
-        changed.isetitem(position, pd.Series(cells, frame.index, dtype=object))  # a list of 3 and None would be floats
+        changed.isetitem(position, pd.Series(cells, dtype=object).to_numpy())  # a list of 3 and None would be floats
     return changed.set_axis([_guarded(name) for name in frame.columns], axis=1)
 
 
