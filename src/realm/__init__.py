@@ -62,7 +62,7 @@ __all__ = [
     "UniformChannel", "__version__", "aggregate", "compare", "estimate", "over_time", "simulate",
 ]  # fmt: skip
 
-_SUBMODULES = ("lab", "testing")
+_SUBMODULES = ("testing",)
 _HINTS = {
     "load": "A finished run is opened with `realm.Run.open(folder)`.",
     "open": "A finished run is opened with `realm.Run.open(folder)`.",
