@@ -57,11 +57,13 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
     with _partial(path, path.suffix, _open_new) as (partial, handle):
-        if path.exists():
-            os.fchmod(handle, path.stat().st_mode & 0o777)
+        mode = path.stat().st_mode & 0o777 if path.exists() else None
+        if mode is not None:
+            os.fchmod(handle, mode | 0o600)  # as private as that one from the first byte on
         yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
+        if mode is not None:
+            partial.chmod(mode)
+        os.fsync(handle)
         partial.replace(path)
 
 

@@ -108,3 +108,6 @@ def test_modes_are_those_of_any_new_file_or_of_the_one_replaced(tmp_path) -> Non
     finally:
         os.umask(before)
     assert [mode(name) for name in ("private.csv", "public.csv", "model")] == [0o600, 0o644, 0o700]
+    (tmp_path / "public.csv").chmod(0o444)
+    files.write_text(tmp_path / "public.csv", "z")
+    assert mode("public.csv") == 0o444 and (tmp_path / "public.csv").read_text() == "z"
