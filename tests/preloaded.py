@@ -48,6 +48,6 @@ get_checkpoint_conversion_mapping("bert")
 for name in html._sources():
     if name.endswith((".html", ".css")):
         html._templates().get_template(name)
-model_card._snippet_template()
+model_card._template("card.md.jinja")
 with contextlib.redirect_stdout(io.StringIO()):
     get_command(app)(["--version"], standalone_mode=False)

@@ -6,7 +6,7 @@ import realm
 from tests.contracts.modules import imports_of, modules
 
 ORDER = (
-    "errors", "interrupts", "locks", "schema", "files", "progress", "display", "methods", "data", "crowd", "check",
+    "errors", "locks", "schema", "files", "progress", "display", "methods", "data", "crowd", "check",
     "channels", "objectives", "models", "scorers", "metrics", "runs", "label_studio", "training", "comparison",
     "report", "demo", "testing", "cli",
 )  # fmt: skip

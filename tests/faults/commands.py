@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,10 +90,6 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> Any:
-    if path.name == "results.sqlite":
-        with sqlite3.connect(path) as connection:
-            rows = connection.execute("SELECT id, metrics, labels, gold FROM cells ORDER BY id").fetchall()
-        return [(id, _untimed(json.loads(metrics)), labels, gold) for id, metrics, labels, gold in rows]
     if path.name in ("results.json", "demo.json") or (path.parent.name == "cells" and path.suffix == ".json"):
         return _untimed(json.loads(path.read_text()))
     if path.name == "results.csv":

@@ -198,40 +198,6 @@ def test_ctrl_c_or_kill_stops_a_command_cleanly(name, stage, tmp_path) -> None:
     stop_at(whole, tmp_path / "x", random.Random(f"{name} {number}").randint(1, whole.changes), number)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("number", CODES)
-def test_a_command_may_be_stopped_at_dozens_of_moments(number, name, stage, tmp_path) -> None:
-    whole = stage.whole(name)
-    for moment in moments(f"{name} {number}", whole.changes, 20):
-        stop_at(whole, tmp_path / str(moment), moment, number)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_a_command_may_be_stopped_at_any_time(name, stage, tmp_path) -> None:
-    """Not only when it is about to write: while it reads, trains, answers or draws."""
-    whole, chance = stage.whole(name), random.Random(f"{name} time")
-    for attempt in range(8):
-        folder, said = tmp_path / str(attempt), tmp_path / f"{attempt}.said"
-        folder.mkdir()
-        process = start(_told, whole.command.line(folder), str(folder), str(said))
-        while not said.exists():
-            process.join(0.005)
-        process.join(0.1 + chance.uniform(0, 2 if name in FILES else 6) ** 2 / 6)
-        if process.exitcode is None:
-            os.kill(process.pid, chance.choice(list(CODES)))
-        process.join(PATIENCE)
-        assert process.exitcode in (0, *CODES.values()), said.read_text()
-        assert "Traceback" not in said.read_text() and "Exception ignored" not in said.read_text(), said.read_text()
-        check_nothing_half(whole, folder, attempt)
-        check_again(whole, folder, said.read_text())
-
-
-def _told(words: list[str], folder: str, said: str) -> None:
-    realm(words, folder, said=said)
-
-
 # -------------------------------------------------------------------- the disk
 
 
@@ -262,16 +228,6 @@ def test_a_disk_that_refuses_is_one_line_and_the_earlier_file_stays(name, stage,
     chance = random.Random(f"{name} disk")
     error = chance.choice([errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.EIO])
     refuse_at(whole, tmp_path / "x", chance.randint(1, max(whole.changes - 5, 1)), error)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
-def test_a_disk_may_refuse_at_any_moment(error, name, stage, tmp_path) -> None:
-    whole = stage.whole(name)
-    last = max(whole.changes - 5, 1)
-    for moment in sorted({1, last, *random.Random(f"{name} {error}").sample(range(1, last + 1), min(last, 8))}):
-        refuse_at(whole, tmp_path / str(moment), moment, error)
 
 
 def _with_little_room(words: list[str], folder: str, room: int, said: str) -> None:
@@ -361,8 +317,6 @@ def test_a_second_process_is_refused_until_the_first_is_gone(stage, tmp_path) ->
                 first.join(0.02)
             code = finish(whole.command.line(folder, *whole.command.again), folder, said=str(said))
             assert code == 2 and "another process is writing" in said.read_text(), said.read_text()
-            if name != "predict":
-                assert f"process {first.pid} on " in said.read_text()
         finally:
             first.kill()
         first.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
+from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame, write_json_out, write_out
 from realm.display import counted
 
 if TYPE_CHECKING:
@@ -88,11 +87,11 @@ def aggregate(
     if as_json:
         entries = {"method": method, "seed": seed, "used_gold": use_gold, "warnings": result.warnings}
         entries |= {"labels": records(labels), "annotators": records(annotators)}
-        typer.echo(json.dumps(entries, ensure_ascii=False, allow_nan=False, default=str))
+        write_json_out(entries)
     elif sys.stdout.isatty() or output is not None:
         _show(labels, annotators, method)
     else:
-        typer.echo((labels if raw else guarded(labels)).to_csv(index=False), nl=False)
+        write_out((labels if raw else guarded(labels)).to_csv(index=False), end="")
 
 
 def _show(labels: pd.DataFrame, annotators: pd.DataFrame, method: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
 from realm.cli.messages import with_flags
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import console, note
+from realm.cli.terminal import console, note, write_json_out, write_out
 from realm.display import counted
 from realm.errors import RealmError
 from realm.report.escaping import visible
@@ -55,14 +54,14 @@ def check(
         if not as_json:
             raise
         failure = {"usable": False, "error": visible(with_flags(str(error)))}
-        typer.echo(json.dumps(failure, ensure_ascii=False, indent=2))
+        write_json_out(failure, indent=2)
         raise typer.Exit(2) from None
     if as_json:
-        typer.echo(json.dumps(_with_flags(examination.as_dict()), ensure_ascii=False, indent=2))
+        write_json_out(_with_flags(examination.as_dict()), indent=2)
     elif sys.stdout.isatty():
         _show(examination, ", ".join(map(str, files)))
     else:
-        typer.echo("\n".join(lines(examination)))
+        write_out("\n".join(lines(examination)))
     if write_label_map is not None:
         _write_label_map(examination, write_label_map)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -11,6 +12,9 @@ from realm.cli.stopping import SIGNALS, exit_code, stopped_by_signals
 def main() -> None:
     """Run the command line."""
     code: int | str | None = 0
+    for name in ("stdout", "stderr"):  # `>&-` closes it before Python starts
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
         with stopped_by_signals():
             code = _run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.relabel import read_costs
-from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame
+from realm.cli.terminal import ROWS, note, note_ledger, records, show_frame, write_json_out, write_out
 from realm.display import counted
 from realm.errors import RealmError
 
@@ -91,7 +90,7 @@ def judges(
             "dropped": annotations.ledger.counts,
             "warnings": [*annotations.ledger.warnings, *remarks],
         }
-        typer.echo(json.dumps(entries, ensure_ascii=False, allow_nan=False, default=str))
+        write_json_out(entries)
     elif sys.stdout.isatty() or output is not None:
         more = f": the first {ROWS} of {len(table):,}" if len(table) > ROWS and output is not None else ""
         show_frame(f"Judges{more}", table.head(ROWS) if more else table)
@@ -100,9 +99,9 @@ def judges(
             least = queue[["text", *queue.columns.drop(["item", "text"])]].head(ROWS)
             show_frame("The least sure items, for a human", least)
         for sentence in summary:
-            typer.echo(sentence)
+            write_out(sentence)
     else:
-        typer.echo((table if raw else guarded(table)).to_csv(index=False), nl=False)
+        write_out((table if raw else guarded(table)).to_csv(index=False), end="")
 
 
 def _read(reading: ReadingFlags, files: Sequence[Path]) -> tuple[Annotations, OrderHabits | None]:

@@ -11,7 +11,7 @@ import typer
 
 from realm.cli.flags import Overwrite, Raw, RunFolder
 from realm.cli.output_files import check_outputs
-from realm.cli.terminal import ROWS, note, records, show_frame
+from realm.cli.terminal import ROWS, note, records, show_frame, write_json_out, write_out
 from realm.display import counted
 from realm.errors import RealmError
 
@@ -95,13 +95,13 @@ def relabel(
         tables = {"queue": records(queue), "contradictions": records(disputed), "workload": records(summary.workload)}
         expected = {name: value for name, value in vars(summary).items() if name != "workload"}
         figures = {"probabilities": run.probabilities, "expected": expected}
-        typer.echo(json.dumps({**figures, **tables}, ensure_ascii=False, default=str))
+        write_json_out({**figures, **tables})
     elif sys.stdout.isatty() or output is not None:
         _show(queue, disputed, summary.workload)
     elif format == "label-studio":
-        typer.echo(_label_studio(run.annotations, queue))
+        write_out(_label_studio(run.annotations, queue))
     else:
-        typer.echo((queue if raw else guarded(queue)).to_csv(index=False), nl=False)
+        write_out((queue if raw else guarded(queue)).to_csv(index=False), end="")
 
 
 def read_costs(path: Path | None) -> dict[str, float] | None:

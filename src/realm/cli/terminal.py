@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from realm.display import counted
-from realm.report.escaping import clipped, visible
+from realm.display import counted, visible
+from realm.report.escaping import clipped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,6 +163,19 @@ def note(message: str, *, is_logged: bool = True) -> None:
     (live_console or console(stderr=True)).print(Text(text))
     if log_file is not None and is_logged:
         log_file.write(text)
+
+
+def write_out(text: str, *, end: str = "\n") -> None:
+    """Write text with data in it to standard output: to a terminal without commands to it, to a pipe as it is."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
+    sys.stdout.flush()
+
+
+def write_json_out(value: Any, indent: int | None = None) -> None:
+    """Write JSON to standard output: numbers of numpy as numbers, what is not finite as null."""
+    from realm.files import as_json
+
+    write_out(json.dumps(as_json(value), ensure_ascii=False, allow_nan=False, indent=indent))
 
 
 def interactive() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from realm.cli.models import fetch_named_model
 from realm.cli.output_files import refuse_inside
 from realm.cli.progress import Display, logged_to, progress_display
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import note, note_table, records, show_frame
+from realm.cli.terminal import note, note_table, records, show_frame, write_json_out
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
 from realm.training.settings import LEARNING
@@ -79,7 +78,8 @@ def train(
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
     refuse_inside(output, files)
-    check_output(output, overwrite=training.overwrite, resume=resume)
+    reads = [*files, test, prior, gold_items, training.model]
+    check_output(output, overwrite=training.overwrite and not resume, resume=resume, reads=reads)
     earlier_run = None if start_from is None else _open_earlier(start_from, output)
     if earlier_run is None:
         annotations = reading.read(files)
@@ -210,7 +210,7 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
         entries |= {"dropped": annotations.ledger.counts}
         entries |= {"changes": None if run.changes is None else asdict(run.changes)}
         entries |= {"against_gold": None if against is None else asdict(against)}
-        typer.echo(json.dumps(entries, ensure_ascii=False, default=str))
+        write_json_out(entries)
     else:
         show_annotators(run.expertise, run.probabilities)
     for text in run.changes.sentences() if run.changes else ():
