@@ -16,6 +16,14 @@ LEAST_SHARED = 10
 Z95 = 1.96
 
 
+def wilson(share: Floats, n: Ints) -> tuple[Floats, Floats]:
+    """Wilson's 95% interval of a share of n. Arrays of one shape, or numbers."""
+    n = np.asarray(n, dtype=np.float64)
+    middle = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    reach = Z95 / (1 + Z95**2 / n) * np.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class PeerAgreement:
     """Pairs of annotators with `LEAST_SHARED` items in common or more. Shapes (pairs,); `first` < `second`."""
@@ -32,10 +40,7 @@ class PeerAgreement:
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Wilson's 95% interval of `share`."""
-        n, share = np.maximum(self.shared, 1).astype(np.float64), self.share
-        middle = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-        reach = Z95 / (1 + Z95**2 / n) * np.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
-        return middle - reach, middle + reach
+        return wilson(self.share, np.maximum(self.shared, 1))
 
     def of(self, annotator: int) -> tuple[Ints, Ints]:
         """The others that an annotator can be compared with, and the rows of the pairs."""
