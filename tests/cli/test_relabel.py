@@ -12,8 +12,8 @@ import pytest
 
 from realm.cli.main import main
 from realm.data import Annotations, Task
+from realm.report.items import Settling
 from realm.report.run_data import read_run
-from realm.report.settling import settling
 from realm.runs import Run as Opened
 from tests.report.folders import write_run
 
@@ -222,7 +222,7 @@ def test_who_is_asked_how_often_is_shown(run: Run, folder: Path, tmp_path: Path)
 
 def test_the_report_lists_what_relabel_asks_for(run: Run, folder: Path) -> None:
     """The same items by the same annotators in the same order, though the report plans for more labels."""
-    listed = [(item.id, item.ask) for item in settling(read_run(folder)).items.items]
+    listed = [(item.id, item.ask) for item in Settling(read_run(folder)).items.items]
     for budget in (1, 7, 20, 60):
         code, out, _ = run(folder, "--budget", budget, "--json")
         queue = json.loads(out)["queue"]

@@ -12,8 +12,10 @@ import pandas as pd
 import pyarrow as pa
 
 from realm.crowd.estimate import Estimate, estimate
+from realm.crowd.screens import Screens
 from realm.data import Annotations, Items, Task
 from realm.files import write_manifest
+from realm.report.run_data import RunData
 from realm.runs.folder import probabilities_in_words
 from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables
 from realm.scorers.prompts import PromptStyle
@@ -53,6 +55,18 @@ def crowd(
     scores = generator.normal(size=(n_items, len(labels)))
     scores[np.arange(n_items), truth] += 2.0
     return table, scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+
+def guessers(n_items: int = 300, guessing: tuple[int, ...] = (4, 5)) -> tuple[Annotations, np.ndarray]:
+    """Six annotators, four per item, two of whom guess."""
+    accuracies = tuple(1 / 3 if who in guessing else 0.9 for who in range(6))
+    return crowd(n_items=n_items, accuracies=accuracies, per_item=4)
+
+
+def data_of(table: Annotations, log_probs: np.ndarray | None = None, **fields: Any) -> RunData:
+    """What the report reads of a run of this table; of the table alone without `log_probs`."""
+    made = estimate(table) if log_probs is None else estimate(table, np.exp(log_probs))
+    return RunData("run", Screens(table, made), log_probs, **fields)
 
 
 def write_run(

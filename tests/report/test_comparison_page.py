@@ -15,72 +15,51 @@ from realm.errors import RealmError
 from realm.report.comparison_page import comparison_page, holds_comparison
 from tests.report.reader import Page, check_closed_in
 
-METHODS: list[dict[str, Any]] = [
-    {"method": "realm", "mean": 0.884, "std": 0.004},
-    {"method": "noisy", "mean": 0.861, "std": 0.009, "realm_minus_this": 0.023, "p_seeds": 0.012, "p_items": 0.0004,
-     "interval_items": [0.011, 0.034]},
-    {"method": "oracle", "mean": 0.893, "std": 0.002, "realm_minus_this": -0.009, "p_seeds": None, "p_items": 0.21,
-     "interval_items": [-0.019, 0.002]},
-]  # fmt: skip
 
-
-def write(folder: Path, methods: list[dict[str, Any]] = METHODS, seeds: int = 3) -> Path:
+def write(folder: Path, **changed: Any) -> Path:
     folder.mkdir(exist_ok=True)
-    trainings = [
-        {"method": entry["method"], "seed": seed, "accuracy": entry["mean"] + (seed - 1) * entry["std"],
-         "macro_f1": None, "expertise_spearman": 0.5 + 0.1 * seed if entry["method"] == "realm" else None}
-        for entry in methods for seed in range(seeds)
-    ]  # fmt: skip
-    summary = {"regime": "sparse", "seeds": seeds, "gold_used": False, "methods": methods, "trainings": trainings}
+    (folder / "results.json").write_text(json.dumps(ranked(**changed)))
+    return folder
+
+
+def write_with_methods(folder: Path, names: list[str]) -> Path:
+    """A comparison with methods of any name, which are as `noisy` is."""
+    summary = ranked()
+    for records in (summary["methods"], summary["trainings"]):
+        records += [{**each, "method": name} for name in names for each in records if each["method"] == "noisy"]
+    folder.mkdir(exist_ok=True)
     (folder / "results.json").write_text(json.dumps(summary))
     return folder
 
 
-def test_means_differences_and_correlation_are_shown(tmp_path: Path) -> None:
-    folder = write(tmp_path / "compared")
-    assert holds_comparison(folder)
-    path = comparison_page(folder)
-    assert path == folder / "report.html"
-    page = Page(path.read_text())
-    check_closed_in(page)
-    assert "88.4% ± 0.4" in page.text and "sparse regime, 3 seeds" in page.text
-    assert "realm is 2.3 points of accuracy above noisy; the interval excludes zero." in page.text
-    assert "realm is 0.9 points of accuracy below oracle; the interval holds zero" in page.text
-    assert "written by an earlier version" in page.text and "best" not in page.text and 'id="labels"' not in page.source
-    assert "noisy 0.012 < 0.001" in page.text and "oracle – 0.210" in page.text
-    assert "+2.3 (+1.1 to +3.4)" in page.text
-    assert "Rank correlation of learned expertise" in page.text and "0.60" in page.text
-    assert "The oracle is trained on gold" in page.text and "Few seeds" not in page.text
-    # One dot for every seed of every method, and of the correlation.
-    assert page.source.count('class="dot"') == 3 * 3 + 3
-
-
-def ranked(**changed: Any) -> dict[str, Any]:
+def ranked(
+    label: str = "yes",
+    rank_by: str | None = None,
+    seeds: int = 3,
+    names: tuple[str, ...] = ("realm", "noisy", "oracle"),
+) -> dict[str, Any]:
     """The summary of a comparison in which noisy finds the label `yes` and realm does not."""
     generator = np.random.default_rng(0)
     gold = (np.arange(600) % 4 == 0).astype(np.int64)
-    items = ScoredItems(gold, np.zeros(600, np.int64), (Task("toxic", ("no", changed.pop("label", "yes"))),))
-    methods = {}
-    for name, recalls in (("realm", (0.97, 0.35)), ("noisy", (0.85, 0.75)), ("oracle", (0.9, 0.9))):
-        found = generator.random((3, 600)) < np.array(recalls)[gold]
+    items = ScoredItems(gold, np.zeros(600, np.int64), (Task("toxic", ("no", label)),))
+    methods, trainings = {}, []
+    for name, recalls in zip(names, ((0.97, 0.35), (0.85, 0.75), (0.9, 0.9)), strict=False):
+        found = generator.random((seeds, 600)) < np.array(recalls)[gold]
         labels = np.where(found, gold, 1 - gold)
         log_probs = np.log(np.where(labels == gold, 0.8, 0.2))
         rows = [evaluate_labels(gold, one) for one in labels]
         metrics = {key: np.array([row[key] for row in rows]) for key in rows[0]} | {"log_loss": -log_probs.mean(1)}
         methods[name] = MethodResults(metrics, labels, log_probs)
-    metric = rank_metric(changed.pop("rank_by", None), items)
+        learned = {"expertise_spearman": 0.6 if name == "realm" else None}
+        for seed in range(seeds):
+            figures = {key: float(values[seed]) for key, values in metrics.items()}
+            trainings.append({"method": name, "seed": seed, **figures, **learned})
+    ranks = ranking(methods, items, rank_metric(rank_by, items))
     entries = [
-        {"method": name, "figures": _figures(method), "labels": method_labels(method, items),
-         "mean": method.mean("accuracy"), "std": 0.0}
+        {"method": name, "figures": _figures(method), "labels": method_labels(method, items), "mean": 0.0, "std": 0.0}
         for name, method in methods.items()
-    ]  # fmt: skip
-    trainings = [
-        {"method": name, "seed": seed, **{key: float(values[seed]) for key, values in method.metrics.items()}}
-        for name, method in methods.items()
-        for seed in range(3)
     ]
-    ranks = ranking(methods, items, metric)
-    return {"regime": "shared", "seeds": 3, "methods": entries, "trainings": trainings, "ranking": ranks, **changed}
+    return {"regime": "sparse", "seeds": seeds, "methods": entries, "trainings": trainings, "ranking": ranks}
 
 
 def evaluate_labels(gold: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -93,40 +72,66 @@ def evaluate_labels(gold: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 def test_figures_labels_and_the_verdict_are_shown(tmp_path: Path) -> None:
-    folder = tmp_path / "compared"
-    folder.mkdir()
-    summary = ranked(rank_by="accuracy")
-    (folder / "results.json").write_text(json.dumps(summary))
-    page = Page(comparison_page(folder).read_text())
+    folder = write(tmp_path / "compared", rank_by="accuracy")
+    assert holds_comparison(folder)
+    path = comparison_page(folder)
+    assert path == folder / "report.html"
+    page, summary = Page(path.read_text()), ranked(rank_by="accuracy")
     check_closed_in(page)
-    assert "earlier version" not in page.text and "base rate" in page.text and 'href="#labels"' in page.source
+    noisy = summary["methods"][1]
+    assert (
+        f"{100 * noisy['mean']:.1f}% ± {100 * noisy['std']:.1f}" in page.text and "sparse regime, 3 seeds" in page.text
+    )
+    assert "base rate" in page.text and 'href="#labels"' in page.source
     [yes] = [row for row in summary["methods"][0]["labels"][0]["labels"] if row["label"] == "yes"]
     assert f"{yes['recall']:.3f}" in page.text and "above" in page.text
     assert "Confusion matrix" in page.text and "Macro F1" in page.text
     assert "is best" not in page.text and "no method is called best" in page.text
     assert "realm against noisy: " in page.text and "behind on" in page.text
+    assert "Rank correlation of learned expertise" in page.text and "0.60" in page.text
+    assert "The oracle is trained on gold" in page.text and "Few seeds" not in page.text
+    low, high = (f"{100 * value:+.1f}" for value in noisy["interval_items"])
+    assert f"({low} to {high})" in page.text
+    # One dot for every seed of every method on two figures, and of the correlation.
+    assert page.source.count('class="dot"') == 2 * 3 * 3 + 3
 
 
 def test_labels_from_data_are_text_here_too(tmp_path: Path) -> None:
-    folder = tmp_path / "x"
-    folder.mkdir()
-    (folder / "results.json").write_text(json.dumps(ranked(label="<b onclick=alert(1)>y\u202e")))
-    page = Page(comparison_page(folder).read_text())
+    page = Page(comparison_page(write(tmp_path / "x", label="<b onclick=alert(1)>y\u202e")).read_text())
     check_closed_in(page)
     assert "<b onclick=alert(1)>y⟨U+202E⟩" in page.text
 
 
 def test_a_method_alone_and_one_seed_make_a_page(tmp_path: Path) -> None:
-    page = Page(comparison_page(write(tmp_path / "one", METHODS[:1], seeds=1)).read_text())
+    page = Page(comparison_page(write(tmp_path / "one", names=("realm",), seeds=1)).read_text())
     assert "nothing to hold against each other" in page.text and "Few seeds" in page.text
     assert "macro F1" in page.text and "nan" not in page.source
 
 
+def test_with_one_seed_differences_are_shown_and_not_tested(tmp_path: Path) -> None:
+    page = Page(comparison_page(write(tmp_path / "one", seeds=1)).read_text())
+    assert "not tested" in page.text and "ahead on" not in page.text and "fewer than 3 seeds" in page.text
+
+
 def test_hostile_method_names_are_text(tmp_path: Path) -> None:
-    methods = [METHODS[0], {**METHODS[1], "method": "</script><script>alert(1)</script>\u202e"}]
-    page = Page(comparison_page(write(tmp_path / "x", methods)).read_text())
+    page = Page(
+        comparison_page(write_with_methods(tmp_path / "x", ["</script><script>alert(1)</script>\u202e"])).read_text()
+    )
     check_closed_in(page)
     assert "</script><script>alert(1)</script>⟨U+202E⟩" in page.text
+
+
+@pytest.mark.parametrize("change", [
+    lambda s: s["methods"][0].pop("figures"), lambda s: s["ranking"].update(by="beauty"),
+    lambda s: s["ranking"].update(reference="majority"), lambda s: s.update(methods=[3]),
+    lambda s: s["ranking"]["contrasts"][0].pop("outcome"), lambda s: s["trainings"][0].update(accuracy="much"),
+])  # fmt: skip
+def test_a_damaged_summary_is_refused_by_name(change: Any, tmp_path: Path) -> None:
+    summary = ranked()
+    change(summary)
+    (tmp_path / "results.json").write_text(json.dumps(summary))
+    with pytest.raises(RealmError, match=r"results\.json: not readable as the results of a comparison"):
+        comparison_page(tmp_path)
 
 
 def test_other_folders_are_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from realm.training.settings import LEARNING
 if TYPE_CHECKING:
     import pandas as pd
 
+    from realm.crowd.against_gold import AgainstGold
     from realm.data import Annotations
     from realm.runs import Run
     from realm.training import RealmTrainer
@@ -197,9 +198,7 @@ def read_prior(path: Path) -> pd.DataFrame:
         raise RealmError(f"--prior: {error}") from None
 
 
-def _show(
-    run: Run, annotations: Annotations, notes: Sequence[str], against: AgainstGold | None, as_json: bool
-) -> None:
+def _show(run: Run, annotations: Annotations, notes: Sequence[str], against: AgainstGold | None, as_json: bool) -> None:
     """What the run found: warnings first, then annotators, changes since an earlier run, test figures, unused gold."""
     from realm.crowd.against_gold import gold_sentences
 

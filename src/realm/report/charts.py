@@ -121,7 +121,7 @@ def matrix(
         picture.tilted(left + span * (column + 0.5) - 6, top - 8, clipped(name, 14), name)
     for row, name in enumerate(rows):
         y = top + height * row
-        picture.text(left - 10, y + height / 2 + 4, clipped(name, 17), "name", "end", hint=name)
+        picture.text(left - 10, y + height / 2 + 4, clipped(name, 15), "name", "end", hint=name)
         for column, cell in enumerate(cells[row]):
             x, box = left + span * column, {"y": y, "width": span - 2, "height": height - 2, "rx": 3}
             if cell is None:

@@ -151,10 +151,6 @@ class Settling:
         """What to ask, the most informative first (`realm.crowd.relabel`)."""
         return relabel_queue(self.data.annotations, self.data.scores, self.data.estimate, MOST)
 
-    @property
-    def first(self) -> pd.DataFrame:
-        return self.queue.head(min(TO_RELABEL, max(self.sizes, default=0)))
-
     @cached_property
     def gains(self) -> Floats:
         """How many wrong labels are expected to be put right by so many answers. (labels,)"""
@@ -167,11 +163,11 @@ class Settling:
 
     @property
     def sizes(self) -> list[int]:
-        """The numbers of labels that are priced, up to that from which on more correct next to nothing."""
+        """The numbers of labels that are priced: those that correct anything to speak of, and as many as are listed."""
         if not len(self.gains):
             return []
-        enough = int(np.searchsorted(self.gains, NEARLY_ALL * self.gains[-1])) + 1
-        return [*(size for size in BUDGETS if size < enough), min(enough, len(self.gains))]
+        enough = min(int(np.searchsorted(self.gains, NEARLY_ALL * self.gains[-1])) + 1, len(self.gains))
+        return sorted({*(size for size in BUDGETS if size < enough), enough, min(TO_RELABEL, len(self.gains))})
 
     @property
     def rows(self) -> list[tuple[int, float, float, str]]:
@@ -193,8 +189,8 @@ class Settling:
 
     @cached_property
     def items(self) -> Listed:
-        """The first items of the queue, as far as labels are priced, and whom to ask."""
-        queue = self.first
+        """The first items of the queue, and whom to ask."""
+        queue = self.queue.head(TO_RELABEL)
         names, ids = self.data.task_names, self.data.annotations.item_ids.to_pylist()
         row_of = {(names[task], ids[row]): row for row, task in enumerate(self.data.annotations.item_tasks.tolist())}
         rows = np.array([row_of[key] for key in zip(queue["task"], queue["item"], strict=True)], dtype=np.int64)
@@ -204,7 +200,7 @@ class Settling:
     @cached_property
     def workload(self) -> list[tuple[str, int, float]]:
         """Who would label the items listed: name, how many, accuracy; the busiest first."""
-        queue = self.first
+        queue = self.queue.head(TO_RELABEL)
         work = summarise_queue(queue, self.data.estimate).workload
         accuracy = dict(zip(queue["ask"], queue["ask_accuracy"], strict=True))
         columns = zip(work["annotator"], work["annotations"].tolist(), strict=True)
