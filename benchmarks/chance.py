@@ -25,7 +25,7 @@ from benchmarks._evidence import Promise
 from benchmarks._material import LABELS, PLAIN
 from realm import METHODS, Annotations, simulate
 from realm.comparison.cells import Cell, CellTables
-from realm.comparison.training import Job, train_cell
+from realm.comparison.training import train_cell
 from realm.crowd.aggregation import METHODS as AGGREGATIONS
 from realm.crowd.aggregation import aggregate
 
@@ -108,7 +108,7 @@ def chance(options: argparse.Namespace) -> Promise:
     )
     ranks = []
     for seed in range(options.seeds):
-        metrics = train_cell(Job(Cell(options.model, ChanceData(), "realm", seed, settings=settings))).metrics
+        metrics = train_cell(Cell(options.model, ChanceData(), "realm", seed, settings=settings)).metrics
         # None, or no such metric, where annotators were not told apart: that ranks nobody
         trained, again = (metrics.get(name) or 0.0 for name in ("spearman_trained", "spearman"))
         ranks.append(trained)

@@ -19,18 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from realm.demo.experiments import FULL, QUICK, Demo, ExperimentResult
-
-
-class Silence:
-    """Nobody watches."""
-
-    def message(self, text: str) -> None: ...
-    def begin(self, method: str, steps: int) -> None: ...
-    def step(self, loss: float | None) -> None: ...
-    def end(self) -> None: ...
-    def annotators(self, result: ExperimentResult) -> None: ...
-    def figures(self, result: ExperimentResult) -> None: ...
+from realm.demo.experiments import FULL, QUICK, Demo
 
 
 def main() -> None:
@@ -46,7 +35,7 @@ def main() -> None:
     for seed in range(arguments.first, arguments.first + arguments.seeds):
         with tempfile.TemporaryDirectory() as folder:
             start, processor_start = time.monotonic(), time.process_time()
-            results = Demo(size, Path(folder), Silence(), seed=seed, second=arguments.both).run()
+            results = Demo(size, Path(folder), seed, second=arguments.both).run(lambda what, result: None)
             seconds, processor = time.monotonic() - start, time.process_time() - processor_start
         accuracies.append([result.accuracy for result in results])
         for result in results:

@@ -6,23 +6,21 @@
 The rival is a `transformers.Trainer` with the same weights frozen, rows grouped by length and logits at the answer
 alone; one annotation per item, so that sharing a forward is worth nothing. Each side has the micro-batch that is
 fastest for it. REALM starts from an empty cache each time. Then: what a comparison of 5 methods and 3 seeds pays for
-the frozen layers; what a cache in half precision changes.
+the frozen layers.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks import _material, _rival, _sides
 from benchmarks._sides import Setup, Targets, ask, median, peak_of
+from realm.scorers import frozen_cache
 
 SIDES = ("realm", "trainer, tuned")
 LAYERS, ITEMS, STEP = 3, 32, 16
@@ -42,7 +40,7 @@ def serve(side: str, setup: Setup, pipe: Connection) -> None:
 
     def prepare(epochs: int, micro: int) -> None:
         at_hand.clear()
-        shutil.rmtree(Path(setup.folder) / "home" / "frozen-layers", ignore_errors=True)
+        frozen_cache.forget()
         at_hand.append(realm_side(setup, epochs, micro) if side == "realm" else trainer_side(setup, epochs, micro))
 
     def train() -> float:
@@ -127,25 +125,24 @@ def fastest_micro(pipe: Connection) -> int:
 def over_a_comparison(setup: Setup) -> None:
     """How often the frozen layers are run over the items by `compare`: the train and the test table once each."""
     from realm import compare
-    from realm.scorers.base import Scorer
 
     os.environ["REALM_HOME"] = str(Path(setup.folder) / "comparison-home")
     _sides.quiet()
     passes: list[int] = []
-    states = Scorer.frozen_states
+    compute = frozen_cache.FrozenLayersCache._compute
 
-    def counting_states(scorer: Any, batch: Any) -> Any:
+    def counting_states(cache: Any, batch: Any) -> Any:
         passes.append(len(batch["input_ids"]))
-        return states(scorer, batch)
+        return compute(cache, batch)
 
     settings = {"train_layers": LAYERS, "max_steps": 1, "per_device_train_batch_size": 8}
     settings["gradient_accumulation_steps"] = 1
     table, test = _material.crowd(16, 3), _material.crowd(8, 1, seed=5)
-    Scorer.frozen_states = counting_states  # type: ignore[method-assign]
+    frozen_cache.FrozenLayersCache._compute = counting_states  # type: ignore[method-assign]
     try:
         compare(table, test, setup.model, methods=METHODS, seeds=SEEDS, settings=settings)
     finally:
-        Scorer.frozen_states = states  # type: ignore[method-assign]
+        frozen_cache.FrozenLayersCache._compute = compute  # type: ignore[method-assign]
     items = table.n_items + test.n_items
     trainings = len(METHODS) * SEEDS
     assert sum(passes) == items, f"the frozen layers ran over {sum(passes)} rows; {items} items should be enough"
@@ -154,70 +151,16 @@ def over_a_comparison(setup: Setup) -> None:
     _sides.show(f"`compare` over {len(METHODS)} methods and {SEEDS} seeds", columns, [row])
 
 
-# ------------------------------------------------------------------------------------------------ half precision
-
-
-def in_half_precision(setup: Setup, targets: Targets, encoder: str) -> None:
-    """Test accuracy with states kept in float32 and in bfloat16, the same seeds; MiniLM on real text where there is."""
-    from realm.data import Annotations
-
-    if encoder:
-        model, layers = encoder, 2
-        table = _some(Annotations.read(DATA / "annotations.csv"), 1000).compact()
-        test = _some(Annotations.read_test(DATA / "test.csv", tasks=table.tasks), 500)
-    else:
-        model, layers = setup.model, LAYERS
-        table, test = _material.crowd(200, 3), _material.crowd(100, 1, seed=5)
-    rows = []
-    for dtype in ("float32", "bfloat16"):
-        accuracy, size, labels = [], 0, []
-        for seed in range(1 if targets.quick else SEEDS):
-            trainer = _material.realm_trainer(
-                model,
-                table,
-                setup.folder,
-                test,
-                train_layers=layers,
-                cache_dtype=dtype,
-                num_train_epochs=2,
-                per_device_train_batch_size=8,
-                gradient_accumulation_steps=1,
-                learning_rate=3e-4,
-                seed=seed,
-            )
-            trainer.train()
-            scores = trainer.test_scores()
-            accuracy.append(float((scores.labels == test.gold).mean()))
-            labels.append(scores.labels)
-            size = trainer._cache("train").states.nbytes + trainer._cache("test").states.nbytes
-        rows.append(
-            [dtype, f"{size / 1e6:.1f}", f"{100 * np.mean(accuracy):.2f}", f"{100 * np.std(accuracy):.2f}", labels]
-        )
-    same = float(np.mean([np.mean(a == b) for a, b in zip(rows[0].pop(), rows[1].pop(), strict=True)]))
-    apart = abs(float(rows[0][2]) - float(rows[1][2]))
-    rows[0].append("")
-    rows[1].append(f"{100 * same:.2f}")
-    columns = ["kept as", "cache, MB", "test accuracy %", "std over seeds", "same answers %"]
-    _sides.show(f"The cache in half precision: top {layers} layers of {Path(model).name}", columns, rows)
-    assert targets.quick or (apart < 1.0 and float(rows[0][2]) > 60), f"{apart:.2f} points apart, or nothing learnt"
-
-
-def _some(table: Any, size: int) -> Any:
-    return table.take_items(np.sort(np.random.default_rng(0).permutation(table.n_items)[:size]))
-
-
 def main() -> None:
-    """Print the three tables; fail where a target is missed."""
+    """Print the two tables; fail where a target is missed."""
     targets = _sides.start(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         from realm.models.store import resolve
 
         model = _material.save_causal(Path(folder) / "model") if targets.quick else resolve("smollm2-135m")
-        encoder = resolve("minilm-l6") if DATA.is_dir() and not targets.quick else ""
         setup = Setup(model, folder)
         beside_the_trainer(setup, targets)
         over_a_comparison(setup)
-        in_half_precision(setup, targets, encoder)
     targets.finish()
 
 

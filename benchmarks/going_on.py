@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from realm import Annotations, RealmConfig, RealmTrainer, Run
+from realm.scorers import frozen_cache
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity"
 SHARE = 0.1
@@ -43,7 +43,6 @@ def main() -> int:
     parser.add_argument("--layers", default="head")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--items", type=int, default=0)
-    parser.add_argument("--replay", type=float, default=1.0)
     parser.add_argument("--kinds", default="new items,new labels")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
@@ -102,7 +101,7 @@ def one(
         os.environ["REALM_HOME"] = str(folder / "home")
         timed(model, earlier, folder / "monday", **settings)
         monday = Run.open(folder / "monday")
-        going_on = timed(monday, table, folder / "tuesday", **settings, replay=arguments.replay)
+        going_on = timed(monday, table, folder / "tuesday", **settings)
         scratch = timed(model, table, folder / "scratch", **settings)
         right = [answers(Run.open(folder / name), test) for name in ("scratch", "tuesday", "monday")]
     accuracy = [float(each.mean()) for each in right]
@@ -128,7 +127,7 @@ def timed(model: Any, table: Annotations, folder: Path, **settings: Any) -> floa
     """Seconds of the processor for a whole run, the loading of the model included."""
     from transformers.trainer_callback import PrinterCallback
 
-    shutil.rmtree(Path(os.environ["REALM_HOME"]) / "frozen-layers", ignore_errors=True)
+    frozen_cache.forget()
     start = time.process_time()
     config = RealmConfig(str(folder), disable_tqdm=True, use_cpu=True, save_strategy="no", **settings)
     trainer = RealmTrainer(model, table, config)

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks._evidence import Promise
 from realm import PAPER
 from realm.comparison.cells import Cell
-from realm.comparison.training import Job, train_cell
+from realm.comparison.training import train_cell
 from realm.crowd.engine import PRIORS, Priors
 from realm.lab import load_spec
 from realm.lab.benchmark_cells import BenchmarkData
@@ -107,8 +107,8 @@ def accuracies(cells: Sequence[Cell], report: Callable[[str], None]) -> dict[str
     """Accuracy in %, the mean over the cells, of each constant under each of `FACTORS`."""
 
     def trained(title: str, **settings: Any) -> float:
-        jobs = [Job(replace(cell, settings={**cell.settings, **settings})) for cell in cells]
-        mean = 100 * float(np.mean([train_cell(job).metrics["accuracy"] for job in jobs]))
+        changed = [replace(cell, settings={**cell.settings, **settings}) for cell in cells]
+        mean = 100 * float(np.mean([train_cell(cell).metrics["accuracy"] for cell in changed]))
         report(f"{title}: {mean:.1f}")
         return mean
 

@@ -52,8 +52,8 @@ def test_a_panel_is_read_by_column_and_blanks_are_no_labels(tmp_path: Path) -> N
 def test_the_mean_rank_correlation_is_held_to_its_bound(
     monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path, ranks: list[float | None], code: int
 ) -> None:
-    def train_cell(job: chance.Job) -> SimpleNamespace:
-        return SimpleNamespace(metrics={"accuracy": 0.5, "spearman": 0.9, "spearman_trained": ranks[job.cell.seed]})
+    def train_cell(cell: chance.Cell) -> SimpleNamespace:
+        return SimpleNamespace(metrics={"accuracy": 0.5, "spearman": 0.9, "spearman_trained": ranks[cell.seed]})
 
     monkeypatch.setattr(chance, "train_cell", train_cell)
     assert chance.main(["--seeds", "2", "--data", str(tmp_path)]) == code

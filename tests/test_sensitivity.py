@@ -12,7 +12,7 @@ from benchmarks.sensitivity import CONFIGURATIONS, CONSTANTS, FACTORS, START, Co
 
 import realm.crowd.engine as engine
 import realm.crowd.temperature as temperature
-from realm.comparison.training import Job
+from realm.comparison.cells import Cell
 from tests.tiny import crowd
 
 
@@ -35,16 +35,16 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
-def trainings(monkeypatch: pytest.MonkeyPatch, accuracy) -> list[Job]:
-    """In place of a training, `accuracy` of its job; the jobs in their order."""
-    jobs: list[Job] = []
+def trainings(monkeypatch: pytest.MonkeyPatch, accuracy) -> list[Cell]:
+    """In place of a training, `accuracy` of its cell; the cells in their order."""
+    cells: list[Cell] = []
 
-    def train_cell(job: Job) -> SimpleNamespace:
-        jobs.append(job)
-        return SimpleNamespace(metrics={"accuracy": accuracy(job)})
+    def train_cell(cell: Cell) -> SimpleNamespace:
+        cells.append(cell)
+        return SimpleNamespace(metrics={"accuracy": accuracy(cell)})
 
     monkeypatch.setattr(sensitivity, "train_cell", train_cell)
-    return jobs
+    return cells
 
 
 def test_a_constant_is_changed_wherever_it_was_imported_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +80,9 @@ def test_every_constant_is_one_of_the_project(constant: Constant) -> None:
 
 
 def test_cells_are_those_of_the_spec(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys) -> None:
-    jobs = trainings(monkeypatch, lambda job: 0.8)
+    cells = trainings(monkeypatch, lambda cell: 0.8)
     assert sensitivity.main(["--data", str(folder), "--seeds", "2"]) == 0
     assert capsys.readouterr().out.count("**holds**") == 2
-    cells = [job.cell for job in jobs]
     assert len(cells) == 2 * 2 * (1 + 2 * (len(CONSTANTS) + 1)) and {cell.seed for cell in cells} == {0, 1}
     assert {cell.method for cell in cells} == {"realm"} and all("objective" not in cell.settings for cell in cells)
     assert {cell.steps for cell in cells} == {780} and {cell.settings["learning_rate"] for cell in cells} == {1e-4}
@@ -104,8 +103,8 @@ def test_a_constant_that_moves_accuracy_by_more_than_a_point_fails(
     """And it is changed while the cell trains, here in the first of the two sets alone."""
     before = engine.ROWS
 
-    def accuracy(job: Job) -> float:
-        changed = before < engine.ROWS and job.cell.data.origin == "sentpolarity"
+    def accuracy(cell: Cell) -> float:
+        changed = before < engine.ROWS and cell.data.origin == "sentpolarity"
         return 0.83 - moved if changed else 0.83
 
     trainings(monkeypatch, accuracy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +34,10 @@ def common(tmp_path, tiny_model):
     ]
 
 
-def stored(folder: Path) -> dict[tuple[str, int], str]:
-    """When each training of a comparison was finished."""
-    with sqlite3.connect(folder / "results.sqlite") as database:
-        rows = database.execute("SELECT method, seed, finished_at FROM cells WHERE NOT trial")
-        return {(method, seed): moment for method, seed, moment in rows}
+def stored(folder: Path) -> dict[tuple[str, int], dict]:
+    """The record of each training of a comparison, without trials."""
+    records = (json.loads(path.read_text()) for path in (folder / "cells").glob("*.json"))
+    return {(r["content"]["method"], r["content"]["seed"]): r for r in records if not r["content"]["trial"]}
 
 
 def test_another_gold_is_another_comparison(common, realm_cli, tmp_path) -> None:
@@ -135,17 +133,18 @@ def test_another_figure_ranks_the_same_trainings(common, realm_cli, tmp_path) ->
     assert code == 2 and "--rank-by speed: no such figure" in error and "macro-f1" in error
 
 
-def test_results_of_an_earlier_version_are_read(common, realm_cli, tmp_path) -> None:
-    """Its cells have no base rate, which is absent then; what their answers tell is there."""
-    words = [*common, "--methods", "realm,noisy", "--seeds", 1]
-    assert realm_cli(*words)[0] == 0
-    with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
-        for id, metrics in database.execute("SELECT id, metrics FROM cells").fetchall():
-            old = {name: value for name, value in json.loads(metrics).items() if name != "base_rate"}
-            database.execute("UPDATE cells SET metrics = ? WHERE id = ?", (json.dumps(old), id))
-    code, out, error = realm_cli(*words)
-    assert code == 0 and "(base rate)" not in out and "Recall by label" in out, error
-    assert "Always giving" not in error
+def test_every_method_has_the_steps_of_realm(common, realm_cli, tmp_path) -> None:
+    """Where epochs decide: the oracle has fewer items, and other methods one label for several annotations."""
+    labels = pd.read_csv(common[1])
+    labels.loc[labels["item"] < "i3", "gold"] = None
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    words = [*common[:-4], "--seeds", 1, "--epochs", 1, "--micro-batch-size", 16]
+    assert realm_cli(*words, "--methods", "realm,majority,oracle")[0] == 0
+    steps = {
+        method: record["config"]["settings"]["max_steps"] for (method, _), record in stored(tmp_path / "out").items()
+    }
+    assert steps == dict.fromkeys(("realm", "majority", "oracle"), 4), "60 items in batches of 16"
+    assert any("trained for 4 steps" in text for text in stored(tmp_path / "out")["realm", 0]["config"]["warnings"])
 
 
 def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_path) -> None:
@@ -170,13 +169,12 @@ def test_one_row_per_method_and_finished_cells_are_kept(common, realm_cli, tmp_p
     base_rate = pd.read_csv(common[3])["gold"].value_counts(normalize=True).max()
     assert results["base_rate"].unique() == pytest.approx([base_rate])
     finished = stored(tmp_path / "out")
-    with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
-        database.execute("DELETE FROM cells WHERE method = 'noisy' AND seed = 1")
+    (tmp_path / "out" / "cells" / f"{finished['noisy', 1]['id']}.json").unlink()
     code, _, error = realm_cli(*common)
     assert code == 0 and "noisy, seed 1" in error and "seed 0" not in error
     again = pd.read_csv(tmp_path / "out" / "results.csv")
     pd.testing.assert_frame_equal(again, results)
-    changed = {key for key, moment in stored(tmp_path / "out").items() if finished[key] != moment}
+    changed = {key for key, record in stored(tmp_path / "out").items() if finished[key] != record}
     assert changed == {("noisy", 1)} and len(finished) == 10
     code, _, error = realm_cli(*common[:-4], "--steps", "3", "--seeds", "2")
     assert code == 2 and "other data or settings" in error
@@ -214,8 +212,7 @@ def test_rates_are_chosen_by_held_out_annotations_in_equal_number(common, realm_
     assert code == 0, error
     results = pd.read_csv(tmp_path / "out" / "results.csv")
     assert results[results["method"] == "realm"]["expertise_learning_rate"].isin([0.1, 0.5]).all()
-    with sqlite3.connect(tmp_path / "out" / "results.sqlite") as database:
-        assert database.execute("SELECT count(*) FROM cells WHERE trial").fetchone() == (4,)
+    assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == 4 + 4, "two trials and two seeds of each method"
     code, _, error = realm_cli(*common, "--expertise-rates", "0.1,0.5", "--learning-rates", "1e-4", "--overwrite")
     assert code == 2 and "same number of trials" in error
 

@@ -21,7 +21,7 @@ from realm.errors import RealmError
         ("pin them with `experts`", "pin them with --expert"),
         ("`output_dir` exists", "--output exists"),
         ("`method=\"oracle\"` and `method='noisy'`", "--method oracle and --method noisy"),
-        ("`length_grouping=False`", "--no-length-grouping"),
+        ("`opinion=False`", "--no-opinion"),
         ("Name the column with `text`", "Name the column with --text"),
         ("`annotator`, `label`, `gold` and `label_form`", "--annotator, --label, --gold and --label-form"),
         ("`as_json`", "--json"),

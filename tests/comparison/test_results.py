@@ -1,201 +1,146 @@
-"""The results file: each cell whole and once, whatever happens; reading executes nothing."""
+"""The folder of finished cells: each whole and once, whatever happens; what is damaged is refused by name."""
 
 from __future__ import annotations
 
-import sqlite3
+import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from realm.comparison.cells import Cell
-from realm.comparison.results import Results
+from realm.comparison.results import SUMMARY, Results, read_summary
+from realm.comparison.training import CellResult
 from realm.errors import RealmError
+from tests.comparison.test_cells import cell
 from tests.forked import start
 
 
-@dataclass(frozen=True)
-class FakeData:
-    """Data that is never loaded."""
-
-    origin: str = "obqa"
-
-    def describe(self) -> dict[str, str]:
-        return {"benchmark": self.origin}
-
-    def fingerprint(self) -> str:
-        return "f0"
-
-
-def cell(seed: int, **changed) -> Cell:
-    values = {"model": "m", "data": FakeData(), "method": "realm", "seed": seed, "steps": 9}
-    return Cell(**{**values, "settings": {"train_layers": 2}, **changed})
-
-
-def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed) -> SimpleNamespace:
-    record = {"annotator": "a1", "task": "t", "true_accuracy": 0.9, "expertise": None}
-    made = {
+def result(of: Cell, accuracy: float = 0.5, size: int = 40, **changed: Any) -> CellResult:
+    labels = np.arange(size, dtype=np.int32) % 3
+    answers = {"label": labels, "gold": np.zeros_like(labels), "gold_log_prob": np.linspace(-3, 0, size)}
+    expertise = {"annotator": ["a1", "a2"], "task": ["t", "t"], "expertise": [0.5, np.nan]}
+    values: dict[str, Any] = {
         "cell": of,
         "selected_settings": {"learning_rate": 0.1},
         "metrics": {"accuracy": accuracy, "n_test": size, "spearman": None},
-        "expertise": [record, {**record, "annotator": "a2"}],
-        "curve": [[0, 0.1], [5, 0.2]],
-        "trajectory": {"annotators": ["a1", "a2"], "tasks": ["t"], "points": [[1, [[0.5], [0.6]]]]},
-        "config": {"versions": {"torch": "2"}},
+        "config": {"versions": {"torch": "2"}, "warnings": []},
         "data": "f0",
         "weights": "w0",
         "seconds": 1.5,
         "finished_at": "2030-01-01T00:00:00.000+00:00",
-        "labels": np.arange(size, dtype=np.int32) % 3,
-        "gold": np.zeros(size, dtype=np.int32),
+        "tables": {"answers": pd.DataFrame(answers), "expertise": pd.DataFrame(expertise)},
     }
-    made["gold_log_probs"] = np.log(np.linspace(0.1, 1, size))
-    return SimpleNamespace(**{**made, **changed})
+    return CellResult(**{**values, **changed})
 
 
 @pytest.fixture
-def results(tmp_path) -> Results:
-    return Results.open(tmp_path / "deep" / "results.sqlite", create=True)
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "deep" / "cells")
 
 
-def test_what_is_added_is_there_for_a_reader(results) -> None:
-    cells = [cell(0), cell(1), cell(2)]
-    assert results.missing(cells) == cells and results.frame(cells).empty
-    assert results.add(result(cells[1], accuracy=0.25))
-    np.testing.assert_allclose(results.gold_log_probs(cells[1].id), np.log(np.linspace(0.1, 1, 40)), rtol=1e-6)
-    reader = Results.open(results.path)
-    assert reader.missing(cells) == [cells[0], cells[2]]
-    (row,) = reader.frame(cells).to_dict("records")
-    assert row["id"] == cells[1].id and row["seed"] == 1 and row["accuracy"] == 0.25 and row["method"] == "realm"
-    assert (
-        row["train_layers"] == 2
-        and row["learning_rate"] == 0.1
-        and row["selected_settings"] == '{"learning_rate": 0.1}'
-    )
-    assert row["versions"] == '{"torch": "2"}' and row["seconds"] == 1.5 and row["data"] == "f0"
-    assert row["weights"] == "w0" and reader.weights_of("m") == {"w0"} and reader.weights_of("n") == set()
-    labels, gold = reader.predictions(cells[1].id)
-    assert labels.tolist() == [i % 3 for i in range(40)] and not gold.any()
-    assert reader.expertise([cells[1].id])["annotator"].tolist() == ["a1", "a2"]
-    assert reader.curves([cells[1].id]).values.tolist() == [[cells[1].id, 0, 0.1], [cells[1].id, 5, 0.2]]
-    assert reader.trajectories([cells[1].id])[["annotator", "expertise"]].values.tolist() == [["a1", 0.5], ["a2", 0.6]]
-    assert reader.config(cells[1].id)["versions"] == {"torch": "2"}
-    assert reader.data_of("obqa") == {"f0"} and reader.data_of("piqa") == set()
+def test_what_is_added_is_there_for_a_reader(results: Results) -> None:
+    cells = [cell(seed=seed, settings={"train_layers": 2}) for seed in range(3)]
+    assert results.missing(cells) == cells and results.frame(cells).empty and results.ids() == []
+    assert not results.folder.exists(), "reading makes nothing"
+    results.add(result(cells[1], accuracy=0.25))
+    assert results.missing(cells) == [cells[0], cells[2]] and results.ids() == [cells[1].id]
+    (row,) = results.frame(cells).to_dict("records")
+    expected = {"id": cells[1].id, "seed": 1, "accuracy": 0.25, "method": "realm", "train_layers": 2}
+    expected |= {"learning_rate": 0.1, "seconds": 1.5, "data": "f0", "weights": "w0", "origin": "here"}
+    assert expected.items() <= row.items()
+    record = results.record(cells[1].id)
+    assert record["content"] == json.loads(cells[1].content) and record["content"]["settings"]["train_layers"] == 2
+    assert record["config"]["versions"] == {"torch": "2"} and record["metrics"]["spearman"] is None
+    answers = results.table("answers", [cells[1].id])
+    assert answers["label"].tolist() == [i % 3 for i in range(40)] and answers["gold_log_prob"].iloc[-1] == 0
+    both = results.table("expertise", [cells[0].id, cells[1].id])
+    assert both["id"].tolist() == [cells[1].id] * 2 and both["annotator"].tolist() == ["a1", "a2"]
+    assert results.table("curve", [cells[1].id]).empty
 
 
-def test_a_cell_is_kept_once(results) -> None:
-    assert results.add(result(cell(0), accuracy=0.1))
-    assert not results.add(result(cell(0), accuracy=0.9))
-    assert results.frame([cell(0)])["accuracy"].tolist() == [0.1]
+def test_answers_are_right_or_not_comparable(results: Results) -> None:
+    ids = [cell(seed=seed).id for seed in range(3)]
+    for seed, size in enumerate((6, 6, 9)):
+        results.add(result(cell(seed=seed), size=size))
+    right = results.correct(ids[:2])
+    assert right is not None and right.tolist() == [[True, False, False] * 2] * 2
+    assert results.correct(ids) is None and results.correct([]) is None and results.correct(["f" * 16]) is None
 
 
-def test_rows_come_in_the_order_asked_for(results) -> None:
-    cells = [cell(seed) for seed in range(1200)]
-    results._connection.execute("PRAGMA synchronous = OFF")
-    for made in reversed(cells):
-        results.add(result(made))
-    assert results.frame(cells)["seed"].tolist() == list(range(1200))
-    assert results.missing([*cells, cell(1200)]) == [cell(1200)]
+def test_rows_come_in_the_order_asked_for(results: Results) -> None:
+    cells = [cell(seed=seed) for seed in (3, 0, 2, 1)]
+    for each in reversed(cells):
+        results.add(result(each, tables={}))
+    assert results.frame(cells)["seed"].tolist() == [3, 0, 2, 1]
 
 
-def test_what_json_cannot_say_is_not_half_written(results) -> None:
+def test_a_figure_that_is_no_number_is_not_half_written(results: Results) -> None:
     with pytest.raises(ValueError):
-        results.add(result(cell(0), accuracy=float("nan")))
-    assert results.missing([cell(0)]) == [cell(0)] and results.add(result(cell(0)))
+        results.add(result(cell(), accuracy=float("nan")))
+    assert results.missing([cell()]) == [cell()]
+    results.add(result(cell()))
+    assert not results.missing([cell()])
 
 
-def add_all(path: str, seeds: list[int]) -> None:
-    results = Results.open(path, create=True)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "not readable as JSON"), ("[]", "not the record of cell"), ("{}", "not the record of cell")],
+)
+def test_a_damaged_cell_is_refused_by_its_file(content: str, message: str, results: Results) -> None:
+    results.add(result(cell()))
+    path = results.folder / f"{cell().id}.json"
+    record = json.loads(path.read_text())
+    path.write_text(content)
+    with pytest.raises(RealmError, match=message) as error:
+        results.frame([cell()])
+    assert str(path) in str(error.value)
+    del record["metrics"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(RealmError, match="it lacks metrics"):
+        results.record(cell().id)
+    path.with_suffix(".answers.parquet").write_text("no parquet")
+    with pytest.raises(RealmError, match=r"answers\.parquet.*not readable as parquet"):
+        results.table("answers", [cell().id])
+
+
+def add_all(folder: str, seeds: list[int]) -> None:
     for seed in seeds:
-        results.add(result(cell(seed)))
+        Results(folder).add(result(cell(seed=seed), accuracy=seed / 100_000, size=50_000))
 
 
-def test_two_processes_may_fill_one_file(tmp_path) -> None:
-    """Every cell is there once, whoever was first, from the making of the file on."""
-    path, seeds = tmp_path / "results.sqlite", list(range(30))
-    both = [start(add_all, str(path), order) for order in (seeds, seeds[::-1])]
+def test_two_processes_may_fill_one_folder(results: Results) -> None:
+    seeds = list(range(20))
+    both = [start(add_all, str(results.folder), order) for order in (seeds, seeds[::-1])]
     for process in both:
         process.join(120)
     assert [process.exitcode for process in both] == [0, 0]
-    reader = Results.open(path)
-    assert not reader.missing([cell(seed) for seed in seeds]) and len(reader.frame([cell(s) for s in seeds])) == 30
+    assert not results.missing([cell(seed=seed) for seed in seeds])
 
 
-def test_all_cells_can_be_forgotten(results) -> None:
-    results.add(result(cell(0)))
-    results.clear()
-    assert results.missing([cell(0)]) == [cell(0)] and results.add(result(cell(0)))
-
-
-def test_a_reader_changes_nothing(results) -> None:
-    with pytest.raises(RealmError, match=r"cannot be written: .*readonly"):
-        Results.open(results.path).add(result(cell(0)))
-
-
-@pytest.mark.parametrize("content", [b"accuracy,seed\n", b"SQLite format 3\x00" + b"\xff" * 500])
-def test_a_file_that_is_no_database_is_left_alone(content, tmp_path) -> None:
-    path = tmp_path / "results.csv"
-    path.write_bytes(content)
-    for create in (False, True):
-        with pytest.raises(RealmError, match=r"results\.csv"):
-            Results.open(path, create=create)
-    assert path.read_bytes() == content
-
-
-def test_other_databases_are_refused(tmp_path, results) -> None:
-    sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE cells (id)")
-    for create in (False, True):
-        with pytest.raises(RealmError, match="not a results file of"):
-            Results.open(tmp_path / "other.sqlite", create=create)
-    results._connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(RealmError, match="another version"):
-        Results.open(results.path)
-
-
-def test_no_file_or_no_cell(tmp_path, results) -> None:
-    with pytest.raises(RealmError, match="no such file"):
-        Results.open(tmp_path / "gone.sqlite")
-    with pytest.raises(RealmError, match="no cell nonsense"):
-        results.predictions("nonsense")
-
-
-def test_a_schema_from_elsewhere_runs_nothing_of_ours(results) -> None:
-    """A trigger in a file that somebody sent may not call functions with side effects."""
-    results.add(result(cell(0)))
-    assert results._connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
-    assert Results.open(results.path)._connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
-
-
-def write_without_end(path: Path) -> None:
-    results = Results.open(path, create=True)
-    for seed in range(100_000):
-        results.add(result(cell(seed), accuracy=seed / 100_000, size=50_000))
-
-
-def test_killed_while_writing_every_cell_is_whole_or_absent(tmp_path) -> None:
-    path = tmp_path / "results.sqlite"
-    for attempt in range(3):
-        process = start(write_without_end, path)
-        deadline = time.monotonic() + 300  # seconds; only ends a hang
-        before = 0 if attempt == 0 else _count(path)
-        while not path.exists() or _count(path) < before + 3:
-            assert process.is_alive() and time.monotonic() < deadline
-            time.sleep(0.02)
-        time.sleep(0.013 * attempt)
+def test_a_process_killed_at_any_moment_leaves_whole_cells(results: Results) -> None:
+    cells = [cell(seed=seed) for seed in range(200)]
+    for moment in (0.05, 0.2, 0.4):
+        process = start(add_all, str(results.folder), list(range(200)))
+        before = len(results.ids())
+        while len(results.ids()) == before and process.is_alive():
+            time.sleep(0.005)
+        time.sleep(moment)
         process.kill()
-        process.join()
-        results = Results.open(path, create=True)
-        found = results.frame([cell(seed) for seed in range(_count(path))])
-        assert len(found) == _count(path) and (found["accuracy"] * 100_000).round().tolist() == list(range(len(found)))
-        assert all(len(results.predictions(id)[0]) == 50_000 for id in found["id"])
-        assert results._connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        process.join(120)
+        frame = results.frame(cells)
+        assert len(frame) == len(results.ids()) > 0
+        assert (frame["accuracy"] * 100_000).round().tolist() == frame["seed"].tolist()
+        assert all(len(results.table("answers", [id])) == 50_000 for id in frame["id"])
 
 
-def _count(path: Path) -> int:
-    try:
-        return int(sqlite3.connect(path, timeout=60).execute("SELECT count(*) FROM cells").fetchone()[0])
-    except sqlite3.OperationalError:  # the table is not made yet
-        return 0
+@pytest.mark.parametrize("summary", [[], {}, {"methods": [1], "trainings": []}])
+def test_a_summary_that_is_none_is_refused(summary: Any, tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match=r"holds no results\.json"):
+        read_summary(tmp_path)
+    (tmp_path / SUMMARY).write_text(json.dumps(summary))
+    with pytest.raises(RealmError, match=r"results\.json: it lacks `"):
+        read_summary(tmp_path)

@@ -1,104 +1,224 @@
-"""One cell: what is trained, and what is kept of it."""
+"""One cell: what is trained, how it is calibrated, and what is kept of it."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from realm.comparison.cells import Cell, cell_config
-from realm.comparison.significance import rank_correlation
-from realm.comparison.training import LIKELIHOOD, Job, train_cell
-from realm.lab.benchmark_cells import benchmark_cell
-from tests.lab.small_benchmark import write_questions
+from realm import simulate
+from realm.comparison import training
+from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
+from realm.comparison.compare import TableData
+from realm.comparison.training import CellResult, calibrated, rank_correlation, train_cell
+from realm.crowd.engine import log_softmax
+from realm.data import Annotations
+from realm.metrics import evaluate
+from realm.runs import Run
+from realm.scorers.scoring import Scores
+from tests.tiny import crowd
 
-SETTINGS = {"learning_rate": 1e-3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+SETTINGS = {"learning_rate": 1e-2, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+ACCURACIES = np.array([0.9, 0.5, 0.1])
+
+
+@dataclass(frozen=True)
+class PoolData(TableData):
+    """Simulated annotators over items with gold; the oracle gets the items alone."""
+
+    gold_apart: Annotations | None = None
+
+    def load(self, method: str, seed: int) -> CellTables:
+        if method == "oracle":
+            return CellTables(self.annotations.keep_annotations(np.zeros(0, np.int64)), self.test)
+        table = simulate(self.annotations, ACCURACIES, regime="shared", seed=seed)  # type: ignore[arg-type]
+        return CellTables(table, self.test, ACCURACIES[:, None], gold_apart=self.gold_apart)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("data")
-    write_questions(place, "obqa")
-    write_questions(place, "piqa", labels=2)
-    return place
+def data() -> PoolData:
+    return PoolData(crowd(60), crowd(40, seed=5))
 
 
 @pytest.fixture(scope="module")
-def make(folder, tiny_model):
-    def cell(**changed) -> Cell:
-        said = {"model": tiny_model("seq2seq"), "benchmark": "obqa", "noise": "uniform", "pool": "D3"}
-        said |= {"regime": "shared", "method": "realm", "seed": 0, "steps": 5, "settings": SETTINGS}
-        return benchmark_cell(**{**said, **changed}, folder=folder)
+def make(tiny_model, data):
+    def cell(**changed: Any) -> Cell:
+        values = {"model": tiny_model("bert"), "data": data, "method": "realm", "seed": 0, "steps": 5}
+        return Cell(**{**values, "settings": SETTINGS, **changed})
 
     return cell
 
 
-def test_everything_worth_keeping_is_kept_as_plain_values(make, folder) -> None:
-    cell = make(curve=2, choose={"expertise_learning_rate": (0.1, 0.5)})
-    result = train_cell(Job(cell, {"expertise_learning_rate": 0.5}))
+def test_everything_worth_keeping_is_kept(make, tmp_path) -> None:
+    gradient = {**SETTINGS, "expertise_update": "gradient", "channel": "uniform"}
+    cell = make(curve=2, settings=gradient, choose={"expertise_learning_rate": (0.1, 0.5)})
+    result = train_cell(cell, {"expertise_learning_rate": 0.5}, run=tmp_path / "run")
     assert result.cell == cell and result.selected_settings == {"expertise_learning_rate": 0.5}
     assert result.config["settings"]["expertise_learning_rate"] == 0.5 and result.config["settings"]["max_steps"] == 5
     assert {"torch", "transformers"} <= set(result.config["versions"]) and result.seconds > 0
-    assert result.labels.dtype == result.gold.dtype == np.int32 and len(result.labels) == len(result.gold) == 40
-    assert result.metrics["accuracy"] == pytest.approx((result.labels == result.gold).mean())
-    assert result.metrics["n_test"] == 40
-    assert [step for step, _ in result.curve] == [0, 2, 4, 5]
-    assert result.curve[-1][1] == result.metrics["accuracy"]
-    assert [record["annotator"] for record in result.expertise] == ["a1", "a2", "a3"]
-    assert [record["pool_accuracy"] for record in result.expertise] == [0.9, 0.5, 0.1]
-    for record in result.expertise:
-        assert abs(record["true_accuracy"] - record["pool_accuracy"]) < 0.2 and record["annotations"] == 60
-    steps = [step for step, _ in result.trajectory["points"]]
-    assert steps == sorted(steps) and steps[-1] == 5
-    last = np.array(result.trajectory["points"][-1][1])[:, 0]
-    assert last == pytest.approx([record["expertise_trained"] for record in result.expertise], abs=1e-4)
-    truth = [record["true_accuracy"] for record in result.expertise]
-    trained = [record["expertise_trained"] for record in result.expertise]
-    assert (result.metrics["spearman_trained"], result.metrics["spearman_max"]) == rank_correlation(truth, trained)
-    kept = [result.metrics, result.expertise, result.curve, result.trajectory, result.config]
-    assert json.loads(json.dumps(kept, allow_nan=False, default=str))
+    assert any("trained for 5 steps" in text for text in result.config["warnings"])
+    answers = result.tables["answers"]
+    assert len(answers) == 40 == result.metrics["n_test"] and (answers.dtypes == ["int32", "int32", "float32"]).all()
+    assert result.metrics["accuracy"] == pytest.approx((answers["label"] == answers["gold"]).mean())
+    assert result.metrics["log_loss"] == pytest.approx(-answers["gold_log_prob"].mean(), rel=1e-5)
+    curve = result.tables["curve"]
+    assert curve["step"].tolist() == [0, 2, 4, 5] and {"macro_f1", "log_loss"} <= set(curve)
+    assert curve["log_loss"].iloc[-1] == result.metrics["log_loss"]
+    expertise = result.tables["expertise"]
+    assert expertise["annotator"].tolist() == ["a1", "a2", "a3"] and (expertise["annotations"] == 60).all()
+    assert expertise["pool_accuracy"].tolist() == ACCURACIES.tolist()
+    assert (expertise["true_accuracy"] - expertise["pool_accuracy"]).abs().max() < 0.2
+    assert (expertise["low"] <= expertise["accuracy"]).all() and (expertise["accuracy"] <= expertise["high"]).all()
+    trajectory = result.tables["trajectory"]
+    last = trajectory[trajectory["step"] == 5]
+    assert trajectory["step"].is_monotonic_increasing and last["annotator"].tolist() == ["a1", "a2", "a3"]
+    assert last["expertise"].to_numpy() == pytest.approx(expertise["expertise_trained"], abs=1e-4)
+    ranks = rank_correlation(expertise["true_accuracy"], expertise["expertise_trained"])
+    assert (result.metrics["spearman_trained"], result.metrics["spearman_max"]) == ranks
+    record = json.loads(json.dumps(result.record(), allow_nan=False))
+    assert record["content"]["settings"]["learning_rate"] == 0.01 and record["id"] == cell.id
+    run = Run.open(tmp_path / "run")
+    assert set(run.expertise["annotator"]) == {"a1", "a2", "a3"} and run.metrics["test"]["items"] == 40
 
 
-def test_the_same_cell_gives_the_same_answers_whatever_the_curve(make, folder) -> None:
-    plain, watched = (train_cell(Job(make(curve=curve, steps=4), {})) for curve in (None, 1))
-    assert plain.curve == [] and len(watched.curve) == 5
-    assert (plain.labels == watched.labels).all() and plain.expertise == watched.expertise
+def same(first: CellResult, second: CellResult) -> bool:
+    return first.tables["answers"].equals(second.tables["answers"])
 
 
-def test_methods_without_a_channel_keep_no_expertise(make, folder) -> None:
-    result = train_cell(Job(make(method="oracle"), {}))
-    assert result.expertise == [] and result.trajectory == {} and "spearman" not in result.metrics
-    assert result.config["gold_used"] is True
+def test_neither_a_curve_nor_a_run_folder_changes_the_answers(make, tmp_path) -> None:
+    plain, watched = (train_cell(make(curve=curve, steps=4)) for curve in (None, 1))
+    written = train_cell(make(steps=4, settings={**SETTINGS, "cross_fit": 0}), run=tmp_path / "run")
+    assert "curve" not in plain.tables and len(watched.tables["curve"]) == 5
+    assert same(plain, watched) and same(plain, written)
+    assert plain.tables["expertise"].equals(watched.tables["expertise"])
 
 
-def test_a_trial_trains_on_nine_tenths_and_keeps_the_likelihood(make, folder) -> None:
-    trial = make(choose={"expertise_learning_rate": (0.5,)}, trial=True)
-    result = train_cell(Job(trial, {"expertise_learning_rate": 0.5}))
-    assert set(result.metrics) == {LIKELIHOOD} and -5 < result.metrics[LIKELIHOOD] < 0
-    assert result.config["items"] == 54 and len(result.labels) == 0
+def test_methods_without_a_channel_keep_no_expertise(make) -> None:
+    result = train_cell(make(method="oracle"))
+    assert set(result.tables) == {"answers"} and "spearman" not in result.metrics
+    assert result.config["gold_used"] is True and result.config["annotations"] == 0
 
 
-def test_one_number_per_annotator_over_all_tasks(make, folder) -> None:
-    joint = {"benchmark": "obqa+piqa", "pool": "D1", "regime": "shared"}
-    matrix = train_cell(Job(make(**joint), {}))
-    scalar = train_cell(Job(make(**joint, shared_tasks=True), {}))
-    assert set(matrix.metrics) >= {"accuracy/obqa", "accuracy/piqa"}
-    both = (matrix.metrics["accuracy/obqa"] + matrix.metrics["accuracy/piqa"]) / 2
+# -------------------------------------------------------------------- calibration
+
+
+@pytest.mark.parametrize("method", ["realm", "noisy", "oracle"])
+def test_figures_are_those_of_the_calibrated_model(method, make, monkeypatch) -> None:
+    trainers: list[Any] = []
+    quiet_trainer = training.quiet_trainer
+
+    def kept(*arguments: Any, **settings: Any) -> Any:
+        trainers.append(quiet_trainer(*arguments, **settings))
+        return trainers[-1]
+
+    monkeypatch.setattr(training, "quiet_trainer", kept)
+    result = train_cell(make(method=method, steps=20))
+    [trainer] = trainers
+    raw = trainer.test_scores()
+    done = calibrated(trainer, raw)
+    assert result.metrics["log_loss"] == evaluate(trainer.test, done)["log_loss"]
+    assert (done.labels == raw.labels).all()
+    if method == "realm":  # by the trainer itself: not twice
+        np.testing.assert_allclose(done.log_probs, raw.log_probs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("already", [1.0, 2.0, 3.0])
+def test_the_temperature_is_that_of_the_model_of_annotators_for_every_method(already: float) -> None:
+    """A trainer that calibrates (by 3) and one that does not come out alike."""
+    log_probs = log_softmax(np.random.default_rng(0).normal(size=(8, 4)))
+    trainer: Any = SimpleNamespace(
+        annotations=crowd(8), temperature=already, report_model=lambda: SimpleNamespace(temperature=3.0)
+    )
+    scores = calibrated(trainer, Scores(log_softmax(log_probs / already)))
+    np.testing.assert_allclose(scores.log_probs, log_softmax(log_probs / 3))
+
+
+def test_where_there_is_gold_alone_it_is_calibrated_to_that() -> None:
+    table = crowd(40).keep_annotations(np.zeros(0, np.int64))
+    sure = np.full((40, 4), -9.0)
+    sure[:, 0] = np.log1p(-3 * np.exp(-9))
+    trainer: Any = SimpleNamespace(annotations=table, temperature=1.0, out_of_sample=lambda: sure)
+    confidence = calibrated(trainer, Scores(sure)).confidence
+    assert (confidence == confidence[0]).all() and confidence[0] < 0.6, "right on a quarter of the items"
+
+
+# -------------------------------------------------------------------- trials
+
+
+def test_a_trial_trains_on_nine_tenths_and_keeps_the_likelihood(make) -> None:
+    trial = make(choose={"learning_rate": (0.5,)}, trial=True)
+    result = train_cell(trial, {"learning_rate": 1e-3})
+    assert set(result.metrics) == {LIKELIHOOD} and -10 < result.metrics[LIKELIHOOD] < 0
+    assert result.config["items"] == 54 and result.tables == {} and result.config["settings"]["learning_rate"] == 1e-3
+
+
+@pytest.mark.parametrize("objective", ["joint", "paper"])
+def test_a_trial_is_scored_by_the_objective_that_it_is_trained_with(objective, make, monkeypatch) -> None:
+    """With the exponent of the evidence where the training has one: by brute force, item by item."""
+    found: dict[str, Any] = {}
+
+    def kept(trainer: Any, held_out: Annotations, labels: Annotations) -> float:
+        found.update(trainer=trainer, held_out=held_out, labels=labels, value=likelihood(trainer, held_out, labels))
+        return float(found["value"])
+
+    likelihood = training.held_out_likelihood
+    monkeypatch.setattr(training, "held_out_likelihood", kept)
+    train_cell(make(trial=True, choose={"learning_rate": (1e-3,)}, settings={**SETTINGS, "objective": objective}))
+    trainer, held_out, labels = (found[name] for name in ("trainer", "held_out", "labels"))
+    trainer.model.channel.annotators.tasks[0].exponent = 0.5
+    trainer.model.channel._take_over()
+    value = likelihood(trainer, held_out, labels)
+    model = trainer.model.channel.annotators
+    log_probs = trainer.scorer and training.score(trainer.scorer, trainer.scorer.encode(held_out.items)).log_probs
+    zeros = np.zeros(len(labels.label), np.int64)
+    evidence = model.evidence_of(labels.annotator, zeros, labels.label, held_out.option_counts[labels.item])
+    if objective == "paper":
+        expected = np.log(np.exp(log_probs[labels.item] + evidence).sum(1)).mean()
+    else:
+        sums = np.zeros_like(log_probs)
+        np.add.at(sums, labels.item, 0.5 * evidence)
+        expected = np.log(np.exp(log_probs + sums).sum(1)).mean()
+    assert value == pytest.approx(expected, rel=1e-4)
+
+
+# -------------------------------------------------------------------- the lab's cells
+
+
+def test_a_model_fitted_to_gold_first_has_an_opinion(make, data, monkeypatch) -> None:
+    asked = []
+    train = training.RealmTrainer.train
+
+    def recording(trainer: Any, *arguments: Any, **settings: Any) -> Any:
+        asked.append((trainer.args.method, trainer.scorer.new_head, trainer.args.max_steps))
+        return train(trainer, *arguments, **settings)
+
+    monkeypatch.setattr(training.RealmTrainer, "train", recording)
+    plain, fitted = train_cell(make()), train_cell(make(data=replace(data, gold_apart=crowd(24, seed=9))))
+    assert asked == [("realm", True, 5), ("oracle", True, training.OPINION_STEPS), ("realm", False, 5)]
+    assert not same(plain, fitted)
+
+
+def test_one_number_per_annotator_over_all_tasks(make, tiny_model) -> None:
+    table = crowd(80, (0.9, 0.8, 0.3)).to_pandas()
+    tasks = Annotations.from_pandas(table.assign(task=[f"t{row // 120}" for row in range(240)]))
+    joint = TableData(*tasks.split(0.5))
+    matrix, scalar = (train_cell(make(data=joint, shared_tasks=shared)) for shared in (False, True))
+    assert set(matrix.metrics) >= {"accuracy/t0", "accuracy/t1"}
+    shares = np.bincount(joint.test.item_tasks) / joint.test.n_items
+    both = shares @ [matrix.metrics["accuracy/t0"], matrix.metrics["accuracy/t1"]]
     assert matrix.metrics["accuracy"] == pytest.approx(both)
     for name in ("expertise_trained", "expertise"):
-        assert len({record[name] for record in scalar.expertise}) == 2
-        assert len({record[name] for record in matrix.expertise}) == 4
-    assert [r["pool_accuracy"] for r in scalar.expertise] == [0.9, 0.1, 0.1, 0.9]
-    ways = np.array([point for _, point in scalar.trajectory["points"]])
-    assert (ways[..., 0] == ways[..., 1]).all() and np.ptp(ways[:, 0, 0]) > 0
-    habits = train_cell(Job(make(**joint, shared_tasks=True, settings={"channel": "habit"}), {}))
-    assert habits.trajectory["points"] != scalar.trajectory["points"], "the channel of the settings is trained"
+        assert scalar.tables["expertise"].groupby("annotator")[name].nunique().tolist() == [1, 1, 1]
+        assert matrix.tables["expertise"].groupby("annotator")[name].nunique().max() == 2
+    habits = train_cell(make(data=joint, shared_tasks=True, settings={**SETTINGS, "channel": "habit"}))
+    assert not habits.tables["trajectory"].equals(scalar.tables["trajectory"]), "the channel of the settings is trained"
 
 
-def test_a_setting_of_the_cell_wins_over_the_benchmark(make, tmp_path) -> None:
-    said = cell_config(make(settings={"instruction": "Mine."}), tmp_path, "Theirs.")
-    assert said.instruction == "Mine." and cell_config(make(), tmp_path, "Theirs.").instruction == "Theirs."
+# -------------------------------------------------------------------- ranking annotators
 
 
 @pytest.mark.parametrize(
@@ -117,20 +237,3 @@ def test_rank_correlation_and_the_most_it_can_be(truth, learned, expected) -> No
 @pytest.mark.parametrize(("truth", "learned"), [([0.9, 0.1], [2, 1]), ([0.5] * 3, [1, 2, 3]), ([1, 2, 3], [0.5] * 3)])
 def test_rank_correlation_where_there_is_none(truth, learned) -> None:
     assert rank_correlation(truth, learned) == (None, None)
-
-
-def test_a_cell_leaves_the_loggers_as_they_were(monkeypatch) -> None:
-    """Cells run in this process too, and what comes after them must still be heard."""
-    import logging
-
-    from realm.comparison import engines
-    from realm.errors import RealmError
-
-    def fails(*_: object) -> None:
-        assert logging.getLogger("realm").level == logging.ERROR
-        raise RealmError("no such thing")
-
-    before = logging.getLogger("realm").level
-    monkeypatch.setattr(engines, "train_cell", fails)
-    assert isinstance(engines.attempt(None), RealmError)
-    assert logging.getLogger("realm").level == before

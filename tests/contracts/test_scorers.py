@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from realm import RealmConfig, Run
 from realm.data import Items
+from realm.errors import RealmError
 from realm.runs import machine_files
 from realm.schema import OneOf
 from realm.scorers import SCORERS, scorer_class, scorer_kind
@@ -127,15 +128,6 @@ class MaskedScorer(Scorer):
         logits = self.backbone.cls(states).gather(1, self.words[batch["item_tasks"]])
         return masked_log_softmax(logits, batch["option_counts"]), states
 
-    def forward(self, batch: Batch) -> Tensor:
-        return self.forward_with_hidden(batch)[0]
-
-    def _freeze_below_head(self) -> nn.Module:
-        raise NotImplementedError
-
-    def head_states(self, batch: Batch) -> Tensor:
-        raise NotImplementedError
-
 
 @pytest.fixture
 def table_with_masked(monkeypatch) -> Iterator[None]:
@@ -175,3 +167,5 @@ def test_one_class_and_one_row_load_train_save_and_answer_again(tmp_path) -> Non
     np.testing.assert_allclose(run.predict([item.text for item in items])["confidence"], scores.confidence, atol=1e-5)
     card = (tmp_path / "run" / "model" / "README.md").read_text()
     assert "pipeline_tag: fill-mask" in card and "import AutoModelForMaskedLM" in card
+    with pytest.raises(RealmError, match="`train_layers=head` cannot be used with `scorer=masked`"):
+        trainer(str(tmp_path / "model"), crowd(12), tmp_path / "head", train_layers="head")

@@ -100,7 +100,7 @@ def test_a_new_field_is_checked(changes: dict[str, object], message: str) -> Non
 def test_a_new_field_is_recorded_with_a_run_if_it_changes_results() -> None:
     recorded = recorded_values(Extended())
     assert recorded["dropout_rate"] == 0.25 and "hidden" not in recorded
-    assert "cache_dtype" not in recorded and recorded_values(Extended(cache_dtype="bfloat16"))["cache_dtype"]
+    assert "judges" not in recorded and recorded_values(Extended(judges=True))["judges"]
 
 
 def test_every_setting_of_the_class_is_a_flag_of_train_with_its_default() -> None:
@@ -161,6 +161,7 @@ def test_a_default_stands_once() -> None:
         "aggregate.py: seed",
         "demo.py: seed",
         "aggregate.py: use_gold",
+        "aggregate.py: judges",
         "judges.py: use_gold",
         "report.py: use_gold",
         "aggregate.py: method",
@@ -177,7 +178,7 @@ def settings_given(*words: str) -> dict[str, object]:
 
 def test_the_paper_is_one_flag_whatever_the_defaults_are(tmp_path: Path) -> None:
     assert settings_given("--paper") == PAPER
-    assert settings_given("--paper", "--batch-unit", "annotation") == PAPER
+    assert settings_given("--paper", "--channel", "uniform") == PAPER
     assert settings_given() == {name: getattr(Settings, name) for name in PAPER}
     config = RealmConfig(str(tmp_path), use_cpu=True, **PAPER)
     assert {name: config.settings()[name] for name in PAPER} == PAPER
@@ -185,11 +186,11 @@ def test_the_paper_is_one_flag_whatever_the_defaults_are(tmp_path: Path) -> None
     assert settings_given("--config", str(tmp_path / "flags.yaml")) == PAPER
 
 
-@pytest.mark.parametrize("config", ["", "batch-unit: item\n"], ids=["typed", "configuration file"])
+@pytest.mark.parametrize("config", ["", "objective: joint\n"], ids=["typed", "configuration file"])
 def test_a_flag_that_contradicts_the_paper_is_refused_even_if_it_is_the_default(config: str, tmp_path: Path) -> None:
     (tmp_path / "flags.yaml").write_text(config)
-    words = [] if config else ["--batch-unit", "item"]
-    with pytest.raises(RealmError, match="`paper` sets `batch_unit=annotation`, but `batch_unit=item` is given too"):
+    words = [] if config else ["--objective", "joint"]
+    with pytest.raises(RealmError, match="`paper` sets `objective=paper`, but `objective=joint` is given too"):
         run("--paper", "--config", str(tmp_path / "flags.yaml"), *words)
 
 

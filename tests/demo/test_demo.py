@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from realm.cli.demo import _check_folder
 from realm.cli.main import app
 from realm.data import Annotations
-from realm.demo.experiments import ExperimentResult
 from realm.demo.grammar import SLOT, Grammar, messages
 from realm.errors import RealmError
 from tests.tiny import save_tiny
@@ -30,7 +29,6 @@ def pattern_of(sentence: str, grammar: Grammar) -> str:
 def test_the_grammar_has_enough_to_say() -> None:
     grammar = Grammar.load()
     assert len(grammar.labels) >= 4
-    assert grammar.count() > 10_000
     sentences = [*grammar.asides, *(s for matter in grammar.matters.values() for part in matter.values() for s in part)]
     assert {slot for sentence in sentences for slot in SLOT.findall(sentence)} == set(grammar.words)
     assert {slot.lower() for frame in grammar.frames for slot in SLOT.findall(frame)} == {"trouble", "fine", "aside"}
@@ -84,33 +82,6 @@ def test_more_messages_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatc
 # -------------------------------------------------------------------- the experiments
 
 
-class Notes:
-    """Writes down what the demo tells it."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, int]] = []
-        self.steps = 0
-        self.messages: list[str] = []
-        self.tables: list[tuple[str, list[str]]] = []
-
-    def message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def begin(self, method: str, steps: int) -> None:
-        self.begun.append((method, steps))
-
-    def step(self, loss: float | None) -> None:
-        self.steps += 1
-
-    def end(self) -> None: ...
-
-    def annotators(self, result: ExperimentResult) -> None:
-        self.tables.append((result.title, list(result.figures)))
-
-    def figures(self, result: ExperimentResult) -> None:
-        self.tables.append((result.title, list(result.figures)))
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_tiny(tmp_path_factory.mktemp("tiny") / "encoder", "bert")
@@ -139,17 +110,21 @@ def small(tiny: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
 def test_every_method_of_an_experiment_gets_the_same_budget(small: object, tmp_path: Path) -> None:
     from realm.demo.experiments import CROWD, Demo
 
-    notes = Notes()
-    demo = Demo(small, tmp_path / "demo", notes)  # type: ignore[arg-type]
-    first, second = demo.run()
-    assert notes.begun == [
-        ("realm", 4), ("noisy", 4), ("oracle", 4), ("realm", 2), ("majority", 2), ("dawid-skene", 2),
+    demo = Demo(small, tmp_path / "demo")  # type: ignore[arg-type]
+    cells = demo.experiments()
+    titles, methods = ["one label per item", "3 labels per item"], ["realm", "noisy", "oracle"]
+    several = ["realm", "majority", "dawid-skene"]
+    assert [[(each.method, each.steps) for each in cells[title]] for title in titles] == [
+        [(method, 4) for method in methods], [(method, 2) for method in several],
     ]  # fmt: skip
-    methods, several = ["realm", "noisy", "oracle"], ["realm", "majority", "dawid-skene"]
-    titles = "one label per item", "3 labels per item"
-    # each table as soon as it can be: the first one after a single training, before the model is measured
-    assert notes.tables == [(titles[0], []), (titles[0], methods), (titles[1], []), (titles[1], several)]
-    assert notes.steps == 3 * 4 + 3 * 2
+    assert all(each.settings == cells[titles[0]][0].settings for each in (*cells[titles[0]], *cells[titles[1]]))
+    shown: list[tuple[str, str]] = []
+    first, second = demo.run(lambda what, result: shown.append((result.title, what)))
+    # each table as soon as it can be: the first one after a single training
+    assert shown == [
+        *((titles[0], what) for what in ("annotators", *methods, "figures")),
+        *((titles[1], what) for what in ("annotators", *several, "figures")),
+    ]
     assert list(first.accuracy) == methods
     assert list(second.accuracy) == several
     for outcome in (first, second):
@@ -159,6 +134,7 @@ def test_every_method_of_an_experiment_gets_the_same_budget(small: object, tmp_p
         assert people["true"].between(0, 1).all()
     assert (demo.run_folder / "report.html").exists()
     assert (demo.run_folder / "model" / "config.json").exists()
+    assert sorted(path.name for path in demo.folder.iterdir()) == ["labels.csv", "run", "test.csv"]
     labels, test = Annotations.read(demo.folder / "labels.csv"), Annotations.read_test(demo.folder / "test.csv")
     assert (labels.annotations_per_item == 1).all() and labels.n_items == 36
     assert not set(labels.texts.to_pylist()) & set(test.texts.to_pylist())
@@ -167,12 +143,21 @@ def test_every_method_of_an_experiment_gets_the_same_budget(small: object, tmp_p
 def test_the_second_experiment_has_several_labels_for_some_of_the_items(small: object, tmp_path: Path) -> None:
     from realm.demo.experiments import Demo
 
-    demo = Demo(small, tmp_path, Notes())  # type: ignore[arg-type]
-    items, _ = demo.tables()
-    first, second = demo.experiments(items)
-    assert (second.table.annotations_per_item == 3).all()
-    assert set(second.table.texts.to_pylist()) < set(first.table.texts.to_pylist())
-    assert len(replace(demo, second=False).experiments(items)) == 1
+    demo = Demo(small, tmp_path)  # type: ignore[arg-type]
+    first, second = (cells[0].data.annotations for cells in demo.experiments().values())
+    assert (second.annotations_per_item == 3).all()
+    assert set(second.texts.to_pylist()) < set(first.texts.to_pylist())
+    assert len(replace(demo, second=False).experiments()) == 1
+
+
+def test_a_language_model_is_measured_before_training_too(small: object, tmp_path: Path) -> None:
+    from realm.demo.experiments import Demo
+
+    model = save_tiny(tmp_path / "causal", "causal")
+    size = replace(small, model=model, answers="names", steps=1)  # type: ignore[type-var]
+    (result,) = Demo(size, tmp_path / "demo", second=False).run(lambda what, result: None)
+    assert list(result.figures) == ["before training", "realm", "noisy", "oracle"]
+    assert result.figures["before training"]["log_loss"] > 0
 
 
 def test_the_command_ends_with_tables_report_and_what_to_type_next(
@@ -183,7 +168,7 @@ def test_the_command_ends_with_tables_report_and_what_to_type_next(
     assert result.exit_code == 0, result.output
     for words in ("macro F1", "Ada", "true", "learned", "report.html", "realm check labels.csv", "realm train"):
         assert words in result.stdout
-    assert "step" in result.stderr and "{'loss'" not in result.output
+    assert "right" in result.stderr and "{'loss'" not in result.output
     again = CliRunner().invoke(app, ["demo", "--quick", "--output", str(tmp_path / "out"), "--json"])
     record = json.loads(again.stdout)
     assert record == json.loads((tmp_path / "out" / "demo.json").read_text())

@@ -103,7 +103,7 @@ def _content(path: Path) -> Any:
         with sqlite3.connect(path) as connection:
             rows = connection.execute("SELECT id, metrics, labels, gold FROM cells ORDER BY id").fetchall()
         return [(id, _untimed(json.loads(metrics)), labels, gold) for id, metrics, labels, gold in rows]
-    if path.name in ("results.json", "demo.json"):
+    if path.name in ("results.json", "demo.json") or (path.parent.name == "cells" and path.suffix == ".json"):
         return _untimed(json.loads(path.read_text()))
     if path.name == "results.csv":
         rows = csv.DictReader(io.StringIO(path.read_text()))

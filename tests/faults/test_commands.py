@@ -140,12 +140,11 @@ def test_a_comparison_killed_in_its_first_seconds_goes_on(stage, tmp_path) -> No
     whole = stage.whole("compare")
     folder = tmp_path / "x" / "compared"
     folder.mkdir(parents=True)
-    for name in (".realm.lock", "results.sqlite-journal", ".results.csv.realm-a1b2c3d4.csv"):
+    for name in (".realm.lock", ".results.csv.realm-a1b2c3d4.csv"):
         (folder / name).touch()
-    check_again(whole, tmp_path / "x", "before its results file was made")
+    check_again(whole, tmp_path / "x", "before its first cell was finished")
     shutil.rmtree(folder)
-    folder.mkdir()
-    (folder / "results.sqlite").touch()
+    (folder / "cells").mkdir(parents=True)
     assert finish(whole.command.line(tmp_path / "x", "--overwrite"), folder) == 0
     assert contents(tmp_path / "x") == whole.contents
 

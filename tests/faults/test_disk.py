@@ -11,7 +11,6 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from transformers import TrainerCallback
@@ -21,7 +20,6 @@ from realm.errors import RealmError
 from realm.runs import Run
 from realm.runs import writer as run_writer
 from realm.runs.spreadsheet import write_csv
-from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.training import checkpoints
 from tests.invariant.test_resume import StopAt
 from tests.tiny import crowd, save_tiny
@@ -93,7 +91,7 @@ def test_a_disk_that_fills_up_is_an_error_and_the_run_goes_on_later(step, model,
         begun.train()
     assert not (tmp_path / "run" / "manifest.json").exists()
     for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints"):
-        checkpoints.verify(path)
+        files.verify_manifest(path)
     assert not list((tmp_path / "run").rglob(".*"))
     made(model, tmp_path / "run").train(resume_from_checkpoint=True)
     same(tmp_path / "run", whole)
@@ -110,20 +108,6 @@ def test_a_folder_that_takes_no_file(code, model, realm_cli, tmp_path, monkeypat
     exit_code, out, error = realm_cli(*flags)
     assert exit_code == 2 and os.strerror(code) in error and str(tmp_path / "run") in error
     assert "Traceback" not in out + error
-
-
-def test_what_a_killed_process_left_of_a_cache_is_removed_after_a_day(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    folder = tmp_path / "home" / "frozen-layers"
-    old, young = folder / ".entry.realm-a1b2c3d4", folder / ".entry.realm-e5f6g7h8"
-    for path in (old, young):
-        path.mkdir(parents=True)
-        (path / "states").write_bytes(b"half")
-    for path in (old / "states", old):
-        os.utime(path, (0, 0))
-    made(model, tmp_path / "run", train_layers=1)._cache("train")
-    assert not old.exists() and young.exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")
@@ -152,28 +136,7 @@ def test_a_full_disk_under_the_cache_of_frozen_layers(tmp_path, monkeypatch) -> 
     with room_again(), pytest.raises(RealmError, match=r"cannot be stored there: .* `cache_gb`"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
         made(two_layers, tmp_path / "run", train_layers=1).train()
-    assert not list((tmp_path / "home" / "frozen-layers").iterdir())
-
-
-def test_a_cache_that_was_cut_short_is_made_again(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    first = made(model, tmp_path / "run", train_layers=1)
-    kept = np.array(first._cache("train").states)
-    (entry,) = (tmp_path / "home" / "frozen-layers").iterdir()
-    os.truncate(entry / "states", 100)
-    again: FrozenLayersCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
-    np.testing.assert_array_equal(again.states, kept)
-
-
-def test_a_cache_with_a_flipped_bit_is_made_again(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    kept = np.array(made(model, tmp_path / "run", train_layers=1)._cache("train").states)
-    (entry,) = (tmp_path / "home" / "frozen-layers").iterdir()
-    flip(entry / "states", random.Random(0))
-    again: FrozenLayersCache = made(model, tmp_path / "other", train_layers=1)._cache("train")
-    np.testing.assert_array_equal(again.states, kept)
+    assert not list((tmp_path / "home").iterdir())
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files, even from root")
@@ -184,28 +147,6 @@ def test_a_home_that_cannot_be_written_to(realm_cli, tmp_path, monkeypatch) -> N
     flags = ("train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--train-layers", 1)
     code, out, error = realm_cli(*flags, "--output", tmp_path / "run")
     assert code == 2 and "REALM_HOME" in error and "Traceback" not in out + error
-
-
-def test_two_tables_that_fit_only_one_at_a_time_do_not_push_each_other_out(tmp_path, monkeypatch) -> None:
-    """Then part of the second is computed anew each time; the rest of both is computed once."""
-    monkeypatch.setenv("REALM_HOME", str(tmp_path / "home"))
-    model = save_tiny(tmp_path / "model", "bert", layers=2, width=16)
-    table, test = crowd(30, per_item=2), crowd(25, seed=5)
-
-    def caches(name: str, cache_gb: float) -> list[FrozenLayersCache]:
-        begun = trainer(model, table, tmp_path / name, test=test, train_layers=1, cache_gb=cache_gb)
-        return [begun._cache("train"), begun._cache("test")]
-
-    both = [cache.size for cache in caches("all", 1.0)]
-    shutil.rmtree(tmp_path / "home")
-    limit = (max(both) + sum(both)) / 2 / 1e9
-    first = caches("run", limit)
-    assert first[0].size == both[0] and 0 < first[1].size < both[1]
-    built: list[Path] = []
-    build = FrozenLayersCache._build
-    monkeypatch.setattr(FrozenLayersCache, "_build", lambda self, *more: (built.append(self.entry), build(self, *more)))
-    caches("other", limit)
-    assert not built
 
 
 @pytest.mark.parametrize("kind", ["device", "link"])
@@ -295,7 +236,7 @@ def test_a_later_damaged_checkpoint_does_not_push_out_a_good_one(stopped, tmp_pa
 def test_a_finished_run_survives_a_resume_that_finds_nothing_whole(model, whole, tmp_path) -> None:
     shutil.copytree(whole, tmp_path / "run")
     for path in checkpoints.checkpoints(tmp_path / "run" / "checkpoints"):
-        os.truncate(path / "optimizer.pt", 10)
+        os.truncate(path / "progress.pt", 10)
     with pytest.raises(RealmError, match="no complete checkpoint"):
         made(model, tmp_path / "run").train(resume_from_checkpoint=True)
     Run.open(tmp_path / "run")
@@ -338,7 +279,7 @@ def test_what_a_killed_process_left_is_swept_away(model, stopped, whole, tmp_pat
 
 def test_a_whole_file_of_another_checkpoint_is_damage_too(stopped, tmp_path) -> None:
     shutil.copytree(stopped / "checkpoints", tmp_path / "c")
-    older, newer = (tmp_path / "c" / f"checkpoint-{step}" / "trained.safetensors" for step in (2, 4))
+    older, newer = (tmp_path / "c" / f"checkpoint-{step}" / "progress.pt" for step in (2, 4))
     assert checkpoints.newest_whole(tmp_path / "c").name == "checkpoint-4"
     newer.write_bytes(older.read_bytes())
     assert checkpoints.newest_whole(tmp_path / "c").name == "checkpoint-2"

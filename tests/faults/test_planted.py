@@ -15,7 +15,6 @@ import yaml
 from realm.errors import RealmError
 from realm.files import write_manifest
 from realm.runs import Run
-from realm.training import checkpoints
 from tests.tiny import crowd, save_tiny
 from tests.trainers import trainer
 
@@ -161,7 +160,7 @@ def resume(model: str, run: Path) -> None:
     trainer(model, crowd(20), run, **SETTINGS).train(resume_from_checkpoint=True)
 
 
-@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+@pytest.mark.parametrize("name", ["progress.pt", "rng_state.pth"])
 def test_a_pickle_in_place_of_a_state(name, planted, model) -> None:
     """The manifest fits: only the way it is read stands between the checkpoint and the code."""
     run, mark, _ = planted
@@ -176,31 +175,14 @@ def test_a_pickle_in_place_of_a_state(name, planted, model) -> None:
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("name", ["training_args.bin", "pytorch_model.bin", "hook.py", "adapter_model.bin", "x/y.pkl"])
-def test_a_file_that_no_checkpoint_has(name, planted) -> None:
-    """The checkpoint is passed over and the one before it taken; with none left, that is an error."""
-    run, mark, _ = planted
-    for step, left in ((4, "checkpoint-2"), (2, None)):
-        path = run / "checkpoints" / f"checkpoint-{step}" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(pickle.dumps(Bomb(mark)))
-        write_manifest(run / "checkpoints" / f"checkpoint-{step}")
-        if left is not None:
-            assert checkpoints.newest_whole(run / "checkpoints").name == left
-    with pytest.raises(RealmError, match="no complete checkpoint"):
-        checkpoints.newest_whole(run / "checkpoints")
-    assert not mark.exists()
-
-
 def test_a_pickled_model_to_start_from(model, made, realm_cli, tmp_path) -> None:
-    """`--model` may hold weights in PyTorch's own format, which are read without running anything."""
     mark = tmp_path / "mark"
     shutil.copytree(model, tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").unlink()
     torch.save({"lm_head.weight": Bomb(mark)}, tmp_path / "model" / "pytorch_model.bin")
     flags = ("train", made / "labels.csv", "--model", tmp_path / "model", "--output", tmp_path / "run", "--steps", 1)
     code, out, error = realm_cli(*flags)
-    assert code == 2 and "--model" in error and "Traceback" not in out + error
+    assert code == 2 and "has no weights (model.safetensors)" in error and "Traceback" not in out + error
     assert not mark.exists()
 
 

@@ -106,7 +106,6 @@ def test_only_the_first_process_writes(models, tmp_path) -> None:
     run_together(write_runs, model, tmp_path)
     first, second = (json.loads((tmp_path / f"found.{rank}.json").read_text()) for rank in range(2))
     assert not list(tmp_path.glob("elsewhere-*"))
-    assert (first["built"], second["built"]) == (2, 0)  # the states of the training and the test table, once
     assert any("one annotation" in message for message in first["told"]) and second["told"] == []
     assert "already holds a run" in first["refused"] and second["refused"] == first["refused"]
 

@@ -63,7 +63,7 @@ def test_a_damaged_checkpoint_is_passed_over(tiny_model, tmp_path, caplog) -> No
     stopped.add_callback(StopAt(5))
     with pytest.raises(KeyboardInterrupt):
         stopped.train()
-    newest = tmp_path / "run" / "checkpoints" / "checkpoint-4" / "trained.safetensors"
+    newest = tmp_path / "run" / "checkpoints" / "checkpoint-4" / "progress.pt"
     damaged = bytearray(newest.read_bytes())
     damaged[-10] ^= 0xFF
     newest.write_bytes(damaged)
@@ -79,7 +79,7 @@ def test_a_damaged_checkpoint_is_passed_over(tiny_model, tmp_path, caplog) -> No
 def test_no_whole_checkpoint_is_an_error(tiny_model, tmp_path) -> None:
     made = trainer(tiny_model("bert"), crowd(20), tmp_path / "run", **{**SETTINGS, "max_steps": 2})
     made.train()
-    (tmp_path / "run" / "checkpoints" / "checkpoint-2" / "optimizer.pt").unlink()
+    (tmp_path / "run" / "checkpoints" / "checkpoint-2" / "progress.pt").unlink()
     with pytest.raises(RealmError, match="no complete checkpoint"):
         trainer(tiny_model("bert"), crowd(20), tmp_path / "run", **{**SETTINGS, "max_steps": 2}).train(True)
 

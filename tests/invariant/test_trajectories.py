@@ -154,20 +154,8 @@ def test_with_and_without_the_cache_of_frozen_layers(kind, layers, tiny_model, t
         np.testing.assert_allclose(losses, runs[0][0], rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(omegas, runs[0][1], rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(scores, runs[0][2], rtol=1e-5, atol=1e-5)
-    assert 0 < runs[1][3]._cache("train").cached_rows < len(runs[1][3].encoded.rows)
-    assert runs[2][3]._cache("train").cached_rows == len(runs[2][3].encoded.rows)
-
-
-def test_a_half_precision_cache_takes_half_the_room_and_hardly_moves_the_run(tiny_model, tmp_path) -> None:
-    table = crowd(48, per_item=2)
-    runs, sizes = [], []
-    for dtype in ("float32", "bfloat16"):
-        made = trainer(tiny_model("causal"), table, tmp_path, train_layers=1, cache_dtype=dtype, max_steps=6)
-        runs.append(trajectory(made))
-        sizes.append(made._cache("train").states.nbytes)
-    assert sizes[0] == 2 * sizes[1]
-    np.testing.assert_allclose(runs[1][0], runs[0][0], atol=1e-2)
-    assert np.abs(runs[1][0] - runs[0][0]).max() > 0
+    assert 0 < (runs[1][3]._cache("train").starts >= 0).mean() < 1
+    assert (runs[2][3]._cache("train").starts >= 0).all()
 
 
 def test_frozen_layers_stay_as_they_were_and_run_without_dropout(tmp_path) -> None:

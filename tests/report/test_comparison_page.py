@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from realm.comparison.compare import _figures
-from realm.comparison.ranking import MethodResults, ScoredItems, method_labels, rank_metric, ranking
+from realm.comparison.compare import _summary, rank_metric
+from realm.comparison.significance import MethodResults, ScoredItems, ranking
 from realm.crowd.label_figures import macro_f1, rarest_recall
 from realm.data import Task
 from realm.errors import RealmError
@@ -55,10 +55,7 @@ def ranked(
             figures = {key: float(values[seed]) for key, values in metrics.items()}
             trainings.append({"method": name, "seed": seed, **figures, **learned})
     ranks = ranking(methods, items, rank_metric(rank_by, items))
-    entries = [
-        {"method": name, "figures": _figures(method), "labels": method_labels(method, items), "mean": 0.0, "std": 0.0}
-        for name, method in methods.items()
-    ]
+    entries = [_summary(name, method, items, ranks) for name, method in methods.items()]
     return {"regime": "sparse", "seeds": seeds, "methods": entries, "trainings": trainings, "ranking": ranks}
 
 

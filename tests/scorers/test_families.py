@@ -21,8 +21,8 @@ from transformers import TrainerCallback
 from realm.errors import RealmError
 from realm.runs import Run
 from realm.scorers import Scorer, load_scorer
+from realm.scorers.freezing import freeze_layers
 from realm.scorers.frozen_cache import FrozenLayersCache
-from realm.scorers.frozen_layers import freeze_below
 from realm.scorers.lora import add_lora
 from realm.scorers.scoring import score
 from tests.scorers.families import FAMILIES, HOW, Family, families_table
@@ -112,11 +112,11 @@ def test_frozen_layers_have_the_loss_and_gradients_of_the_whole_model(family, la
     cache = FrozenLayersCache(filling, encoded, 1.0)
     assert_same(loss_and_gradients(filling, cache.collate(BATCH)), expected)
 
-    fresh = load(family, path)  # as another process would: it has computed no layer of its own
+    fresh = load(family, path)  # it has computed no layer of its own
     fresh.freeze_below(layers)
-    monkeypatch.setattr(FrozenLayersCache, "_fill", lambda *args: pytest.fail("the entry was not found"))
+    monkeypatch.setattr(fresh, "frozen_states", lambda batch: pytest.fail("the states were not found"))
     again = FrozenLayersCache(fresh, encoded, 1.0)
-    assert again.entry == cache.entry and again.cached_rows == len(encoded.rows)
+    assert again.store is cache.store and (again.starts >= 0).all()
     assert_same(loss_and_gradients(fresh, again.collate(BATCH)), expected)
 
 
@@ -199,7 +199,7 @@ def test_layers_that_stand_in_no_list_of_their_own_are_refused() -> None:
     sizes = {"vocab_size": 40, "emb_dim": 16, "n_layers": 2, "n_heads": 2}
     backbone = transformers.XLMForSequenceClassification(transformers.XLMConfig(**sizes))  # its parts stand in four
     with pytest.raises(RealmError, match=r"`train_layers`: XLMForSequenceClassification keeps.*no list.*`lora_rank`"):
-        freeze_below(backbone, 1)
+        freeze_layers(backbone, 1, lambda: None)
 
 
 def test_adapters_need_a_head_that_can_be_told_from_the_rest(tiny_model, monkeypatch) -> None:

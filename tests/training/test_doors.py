@@ -8,7 +8,7 @@ import torch
 
 from realm import AnnotatorLoss, estimate
 from tests.tiny import crowd
-from tests.trainers import DEFAULT, trainer
+from tests.trainers import BY_GRADIENT, DEFAULT, config, trainer
 
 
 @pytest.mark.parametrize("per_item", [1, 3])
@@ -39,3 +39,15 @@ def test_the_annotators_are_those_of_the_trainer(tiny_model, tmp_path) -> None:
     alone = estimate(table, probs)
     np.testing.assert_allclose(alone.accuracy, reported.accuracy, atol=0.05)
     assert (alone.posterior.argmax(axis=1) == reported.posterior.argmax(axis=1)).mean() > 0.9
+
+
+@pytest.mark.parametrize("settings", [DEFAULT, BY_GRADIENT], ids=["closed form", "gradient"])
+def test_judges_err_together_in_the_report_and_people_do_not(settings, tiny_model, tmp_path) -> None:
+    table, confidence, kinds = crowd(60, (0.9, 0.8, 0.7), per_item=3), [], []
+    for judges in (False, True):
+        made = trainer(tiny_model("causal"), table, tmp_path, max_steps=2, **settings, judges=judges)
+        made.train()
+        kinds.append(made.report_model()[0].kind)
+        confidence.append(made.estimate().posterior.max(axis=1).mean())
+    assert kinds == [None, "models"] and confidence[1] < confidence[0] - 0.02
+    assert "judges" not in config(tmp_path).settings() and config(tmp_path, judges=True).settings()["judges"]

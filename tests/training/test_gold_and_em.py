@@ -194,7 +194,7 @@ def test_the_em_update_resumes(tiny_model, tmp_path) -> None:
     assert states[0].keys() == states[1].keys()
     for name, value in states[0].items():
         np.testing.assert_array_equal(value, states[1][name], err_msg=name)
-    np.testing.assert_array_equal(again.updates.record.latest, whole.updates.record.latest)
+    np.testing.assert_array_equal(again.updates.log_probs, whole.updates.log_probs)
     assert trained_expertise(whole).std() > 0
 
 
@@ -275,7 +275,7 @@ def test_unlabelled_and_unvisited_items_have_probabilities_of_a_model_not_traine
     table = table.keep_annotations(table.item < 40).without_gold()
     made = trainer(tiny_model("bert"), table, tmp_path, **DEFAULT, max_steps=3, per_device_train_batch_size=4)
     made.train()
-    latest = made.updates.record.latest
+    latest = made.updates.log_probs
     visited = ~np.isnan(latest[:, 0])
     assert visited.sum() == 12 and not visited[40:].any()
     found = made.out_of_sample()
@@ -308,7 +308,7 @@ def test_a_fold_knows_nothing_of_its_labels(tiny_model, tmp_path, monkeypatch) -
         model = part.channel.annotators
         assert model.annotations.n_annotations == (~held_out[table.item]).sum()
         assert not held_out[model.annotations.item].any()
-        assert np.isnan(part.updates.record.latest[held_out]).all(), "its record is its own"
+        assert np.isnan(part.updates.log_probs[held_out]).all(), "its record is its own"
         np.testing.assert_allclose(
             made.out_of_sample()[held_out], part.score_training_items().log_probs[held_out], atol=1e-6
         )

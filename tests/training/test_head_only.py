@@ -12,7 +12,9 @@ import transformers as t
 from realm.errors import RealmError
 from realm.runs import Run
 from realm.scorers import load_scorer
-from realm.scorers.frozen_base import FrozenBase
+from realm.scorers.answers import AnswerTokens
+from realm.scorers.freezing import FrozenBase
+from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.scoring import score
 from realm.training import RealmConfig
 from realm.training.settings import Settings, check_values
@@ -49,7 +51,7 @@ def test_a_classifiers_head_has_the_answers_and_gradients_of_the_whole_model(kin
     base = FrozenBase(backbone, PROBE)
     states = base.states(inputs)
     assert states.shape == (5, 16) and not states.requires_grad
-    assert base.position == ("last" if kind.startswith("last") else "first")
+    assert base.reads_last is kind.startswith("last")
     logits, expected = base.logits(states), whole(**inputs).logits
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-6)
     labels = torch.tensor([0, 1, 2, 1, 0])
@@ -187,30 +189,16 @@ def test_a_step_over_the_cache_reads_no_tokens_and_is_one_forward(tiny_model, tm
     assert not calls
 
 
-def test_without_a_cache_the_layers_below_see_small_batches(tiny_model, tmp_path, monkeypatch) -> None:
-    made = trainer(tiny_model("bert"), crowd(40), tmp_path, train_layers="head", cache_gb=0)
-    batch = made.scorer.collate(made.encoded, np.arange(40))
-    whole = made.scorer.frozen_states(batch)
-    sizes = []
-    run = made.scorer.head_states
-    monkeypatch.setattr(made.scorer, "head_states", lambda part: (sizes.append(len(part["input_ids"])), run(part))[1])
-    monkeypatch.setattr("realm.scorers.base.ACCELERATOR_TOKENS", 12 * batch["input_ids"].shape[1])
-    torch.testing.assert_close(made.scorer.frozen_states(batch), whole)
-    assert sizes == [12, 12, 12, 4]
-
-
-def test_another_answer_prefix_is_another_entry(tiny_model) -> None:
+def test_another_answer_prefix_is_another_state(tiny_model) -> None:
     """A decoder's state depends on what it is fed, which the rows of an encoder-decoder do not hold."""
-    from realm.scorers.answers import AnswerTokens
-    from realm.scorers.frozen_cache import fingerprint
-
     items = crowd(6).items
     scorer = load_scorer(tiny_model("seq2seq"), items, answers="letters")
     scorer.freeze_below("head")
     encoded = scorer.encode(items)
-    before = fingerprint(scorer, encoded)
+    before = FrozenLayersCache(scorer, encoded, 1.0).collate(np.arange(6))["frozen_states"]
     scorer.answers = [AnswerTokens((7,), answer.tokens) for answer in scorer.answers]
-    assert fingerprint(scorer, encoded) != before
+    after = FrozenLayersCache(scorer, encoded, 1.0).collate(np.arange(6))["frozen_states"]
+    assert (before != after).any(1).all()
 
 
 def test_cloze_is_refused(tiny_model, tmp_path) -> None:

@@ -70,5 +70,5 @@ def test_a_new_head_and_a_sharded_model_have_no_opinion(tiny_model, tmp_path, mo
     made = trainer(tiny_model("bert"), crowd(20), tmp_path, **DEFAULT, max_steps=1)
     assert made.scorer.new_head and made._opinion_log_probs(made.annotations) is None and made.notes == []
     made.scorer.new_head = False
-    monkeypatch.setattr(type(made), "is_sharded", property(lambda self: True))
+    monkeypatch.setattr(made, "is_fsdp_enabled", True)
     assert made._opinion_log_probs(made.annotations) is None and "sharded" in made.notes[0]

@@ -15,7 +15,7 @@ from realm.errors import RealmError
 from realm.training import RealmConfig, RealmTrainer
 from realm.training.batches import Collator, ItemGroup
 from realm.training.labels import training_labels
-from realm.training.processes import check, check_deepspeed
+from realm.training.processes import check
 from tests.tiny import crowd
 from tests.trainers import config, trainer
 
@@ -138,17 +138,6 @@ def test_prompts_are_no_longer_than_the_model_has_positions(tiny_model, tmp_path
         pd.DataFrame({"text": ["red " * 5000], "annotator": "w", "label": "a"}), labels="ab"
     )
     assert made.scorer.encode(table.items).lengths.max() == positions
-
-
-@pytest.mark.parametrize(
-    ("settings", "stage", "said"),
-    [({}, 2, "`expertise_optimizer=adamw`"), ({"expertise_optimizer": "adamw"}, 3, "ZeRO-3"), ({}, 3, "ZeRO-3")],
-)
-def test_what_deepspeed_would_break(settings, stage, said, tmp_path) -> None:
-    with pytest.raises(RealmError, match=said):
-        check_deepspeed(config(tmp_path, **settings), stage)
-    for allowed in ({"expertise_optimizer": "adamw"}, {"expertise_update": "em"}, {"method": "noisy"}):
-        check_deepspeed(config(tmp_path, **allowed), 2)
 
 
 @pytest.mark.parametrize(("layers", "version", "said"), [(1, 2, "`train_layers`"), (0, 1, "version 2")])

@@ -32,6 +32,7 @@ class ConfusionChannel(Channel):
     | gold | (items,) true labels, -1 where unknown; None for none |
     | experts | names of annotators taken to be right |
     | earlier | an earlier table of annotators |
+    | kind | `people` or `models`, as `AnnotatorModel` takes it |
     """
 
     keys: Tensor
@@ -48,11 +49,14 @@ class ConfusionChannel(Channel):
         gold: npt.NDArray[np.integer] | None = None,
         experts: tuple[str, ...] = (),
         earlier: EarlierEstimates | None = None,
+        kind: str | None = None,
     ) -> None:
         super().__init__(annotations.n_annotators, len(annotations.tasks))
         self.form = form
         self.options = self.width = int(annotations.option_counts.max(initial=1))
-        self.annotators = AnnotatorModel(annotations, PRIORS[form], gold=gold, experts=experts, earlier=earlier)
+        self.annotators = AnnotatorModel(
+            annotations, PRIORS[form], gold=gold, experts=experts, earlier=earlier, kind=kind
+        )
         item = annotations.item
         key = self._key(
             *(values.astype(np.int64) for values in (annotations.annotator, annotations.item_tasks[item])),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +27,7 @@ TRIALS = "Choosing learning rates (by held-out annotations of one seed, without 
 @takes(
     ReadingFlags,
     TrainingFlags,
-    without=("method", "seed", "overwrite", "logging_steps", "cross_fit", "hub_model_id", "replay"),
+    without=("method", "seed", "overwrite", "logging_steps", "cross_fit", "hub_model_id"),
 )
 def compare(
     files: LabelsFiles,
@@ -75,19 +74,15 @@ def compare(
         annotations = annotations.contrast(contrast, min_annotations)
 
     from realm.comparison.compare import compare as compare_methods
-    from realm.comparison.compare import hold_comparison
-    from realm.comparison.results_json import check_results
-    from realm.files import write_json, writing
+    from realm.comparison.results import SUMMARY, read_summary
     from realm.report.comparison_page import comparison_page
     from realm.runs.folder import LOG
-    from realm.runs.spreadsheet import write_csv
 
     names = [method.strip() for method in methods.split(",")]
     values_to_try = _values_to_try(names, expertise_rates, learning_rates)
     note_table(annotations)
     fetch_named_model(training.model)
-    # held until the last file is written
-    with logged_to(output / LOG, append=not overwrite), progress_display() as display, hold_comparison(output):
+    with logged_to(output / LOG, append=not overwrite), progress_display() as display:
         comparison = compare_methods(
             annotations,
             test_items,
@@ -109,21 +104,17 @@ def compare(
         for method, likelihoods in comparison.trials.items():
             trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
             note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
-        summary = json.loads(json.dumps(comparison.as_dict(), default=str))
-        check_results(output / "results.json", summary)  # what was kept of earlier trainings may be damaged
-        write_csv(comparison.table, output / "results.csv")
-        with writing(output / "results.json", advice=""):
-            write_json(output / "results.json", summary)
         comparison_page(output)
     if as_json:
-        typer.echo((output / "results.json").read_text())
-    else:
-        _show(summary)
-        if rank_by is None:
-            by = summary["ranking"]["by"].replace("_", "-")
-            why = ", which counts every label alike" if by == "macro-f1" else ""
-            note(f"Ranked by {by}{why}; --rank-by names another figure.")
-        note(f"results.csv, results.json and report.html are in {output}")
+        typer.echo((output / SUMMARY).read_text(encoding="utf-8"))
+        return
+    summary = read_summary(output)
+    _show(summary)
+    if rank_by is None:
+        by = summary["ranking"]["by"].replace("_", "-")
+        why = ", which counts every label alike" if by == "macro-f1" else ""
+        note(f"Ranked by {by}{why}; --rank-by names another figure.")
+    note(f"results.csv, results.json and report.html are in {output}")
 
 
 def _settings(training: TrainingFlags, output: Path) -> dict[str, Any]:
@@ -156,7 +147,7 @@ def _rates(flag: str, rates: str | None) -> list[float]:
 
 def _show(summary: dict[str, Any]) -> None:
     """Every figure of every method, where they differ, where they differ by label, and the verdict in words."""
-    from realm.comparison.verdict import verdict, what_is_tested
+    from realm.comparison.significance import verdict, what_is_tested
     from realm.metrics import METRICS
 
     ranking = summary["ranking"]
@@ -192,7 +183,8 @@ def _mean(entry: dict[str, Any], metric: Metric, with_spread: bool) -> str:
 
 
 def _show_differences(ranking: dict[str, Any]) -> None:
-    from realm.comparison.verdict import difference_in_words, figure_name
+    from realm.comparison.significance import difference_in_words
+    from realm.metrics import METRICS
 
     reference = ranking["reference"]
     contrasts = {(each["second"], each["figure"]): each for each in ranking["contrasts"] if each["first"] == reference}
@@ -205,13 +197,15 @@ def _show_differences(ranking: dict[str, Any]) -> None:
             "-"
             if each is None
             else f"{difference_in_words(each['figure'], each['difference']).removesuffix(' points')} "
-            f"{each['outcome'] or 'untested'}"
+            f"{each['outcome'] or ''}"
             for each in cells
         ]
         rows.append([name, *texts])
     if rows:
         show_table(
-            f"{reference} minus each method: ahead, behind or level", ["method", *map(figure_name, figures)], rows
+            f"{reference} minus each method: ahead, behind, level or undecided",
+            ["method", *(METRICS[figure].name_in_text for figure in figures)],
+            rows,
         )
 
 

@@ -12,15 +12,13 @@ import typer
 
 from realm.cli.models import fetch_named_model
 from realm.cli.progress import progress_display
-from realm.cli.terminal import console, interactive, note, show_table
+from realm.cli.terminal import note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     from realm.demo.experiments import Demo, ExperimentResult
 
 RECORD = "demo.json"
-LINES_EVERY = 15
-"""Steps between two lines where nobody watches a bar: a handful for each method."""
 
 
 def demo(
@@ -43,10 +41,10 @@ def demo(
         with writing(output, advice=""):
             held.enter_context(holding(output))
             write_json(output / RECORD, record)
-        demo = experiments.Demo(size, output, DemoOutput(tables=not as_json), seed=seed, progress=progress)
+        demo = experiments.Demo(size, output, seed)
         _introduce(demo)
         start = time.monotonic()
-        results = demo.run()
+        results = demo.run(_say if as_json else _show, progress)
         seconds = round(time.monotonic() - start)
         record |= {"seconds": seconds, "experiments": [_record(result) for result in results]}
         with writing(output, advice=""):
@@ -68,52 +66,9 @@ def _check_folder(folder: Path) -> None:
         raise RealmError(f"--output {folder}: is not empty and was not written by `realm demo`. Name another folder.")
 
 
-class DemoOutput:
-    """Progress bars in a terminal, now and then a line elsewhere; tables as soon as they are there."""
-
-    def __init__(self, tables: bool) -> None:
-        self.tables = tables
-        self.bar: Any = None
-        self.method, self.steps, self.done = "", 0, 0
-
-    def message(self, text: str) -> None:
-        note(f"  {text}")
-
-    def begin(self, method: str, steps: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.method, self.steps, self.done = method, steps, 0
-        if interactive():
-            self.bar = Progress(
-                TextColumn("  {task.description:<12}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("steps, loss {task.fields[loss]}"),
-                TimeRemainingColumn(),
-                console=console(stderr=True),
-                transient=True,
-            )
-            self.job = self.bar.add_task(method, total=steps, loss="-")
-            self.bar.start()
-        else:
-            note(f"  {method}: {steps} steps")
-
-    def step(self, loss: float | None) -> None:
-        self.done += 1
-        figure = "-" if loss is None else f"{loss:.2f}"
-        if self.bar is not None:
-            self.bar.update(self.job, advance=1, loss=figure)
-        elif self.done % LINES_EVERY == 0:
-            note(f"  {self.method}: step {self.done} of {self.steps}, loss {figure}")
-
-    def end(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
-
-    def annotators(self, result: ExperimentResult) -> None:
-        if not self.tables or result.annotators is None:
-            return
+def _show(what: str, result: ExperimentResult) -> None:
+    """The tables of an experiment, and a line for each method that is done."""
+    if what == "annotators" and result.annotators is not None:
         annotators: Any = result.annotators.itertuples()
         rows: list[Any] = [
             (a.annotator, f"{a.true:.2f}", f"{a.learned:.2f}", f"{a.low:.2f} to {a.high:.2f}", a.verdict)
@@ -121,21 +76,22 @@ class DemoOutput:
         ]
         columns = ["annotator", "true", "learned", "95% interval", "verdict"]
         show_table(f"How often each annotator is right, {result.title}", columns, rows)
-
-    def figures(self, result: ExperimentResult) -> None:
-        if not self.tables:
-            return
-        rows: list[Any] = [
-            (
-                method,
-                f"{100 * f['accuracy']:.1f}",
-                *(f"{f[name]:.3f}" for name in ("macro_f1", "rarest_recall", "log_loss")),
-            )
-            for method, f in result.figures.items()
+    elif what == "figures":
+        names = ("macro_f1", "rarest_recall", "log_loss")
+        rows = [
+            (method, f"{100 * figures['accuracy']:.1f}", *(f"{figures[name]:.3f}" for name in names))
+            for method, figures in result.figures.items()
         ]
         base = next(iter(result.figures.values()))["base_rate"]
         title = f"On new messages, {result.title} (always the most frequent answer: {100 * base:.1f}% right)"
         show_table(title, ["method", "right %", "macro F1", "recall of the rarest", "log loss"], rows)
+    else:
+        _say(what, result)
+
+
+def _say(what: str, result: ExperimentResult) -> None:
+    if what in result.figures:
+        note(f"  {what}: {result.accuracy[what]:.1%} of the test messages are right")
 
 
 def _introduce(demo: Demo) -> None:

@@ -43,12 +43,6 @@ def simulate(
     per_item: Annotated[
         int | None, typer.Option(help="In place of --regime: number of annotators drawn for each item.")
     ] = None,
-    adjacent: Annotated[
-        str,
-        typer.Option(
-            help="Asymmetric noise: how often errors fall on the adjacent label, `weight` or as the `paper` states."
-        ),
-    ] = "weight",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
@@ -61,7 +55,7 @@ def simulate(
     check_outputs(output, reads=[file], overwrite=overwrite)
     questions = reading.read_test(file)
     accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))
-    settings: dict[str, Any] = {"noise": noise, "regime": regime, "adjacent": adjacent}
+    settings: dict[str, Any] = {"noise": noise, "regime": regime}
     annotations = simulate_annotators(questions, accuracies, per_item=per_item, seed=seed, **settings)
     write_table(annotations, output)
     note_ledger(annotations.ledger)

@@ -83,8 +83,6 @@ def train(
     check_output(output, overwrite=training.overwrite, resume=resume)
     earlier_run = None if start_from is None else _open_earlier(start_from, output)
     if earlier_run is None:
-        if "replay" in training.typed:
-            raise RealmError("--replay is for continuing an earlier run: give --from too.")
         annotations = reading.read(files)
     else:
         training.take_over(earlier_run)
@@ -149,7 +147,7 @@ def _replace_printer(trainer: RealmTrainer, display: Display) -> None:
     from transformers.trainer_callback import PrinterCallback, TrainerCallback
     from transformers.utils import logging
 
-    from realm.training.callbacks import TRAINING
+    from realm.training.trainer import TRAINING
 
     class Figures(TrainerCallback):  # type: ignore[misc]
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:

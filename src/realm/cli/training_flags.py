@@ -24,7 +24,7 @@ class TrainingFlags(Settings):
 
     paper: bool = setting(
         False,
-        "The paper's setting: " + " ".join(f"--{key.replace('_', '-')} {value}" for key, value in PAPER.items()) + ".",
+        "The paper's setting: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in PAPER.items()) + ".",
         panel=LEARNING,
     )
     model: str = setting("minilm-l6", "A folder, a named model (`realm models`) or a Hugging Face id.", panel=MODEL)

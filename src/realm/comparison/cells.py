@@ -1,8 +1,8 @@
 """`Cell`: one training of a comparison, described completely, and the data it trains on.
 
-A finished cell is found again by its `id`, a hash of everything that decides its result: model, data, method, seed and
-the *effective* settings, every default of `RealmConfig` resolved. A changed default is therefore another cell, and old
-results are never mixed with new ones.
+A finished cell is found again by its `id`, a hash of everything that decides its result: model, data, method, seed,
+the *effective* settings, every default of `RealmConfig` resolved, and how results are measured. A changed default is
+therefore another cell, and old results are never mixed with new ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import Field, asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,14 @@ from realm.files import without_home
 from realm.methods import METHODS
 from realm.training.settings import Settings, recorded_values, settings_of
 
+if TYPE_CHECKING:
+    from realm.channels import Channel
+
 LIKELIHOOD = "held_out_likelihood"
 """The metric of a trial: what settings are chosen by."""
+MEASURED = 2
+"""Of what is recorded of a training, counted up where the same training would be recorded otherwise. 2: every method is
+calibrated; before, methods without a closed form were not."""
 TRAJECTORY_POINTS = 50
 """About how many points of the expertise during training are recorded: enough for a smooth line in a plot."""
 LOGGING_STEPS = 10
@@ -43,6 +49,7 @@ class CellTables:
     | accuracies | of simulated annotators, as configured, (annotators, tasks); None for real ones |
     | instruction | the sentence in front of every prompt, unless the settings have one |
     | gold_apart | gold items, none of them in `annotations`, that the model is fitted to first; None for no such fit |
+    | channel | a class of channels of one's own, in place of the one that the settings name |
     """
 
     annotations: Annotations
@@ -50,6 +57,7 @@ class CellTables:
     accuracies: npt.NDArray[np.float64] | None = None
     instruction: str | None = None
     gold_apart: Annotations | None = None
+    channel: type[Channel] | None = None
 
 
 class CellData(Protocol):
@@ -57,7 +65,7 @@ class CellData(Protocol):
 
     @property
     def origin(self) -> str:
-        """The name of the data. All results of one origin in a results file must have the same `fingerprint`."""
+        """The name of the data. All finished cells of one origin in a folder must have the same `fingerprint`."""
 
     def describe(self) -> dict[str, Any]:
         """Plain values that tell this data from other data of the same origin; they become columns of the results."""
@@ -108,7 +116,7 @@ class Cell:
             object.__setattr__(self, name, values)
 
     def fields(self) -> dict[str, Any]:
-        """What distinguishes the cell, flat: model, the description of the data, method, seed, steps, curve, trial."""
+        """What distinguishes the cell but for its settings, flat: model, description of the data, method, seed ..."""
         names = ("method", "seed", "steps", "curve", "trial", "shared_tasks")
         return {"model": self.model, **self.data.describe(), **{name: getattr(self, name) for name in names}}
 
@@ -117,7 +125,7 @@ class Cell:
         """Everything that decides the result, as JSON with sorted keys."""
         effective = effective_settings(self.method, self.seed, self.steps, self.settings)
         settings = {name: value for name, value in effective.items() if name not in self.choose}
-        content = {**self.fields(), "settings": settings, "choose": dict(self.choose)}
+        content = {**self.fields(), "settings": settings, "choose": dict(self.choose), "measured": MEASURED}
         return json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
 
     @cached_property
@@ -137,8 +145,6 @@ class Cell:
         words += [f"{self.steps} steps"] if self.steps > 0 else []
         words += [f"{name} {values[0]}" for name, values in self.choose.items()] if self.trial else []
         return " ".join(words)
-
-    # ---------------------------------------------------------------- trials
 
     def trials(self) -> list[Cell]:
         """The cells whose scores choose this one's settings: seed 0, every combination of the values to try."""

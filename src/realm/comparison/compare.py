@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,22 +16,21 @@ import numpy as np
 
 from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
 from realm.comparison.grid import CellFinished, run_cells
-from realm.comparison.ranking import MethodResults, ScoredItems, method_labels, rank_metric, ranking
-from realm.comparison.results import Results
-from realm.comparison.significance import Summary, contrast, deviation
+from realm.comparison.results import SUMMARY, Results
+from realm.comparison.significance import MethodResults, ScoredItems, deviation, ranking
 from realm.comparison.simulation import Regime
 from realm.data import Annotations
 from realm.data.arguments import require_annotations, require_test
-from realm.data.options import MAX_OPTIONS
 from realm.data.overlap import shown_in
 from realm.display import counted, notebook_html
 from realm.errors import RealmError, refuses_other_names
-from realm.files import partial_files, remove_partial_files, writing
+from realm.files import partial_files, remove_partial_files, write_json, writing
 from realm.locks import LOCK, holding
 from realm.methods import COMPARED, METHODS
-from realm.metrics import METRICS, Metric, check_test, gold_items
+from realm.metrics import METRICS, Metric, check_test, figures_by_label, gold_items
 from realm.progress import Progress, ignore_progress
 from realm.runs.folder import LOG
+from realm.runs.spreadsheet import write_csv
 from realm.training.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -37,12 +38,8 @@ if TYPE_CHECKING:
 
 RESERVED = {"method", "seed", "output_dir", "use_cpu", "write_run", "save_strategy"}
 """Settings that differ from cell to cell, or that leave a cell's training without output."""
-RESULTS = "results.sqlite"
-"""The results file in the folder of a comparison."""
-PAGES = ("results.csv", "results.json", "report.html")
-"""What the command line makes of the results file."""
-BEFORE_RESULTS = (LOCK, f"{RESULTS}-journal", LOG)
-"""What a comparison may have left that was killed before its results file was there."""
+CELLS, TABLE, PAGE = "cells", "results.csv", "report.html"
+"""In the folder of a comparison: the finished cells, the table of trainings, the page that the command line adds."""
 REPORTED = ("accuracy", "macro_f1", "log_loss", LIKELIHOOD)
 """Metrics of a finished cell that progress tells; a trial has the last alone."""
 COLUMN_NAMES = {
@@ -88,7 +85,7 @@ class Comparison:
     | table | a row per method and seed: method, seed, settings selected by trials, accuracy and the other metrics |
     | summary | a record per method: mean and std over seeds of accuracy and of every metric (`figures`), figures of \
 every label (`labels`), and `realm` minus it with paired tests |
-    | ranking | order, `best` (None where none may be called so) and contrasts; see `realm.comparison.ranking` |
+    | ranking | order, `best` (None where none may be called so) and contrasts; see `realm.comparison.significance` |
     | trials | of each method with trials, the values and the held-out log-likelihood of each |
     | warnings | of the trainings, each once |
     """
@@ -111,8 +108,7 @@ every label (`labels`), and `realm` minus it with paired tests |
     def _repr_html_(self) -> str:
         figures = ("accuracy", "macro_f1", "log_loss", "base_rate")
         means = self.table.groupby("method", sort=False)[[name for name in figures if name in self.table]].mean()
-        order = [row["method"] for row in self.summary]
-        table = means.loc[order].reset_index()
+        table = means.loc[[row["method"] for row in self.summary]].reset_index()
         facts = {"means over seeds": ", ".join(means.columns), "warnings": "; ".join(self.warnings)}
         return notebook_html(repr(self), facts, table)
 
@@ -157,21 +153,24 @@ def compare(
 ) -> Comparison:
     """Train each method with several seeds and compare them on the test items, with paired tests against `realm`.
 
+    Every method has the same optimiser steps: those of `realm`, where epochs decide.
+
     Args:
         annotations: the table to train on.
         test: items with gold, read with `tasks=annotations.tasks`.
         model: a folder, a named model or a Hugging Face id.
         methods: rows of `METHODS`; by default those that the paper compares. Aggregation is left out where every item
             has one annotation.
-        seeds: how many, from 0. A seed decides the annotation that `sparse` keeps, the batches and new weights.
+        seeds: how many, from 0; with fewer than three nothing is tested. A seed decides the annotation that `sparse`
+            keeps, the batches and new weights.
         regime: `shared` keeps all annotations, `sparse` one per item.
         rank_by: a metric's name, such as `macro_f1`, `log_loss` or `accuracy`; by default macro-F1, which counts every
             label alike, and accuracy where items list options of their own.
         settings: of `RealmConfig`, shared by all methods.
         choose: for a method, settings with values to try, as many for each method. A tenth of the items of seed 0 is
             held out, and the likelihood of its annotations decides; gold has no part in it.
-        output: folder of `results.sqlite`, which holds every finished training: the same call continues where it was
-            stopped. By default nothing is kept.
+        output: folder of `results.json`, `results.csv` and of every finished training: the same call continues where it
+            was stopped. By default nothing is kept.
         overwrite: remove the results that the folder holds.
         engine: `processes` trains on this machine, `ray` on a Ray cluster.
         jobs: how many trainings run at once.
@@ -184,18 +183,37 @@ def compare(
     require_annotations(annotations, "annotations")
     require_test(test, "test")
     cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
-    items = _scored_items(test)
+    rows = gold_items(test)
+    assert test.gold is not None
+    items = ScoredItems(test.gold[rows].astype(np.int64), test.item_tasks[rows].astype(np.int64), test.tasks)
     metric = rank_metric(rank_by, items)
     for method in dict.fromkeys(methods or COMPARED):
         if method not in {cell.method for cell in cells}:
             progress(f"{method}: left out, because every item has one annotation", 0, len(cells))
     with tempfile.TemporaryDirectory(prefix="realm-compare-") as temporary:
         folder = Path(temporary) if output is None else Path(output)
-        with hold_comparison(folder), closing(_open(folder, overwrite)) as results:
+        with _held(folder, overwrite):
+            results = Results(folder / CELLS)
             _refuse_other_cells(cells, results)
             run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(progress), progress=step_progress)
             gold_read = bool((settings or {}).get("use_gold"))
-            return _comparison(cells, results, regime, seeds, gold_read, items, metric)
+            comparison = _comparison(cells, results, regime, seeds, gold_read, items, metric)
+            write_csv(comparison.table, folder / TABLE)
+            with writing(folder / SUMMARY, advice=""):
+                write_json(folder / SUMMARY, comparison.as_dict())
+    return comparison
+
+
+def rank_metric(rank_by: str | None, items: ScoredItems) -> Metric:
+    """The metric to rank by: the one named, else macro-F1 where items share a label set and accuracy elsewhere."""
+    rankable = items.rankable
+    if rank_by is None:
+        return rankable.get("macro_f1", METRICS["accuracy"])
+    name = rank_by.strip().lower().replace("-", "_").replace(" ", "_")
+    if name not in rankable:
+        names = ", ".join(each.replace("_", "-") for each in rankable)
+        raise RealmError(f"`rank_by={rank_by}`: no such figure of these test items. Rank by one of: {names}.")
+    return rankable[name]
 
 
 # -------------------------------------------------------------------- cells
@@ -223,87 +241,83 @@ def _cells(
         raise RealmError(f"`settings`: a comparison sets {', '.join(reserved)} itself.")
     if len({len(values) for lists in choose.values() for values in lists.values()}) > 1:
         raise RealmError("every method must get the same number of trials: give lists of equal length.")
-    if settings.get("use_gold") and (leaked := _gold_in_test(annotations, test)):
+    use_gold, has_gold = bool(settings.get("use_gold")), np.zeros(annotations.n_items, dtype=bool)
+    if annotations.gold is not None:
+        has_gold = annotations.gold >= 0
+    if use_gold and (leaked := int(shown_in(annotations.items.take(np.flatnonzero(has_gold)), test.items).sum())):
         raise RealmError(
             f"`use_gold`: {leaked} of the items whose gold would be trained on are in the test table too. Remove "
             "them from it, or do not use gold."
         )
     check_test(annotations, test)
+    if not has_gold.any() and (oracles := [method for method in methods if METHODS[method].needs_gold]):
+        raise RealmError(
+            f"`methods`: {oracles[0]} needs gold labels, and the table has none. Name the column with `gold`, or leave "
+            f"{oracles[0]} out."
+        )
     one_each = regime == "sparse" or int(annotations.annotations_per_item.max(initial=0)) < 2
-    applicable = [method for method in methods if not (METHODS[method].aggregator and one_each)]
     steps = int(settings.pop("max_steps", -1))
+    if steps < 0:
+        steps = _budget(annotations, has_gold & use_gold, regime, settings)
     by_gold = {reads_gold: TableData(annotations, test, regime, reads_gold) for reads_gold in (False, True)}
-    cells = [
+    return [
         Cell(
-            model, by_gold[METHODS[method].needs_gold or bool(settings.get("use_gold"))], method, seed, steps, settings,
+            model, by_gold[METHODS[method].needs_gold or use_gold], method, seed, steps, settings,
             {name: tuple(values) for name, values in choose.get(method, {}).items()},
         )
-        for method in applicable
+        for method in methods
+        if not (METHODS[method].aggregator and one_each)
         for seed in range(seeds)
     ]  # fmt: skip
-    for method in applicable:
-        # refused before anything is trained
-        if METHODS[method].needs_gold and (annotations.gold is None or (annotations.gold < 0).all()):
-            raise RealmError(
-                f"`methods`: {method} needs gold labels, and the table has none. Name the column with `gold`, or leave "
-                f"{method} out."
-            )
-    return cells
 
 
-def _gold_in_test(annotations: Annotations, test: Annotations) -> int:
-    """How many items with gold are test items too, but for case and spaces."""
-    if annotations.gold is None:
-        return 0
-    with_gold = np.flatnonzero(annotations.gold >= 0)
-    return int(shown_in(annotations.items.take(with_gold), test.items).sum())
+def _budget(annotations: Annotations, known: Any, regime: str, settings: Mapping[str, Any]) -> int:
+    """The optimiser steps of `realm`'s epochs: other methods may have fewer items, or a label for several annotations.
+
+    `known` (items,) are those whose gold is trained on.
+    """
+    from realm.training import RealmConfig
+
+    config = RealmConfig("unused", **settings, use_cpu=True)
+    counts = annotations.annotations_per_item
+    labels = np.minimum(counts, 1) if regime == "sparse" or config.batch_unit == "item" else counts
+    units = int(np.maximum(labels, known).sum())
+    return math.ceil(config.num_train_epochs * max(math.ceil(units / config.effective_batch_size), 1))
 
 
-# -------------------------------------------------------------------- results
+# -------------------------------------------------------------------- the folder
 
 
 @contextmanager
-def hold_comparison(folder: Path) -> Iterator[None]:
-    """Keep other processes from the folder of a comparison; one that holds something else is refused.
-
-    A folder is one comparison by one process. (A results file of the lab may be filled by several.)
-    """
-    _check_folder(folder)
-    with ExitStack() as held:
+def _held(folder: Path, overwrite: bool) -> Iterator[None]:
+    """Keep other processes from the folder of a comparison; one that holds something else is refused."""
+    if folder.exists() and not folder.is_dir():
+        raise RealmError(f"`output={folder}`: is a file; name a folder.")
+    if folder.is_dir() and not (folder / CELLS).is_dir():
+        own = {folder / LOCK, folder / LOG, *partial_files(folder)}  # what one leaves that was killed at its start
+        if set(folder.iterdir()) - own:
+            raise RealmError(f"`output={folder}`: is not empty and holds no comparison. Name another folder.")
+    with ExitStack() as stack:
         with writing(folder, advice=""):
-            held.enter_context(holding(folder))
+            stack.enter_context(holding(folder))
+            (folder / CELLS).mkdir(exist_ok=True)  # from now on it shows whose folder this is
+            remove_partial_files(folder)
+            old = [*(folder / CELLS).iterdir(), *(folder / name for name in (TABLE, SUMMARY, PAGE))]
+            for path in old if overwrite else ():
+                path.unlink(missing_ok=True)
         yield
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder with anything but a comparison in it, or what is left of one that was killed at its start."""
-    if folder.exists() and not folder.is_dir():
-        raise RealmError(f"`output={folder}`: is a file; name a folder.")
-    if not folder.is_dir() or (folder / RESULTS).is_file():
-        return
-    if set(folder.iterdir()) - {folder / name for name in BEFORE_RESULTS} - set(partial_files(folder)):
-        raise RealmError(f"`output={folder}`: is not empty and holds no comparison. Name another folder.")
-
-
-def _open(folder: Path, overwrite: bool) -> Results:
-    """The results file of a comparison; `overwrite` empties it."""
-    results = Results.open(folder / RESULTS, create=True)  # refuses a file that is not ours
-    with writing(folder, advice=""):
-        remove_partial_files(folder)
-        if overwrite:
-            results.clear()
-            for name in PAGES:
-                (folder / name).unlink(missing_ok=True)
-    return results
-
-
 def _refuse_other_cells(cells: Sequence[Cell], results: Results) -> None:
-    """A folder is one comparison: cells of its methods and seeds must be these."""
-    for cell in cells:
-        if results.ids(cell.method, cell.seed) - {cell.id}:
+    """A folder is one comparison: its cells of these methods and seeds must be these."""
+    wanted = {(cell.method, cell.seed): cell.id for cell in cells}
+    known = {each.id for cell in cells for each in (cell, *cell.trials())}
+    for id in results.ids():
+        content = results.record(id)["content"] if id not in known else {}
+        if content and (content["method"], content["seed"]) in wanted and not content["trial"]:
             raise RealmError(
-                f"{results.path} holds {cell.method}, seed {cell.seed}, of other data or settings. Use `overwrite` or "
-                "another `output`."
+                f"{results.folder} holds {content['method']}, seed {content['seed']}, of other data or settings. Use "
+                "`overwrite` or another `output`."
             )
 
 
@@ -314,16 +328,16 @@ def _reporter(progress: Progress) -> Callable[[CellFinished], None]:
         figures = {name: event.result.metrics.get(name) for name in REPORTED}
         shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items() if value is not None]
         which = _values(event.cell) if event.cell.trial else f"seed {event.cell.seed}"
-        message = f"{event.cell.method}, {which}: {', '.join(shown)}"
-        progress(message, event.done, event.total)
+        progress(f"{event.cell.method}, {which}: {', '.join(shown)}", event.done, event.total)
 
     return on_finished
 
 
-def _scored_items(test: Annotations) -> ScoredItems:
-    items = gold_items(test)
-    assert test.gold is not None
-    return ScoredItems(test.gold[items].astype(np.int64), test.item_tasks[items].astype(np.int64), test.tasks)
+def _values(trial: Cell) -> str:
+    return ", ".join(f"{name} {values[0]:g}" for name, values in trial.choose.items())
+
+
+# -------------------------------------------------------------------- what was found
 
 
 def _comparison(
@@ -336,84 +350,56 @@ def _comparison(
     metric: Metric,
 ) -> Comparison:
     frame = results.frame(cells)
+    records = {cell: results.record(cell.id) for cell in cells}
     settings = dict.fromkeys(name for cell in cells for name in cell.choose)
-    names = dict.fromkeys(name for id in frame["id"] for name in results.metrics(id))
+    names = dict.fromkeys(name for record in records.values() for name in record["metrics"])
     metrics = [name for name in names if "/" not in name and not name.endswith("_max")]
     table = frame[["method", "seed", *settings, *metrics]].rename(columns=COLUMN_NAMES)
-    warnings = dict.fromkeys(text for id in frame["id"] for text in results.config(id).get("warnings", ()))
+    warnings = dict.fromkeys(text for record in records.values() for text in record["config"]["warnings"])
     trials = {
-        cell.method: {_values(trial): results.metrics(trial.id)[LIKELIHOOD] for trial in cell.trials()}
+        cell.method: {_values(each): results.record(each.id)["metrics"][LIKELIHOOD] for each in cell.trials()}
         for cell in cells
         if cell.choose
     }
-    methods = _method_results(frame, results, items)
-    summary = _summary(frame, results)
-    for record in summary:
-        record |= {
-            "figures": _figures(methods[record["method"]]),
-            "labels": method_labels(methods[record["method"]], items),
-        }
+    methods = {str(name): _method_results(rows, results, items) for name, rows in frame.groupby("method", sort=False)}
     ranks = ranking(methods, items, metric)
-    return Comparison(table, summary, regime, seeds, gold_read, ranks, trials, list(warnings))
+    summary = [_summary(name, method, items, ranks) for name, method in methods.items()]
+    plain = json.loads(json.dumps({"summary": summary, "ranking": ranks}))
+    return Comparison(table, plain["summary"], regime, seeds, gold_read, plain["ranking"], trials, list(warnings))
 
 
-def _method_results(frame: pd.DataFrame, results: Results, items: ScoredItems) -> dict[str, MethodResults]:
-    """The metrics and answers of every method, its seeds in order."""
-    methods = {}
-    for name, rows in frame.groupby("method", sort=False):
-        ids = rows["id"].tolist()
-        metrics = {metric: rows[metric].to_numpy(dtype=np.float64) for metric in METRICS if metric in rows}
-        for id in ids:
-            _check_answers(id, results, items)
-        labels = np.stack([results.predictions(id)[0] for id in ids]).astype(np.int64)
-        log_probs = np.stack([results.gold_log_probs(id) for id in ids]).astype(np.float64)
-        methods[str(name)] = MethodResults(metrics, labels, log_probs)
-    return methods
+def _method_results(rows: pd.DataFrame, results: Results, items: ScoredItems) -> MethodResults:
+    """The metrics and answers of a method, its seeds in order. `rows` are those of its cells."""
+    answers = [results.table("answers", [id]) for id in rows["id"]]
+    for id, each in zip(rows["id"], answers, strict=True):
+        if "gold" not in each or not np.array_equal(each["gold"], items.gold):
+            raise RealmError(f"{results.folder}: the answers of cell {id} are not about these test items: `overwrite`.")
+    labels, log_probs = (np.stack([each[name] for each in answers]) for name in ("label", "gold_log_prob"))
+    metrics = {name: rows[name].to_numpy(dtype=np.float64) for name in METRICS if name in rows}
+    known = {name: values for name, values in metrics.items() if not np.isnan(values).any()}
+    return MethodResults(known, labels.astype(np.int64), log_probs.astype(np.float64))
 
 
-def _check_answers(id: str, results: Results, items: ScoredItems) -> None:
-    """Refuse answers of a cell that are not about the test items, or none of their options."""
-    labels, gold = results.predictions(id)
-    widths = np.array([MAX_OPTIONS if task.labels is None else len(task.labels) for task in items.tasks])
-    if not np.array_equal(gold, items.gold) or len(results.gold_log_probs(id)) != len(gold):
-        raise RealmError(f"{results.path}: cell {id} is not about these test items. The file is damaged.")
-    if (labels >= widths[items.task]).any():
-        raise RealmError(f"{results.path}: `labels` of cell {id} holds what is no label. The file is damaged.")
+def _summary(name: str, method: MethodResults, items: ScoredItems, ranks: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a method: mean and spread over seeds of every metric, `realm` against it, figures by label."""
+    figures = {
+        metric: {"mean": float(values.mean()), "std": deviation(values) if len(values) > 1 else None}
+        for metric, values in method.metrics.items()
+    }
+    record: dict[str, Any] = {"method": name, **figures["accuracy"]}
+    for each in ranks["contrasts"]:
+        if (each["first"], each["second"], each["figure"]) == ("realm", name, "accuracy"):
+            record |= {"realm_minus_this": each["difference"], "p_seeds": each["p_seeds"], "p_items": each["p_items"]}
+            record["interval_items"] = [each["low"], each["high"]]
+    return record | {"figures": figures, "labels": _figures_of_labels(method, items)}
 
 
-def _figures(method: MethodResults) -> dict[str, Any]:
-    """Mean and spread over seeds of every metric that was measured."""
-    found = {name: Summary.of(values) for name, values in method.metrics.items()}
-    return {name: {"mean": each.mean, "std": _known(each.std)} for name, each in found.items() if each is not None}
-
-
-def _known(figure: float) -> float | None:
-    """The figure as JSON can hold it: None where it is not known."""
-    return None if np.isnan(figure) else figure
-
-
-def _values(trial: Cell) -> str:
-    return ", ".join(f"{name} {values[0]:g}" for name, values in trial.choose.items())
-
-
-def _summary(frame: pd.DataFrame, results: Results) -> list[dict[str, Any]]:
-    """One record per method: mean and std over seeds, and `realm` against it."""
-    by_method = dict(list(frame.groupby("method", sort=False)))
-    accuracy = {method: rows["accuracy"].to_numpy(dtype=float) for method, rows in by_method.items()}
-    correct = {method: results.correct(rows["id"].tolist()) for method, rows in by_method.items()}
-    records = []
-    for method, values in accuracy.items():
-        record: dict[str, Any] = {"method": method, "mean": float(values.mean()), "std": _known(deviation(values))}
-        if "realm" in accuracy and method != "realm":
-            first, second = correct["realm"], correct[method]
-            assert first is not None and second is not None
-            test = contrast(("realm", str(method)), accuracy["realm"], values, (first, second))
-            assert test is not None
-            record |= {
-                "realm_minus_this": test.delta,
-                "p_seeds": test.p_seeds,
-                "p_items": test.p_items,
-                "interval_items": [test.low, test.high],
-            }
-        records.append(record)
-    return records
+def _figures_of_labels(method: MethodResults, items: ScoredItems) -> list[dict[str, Any]]:
+    """The figures of every label of each task and the confusion matrix, over the answers of all seeds together."""
+    tasks, seeds = [], len(method.labels)
+    for index in np.unique(items.task).tolist():
+        rows, task = items.task == index, items.tasks[index]
+        figures = figures_by_label(np.tile(items.gold[rows], seeds), method.labels[:, rows].ravel(), task.labels)
+        labels = [{**each, "support": each["support"] // seeds} for each in figures["labels"]]
+        tasks.append({"task": task.name, **figures, "labels": labels})
+    return tasks

@@ -45,9 +45,7 @@ POOLS: dict[str, tuple[float, ...]] = {"D1": (HIGH, LOW, LOW), "D2": (HIGH, HIGH
 ADJACENT_WEIGHT = 4.0
 """How much likelier the adjacent class is than another wrong one, under asymmetric noise: c of the paper."""
 MOST_ANNOTATORS = 10_000
-"""Annotators of a pool: more than any published crowd of one task, and seconds of time."""
-MOST_ANNOTATIONS = 100_000_000
-"""Annotations of one simulated table: some 5 GB of memory."""
+"""Annotators of a pool that is named by its size: more than any published crowd of one task."""
 ENOUGH_TO_RANK = 10
 """Annotations of items with gold that an annotator needs to be ranked: with fewer, an accuracy is one of few values."""
 
@@ -66,27 +64,19 @@ def read_pool(pool: str) -> tuple[float, ...]:
         (0.9, 0.5, 0.1)
     """
     name, _, size = pool.strip().partition(":")
-    if pool.count(",") >= MOST_ANNOTATORS or (size.strip().isdecimal() and int(size[:20]) > MOST_ANNOTATORS):
-        raise RealmError(f"`pool={pool[:40]}`: at most {MOST_ANNOTATORS:,} annotators can be simulated.")
     if name.upper() in POOLS and not size:
         return POOLS[name.upper()]
     try:
-        if name == "graded":
-            return _graded(int(size))
-        if name == "one-reliable" and int(size) >= 1:
+        if name == "graded" and 2 <= (n := int(size)) <= MOST_ANNOTATORS:
+            return tuple(HIGH - i * (HIGH - LOW) / (n - 1) for i in range(n))
+        if name == "one-reliable" and 1 <= int(size) <= MOST_ANNOTATORS:
             return (HIGH, *[LOW] * (int(size) - 1))
         return tuple(float(value) for value in pool.split(","))
     except ValueError:
         raise RealmError(
-            f"`pool={pool}`: must be {', '.join(POOLS)}, graded:N (N of 2 or more), one-reliable:N, or accuracies such "
-            "as 0.9,0.5,0.1."
+            f"`pool={pool}`: must be {', '.join(POOLS)}, graded:N or one-reliable:N (N from 2 to {MOST_ANNOTATORS:,}), "
+            "or accuracies such as 0.9,0.5,0.1."
         ) from None
-
-
-def _graded(n: int) -> tuple[float, ...]:
-    if n < 2:
-        raise ValueError
-    return tuple(HIGH - i * (HIGH - LOW) / (n - 1) for i in range(n))
 
 
 def task_matrix(matrix: str, n: int = 3) -> Floats:
@@ -194,12 +184,6 @@ def _assignment(
 ) -> tuple[Index, Index]:
     """Item and annotator of every annotation to simulate, sorted by item."""
     n = table.n_items
-    per_each = per_item if per_item is not None else n_annotators if regime == "shared" else 1
-    if n * per_each > MOST_ANNOTATIONS:
-        raise RealmError(
-            f"{n:,} items with {per_each:,} annotators each are more than the {MOST_ANNOTATIONS:,} annotations that "
-            "are simulated. Give fewer items or annotators, or a smaller `per_item`."
-        )
     if per_item is not None:
         if not 1 <= per_item <= n_annotators:
             raise RealmError(f"`per_item={per_item}`: must lie between 1 and the {n_annotators} annotators.")

@@ -1,7 +1,8 @@
-"""Training one cell: its tables, its training, and everything worth recording of it as plain values."""
+"""Training one cell: its tables, its training, and everything worth recording of it as plain values and tables."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Mapping
@@ -13,23 +14,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+import pandas as pd
+import torch
+from transformers.trainer_callback import PrinterCallback
 
 from realm.channels import Channel, ItemScores, Observed, channel_class
 from realm.comparison.cells import LIKELIHOOD, Cell, CellTables, cell_config
-from realm.comparison.shared_scorer import shared_scorer
-from realm.comparison.significance import rank_correlation
-from realm.comparison.simulation import Floats, ranked_pairs, realised_accuracies
-from realm.crowd.estimate import estimate
-from realm.data import Annotations, Task
+from realm.comparison.simulation import ranked_pairs, realised_accuracies
+from realm.crowd.engine import log_softmax
+from realm.crowd.temperature import fit_temperature
+from realm.data import Annotations
 from realm.errors import RealmError
 from realm.files import without_home
 from realm.metrics import METRICS, evaluate, gold_items
 from realm.models.store import model_fingerprint
 from realm.progress import Progress, ignore_progress
 from realm.scorers import Scorer
-from realm.scorers.scoring import score
+from realm.scorers.scoring import Scores, score
 from realm.training import RealmConfig, RealmTrainer
+from realm.training.findings import few_steps
 from realm.training.labels import training_labels
 
 HELD_OUT = 0.1
@@ -37,31 +40,22 @@ HELD_OUT = 0.1
 OPINION_STEPS = 40
 OPINION: dict[str, Any] = {"learning_rate": 1e-3, "gradient_accumulation_steps": 1}
 """Of the fit to the few gold items of an opinion: one batch a step, enough to fit a new head to 24 items."""
-Labels = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class Job:
-    """A cell to train, and the settings that trials selected for it."""
-
-    cell: Cell
-    selected_settings: Mapping[str, Any] = field(default_factory=dict)
+EXPERTISE = ("annotator", "task", "annotations", "expertise", "accuracy", "low", "high", "verdict")
+"""What is kept of the trainer's own table of annotators."""
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """The result of a cell. Everything but the labels is plain values that JSON holds.
+    """The result of a cell.
 
     | field | meaning |
     |---|---|
     | metrics | those of `realm.metrics`, each also as `METRIC/TASK`, and rank correlations; of a trial its score |
-    | expertise | one record per annotator and task, with the fields `EXPERTISE_COLUMNS` |
-    | curve | [step, accuracy] |
-    | trajectory | names of `annotators` and `tasks`, and `points`: [step, expertise (annotators, tasks) as trained] |
     | config | every setting, sizes of the data, versions, warnings |
     | data, weights | fingerprints of the data and of the model that the training began with |
-    | labels, gold | (test items with gold,) the answer and the true label |
-    | gold_log_probs | (test items with gold,) log-probability of the true label |
+    | tables | `answers`: label, gold, gold_log_prob of each test item with gold; `expertise`: a row per annotator and \
+task; `trajectory`: step, annotator, task, expertise as trained; `curve`: step and the metrics then |
     """
 
     cell: Cell
@@ -72,25 +66,37 @@ class CellResult:
     weights: str
     seconds: float
     finished_at: str
-    expertise: list[dict[str, Any]] = field(default_factory=list)
-    curve: list[list[float]] = field(default_factory=list)
-    trajectory: dict[str, Any] = field(default_factory=dict)
-    labels: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    gold: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    gold_log_probs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """Everything but the tables, as JSON holds it: the content of the cell stands for the cell."""
+        names = ("metrics", "config", "data", "weights", "seconds", "finished_at")
+        plain = {"selected_settings": dict(self.selected_settings)} | {name: getattr(self, name) for name in names}
+        return {"id": self.cell.id, "content": json.loads(self.cell.content), **plain}
 
 
-def train_cell(job: Job, progress: Progress = ignore_progress) -> CellResult:
-    """Train and score a cell. `progress` is called with how far its training is."""
-    start = time.monotonic()
-    cell = job.cell.with_settings(job.selected_settings)
+def train_cell(
+    cell: Cell,
+    selected_settings: Mapping[str, Any] | None = None,
+    *,
+    run: Path | None = None,
+    progress: Progress = ignore_progress,
+) -> CellResult:
+    """Train and score a cell with the settings that its trials selected.
+
+    `run` is a folder that the whole run is written to; `progress` is called with how far the training is.
+    """
+    start, settings = time.monotonic(), dict(selected_settings or {})
+    trained = cell.with_settings(settings)
     tables = cell.data.load(cell.method, cell.seed)
-    with tempfile.TemporaryDirectory(prefix="realm-cell-") as folder:
-        config = cell_config(cell, Path(folder), tables.instruction)
-        outcome = (_train_trial if cell.trial else _train_and_score)(cell, tables, config, progress)
+    with tempfile.TemporaryDirectory(prefix="realm-cell-") as temporary:
+        config = cell_config(trained, Path(temporary), tables.instruction)
+        if run is not None:
+            config = replace(config, output_dir=str(run), write_run=True, overwrite=True)
+        outcome = (_train_trial if cell.trial else _train_and_score)(trained, tables, config, progress)
     return CellResult(
-        cell=job.cell,
-        selected_settings=dict(job.selected_settings),
+        cell=cell,
+        selected_settings=settings,
         data=cell.data.fingerprint(),
         weights=model_fingerprint(cell.model),
         seconds=time.monotonic() - start,
@@ -108,8 +114,6 @@ def quiet_trainer(
     progress: Progress = ignore_progress,
 ) -> RealmTrainer:
     """A trainer that prints nothing."""
-    from transformers.trainer_callback import PrinterCallback
-
     trainer = RealmTrainer(model, table, config, test=test, channel=channel, progress=progress)
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -120,27 +124,25 @@ def _trainer(
     tables: CellTables,
     table: Annotations,
     config: RealmConfig,
-    test: Annotations | None = None,
-    progress: Progress = ignore_progress,
+    test: Annotations | None,
+    progress: Progress,
 ) -> RealmTrainer:
     """The trainer of a cell on `table`, a part of its tables, from a model that has its opinion."""
-    channel = None
+    channel = None if tables.channel is None else tables.channel.from_annotations(table)
     if cell.shared_tasks:
         kind = channel_class("uniform" if config.channel == "confusion" else config.channel)
         channel = kind.from_annotations(table, start=config.expertise_start, shared_tasks=True)
-    model = shared_scorer(cell.model, table.items, config) or cell.model
-    if tables.gold_apart is not None:
-        model = _with_opinion(model, cell, tables.gold_apart, config)
+    model = cell.model if tables.gold_apart is None else _with_opinion(cell, tables.gold_apart, config)
     return quiet_trainer(model, table, config, test, channel, progress)
 
 
-def _with_opinion(model: str | Scorer, cell: Cell, gold: Annotations, config: RealmConfig) -> Scorer:
+def _with_opinion(cell: Cell, gold: Annotations, config: RealmConfig) -> Scorer:
     """The model fitted to a few gold items, as a language model that has read about such labels before.
 
     A new head knows nothing, and two labels are then told apart by the annotators alone, right or inverted.
     """
     fit = replace(cell, method="oracle", steps=OPINION_STEPS, settings={**cell.settings, **OPINION}, curve=None)
-    trainer = quiet_trainer(model, gold, cell_config(fit, Path(config.output_dir), config.instruction))
+    trainer = quiet_trainer(cell.model, gold, cell_config(fit, Path(config.output_dir), config.instruction))
     trainer.train()
     trainer.scorer.new_head = False
     return trainer.scorer
@@ -149,6 +151,7 @@ def _with_opinion(model: str | Scorer, cell: Cell, gold: Annotations, config: Re
 def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
     """Every setting, the size of the data, versions and warnings."""
     table, folder = trainer.annotations, getattr(cell.data, "folder", None)
+    short = few_steps(trainer.state.global_step)
     return {
         "model": cell.model,
         **({} if folder is None else {"data_folder": without_home(str(folder))}),
@@ -158,7 +161,7 @@ def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
         "annotators": table.n_annotators,
         "annotations": table.n_annotations,
         "versions": {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")},
-        "warnings": trainer.warnings,
+        "warnings": [*trainer.warnings, *([] if short is None else [short])],
     }
 
 
@@ -167,36 +170,32 @@ def _description(cell: Cell, trainer: RealmTrainer) -> dict[str, Any]:
 
 def _train_trial(cell: Cell, tables: CellTables, config: RealmConfig, progress: Progress) -> dict[str, Any]:
     train, held_out = tables.annotations.split(HELD_OUT, seed=0)
-    trainer = _trainer(cell, tables, train, config, progress=progress)
+    trainer = _trainer(cell, tables, train, config, None, progress)
     trainer.train()
     labels = training_labels(tables.annotations, cell.method).annotations
-    rows = _item_rows(tables.annotations, held_out)
-    likelihood = held_out_likelihood(trainer, held_out, labels.take_items(rows))
-    return {"metrics": {LIKELIHOOD: likelihood}, "config": _description(cell, trainer)}
+    rows = {item: row for row, item in enumerate(_items(tables.annotations))}
+    part = labels.take_items(np.array([rows[item] for item in _items(held_out)], dtype=np.int64))
+    return {
+        "metrics": {LIKELIHOOD: held_out_likelihood(trainer, held_out, part)},
+        "config": _description(cell, trainer),
+    }
+
+
+def _items(table: Annotations) -> list[tuple[str, int]]:
+    return list(zip(table.item_ids.to_pylist(), table.item_tasks.tolist(), strict=True))
 
 
 def held_out_likelihood(trainer: RealmTrainer, held_out: Annotations, labels: Annotations) -> float:
-    """Mean log-likelihood of the labels of items that were not trained on, under model, channel and objective."""
-    import torch
-
+    """Mean log-likelihood of the labels of items that were not trained on, by the objective of the training itself."""
     if not labels.n_annotations:
         raise RealmError("settings cannot be chosen: the held-out items have no labels. Give the settings instead.")
-    scores = score(trainer.scorer, trainer.scorer.encode(held_out.items))
+    model, observed = trainer.model, Observed.of(labels)
+    log_probs = torch.from_numpy(score(trainer.scorer, trainer.scorer.encode(held_out.items)).log_probs).float()
+    counts = torch.from_numpy(held_out.option_counts.astype(np.int64))
+    model.channel.eval().cpu()
     with torch.no_grad():
-        channel = trainer.model.channel.eval().cpu()
-        observed = Observed.of(labels)
-        log_probs = torch.from_numpy(scores.log_probs).float()
-        counts = torch.from_numpy(held_out.option_counts.astype(np.int64))
-        evidence = channel(ItemScores(log_probs, counts), observed)
-        objective = trainer.model.objective
-        likelihood = objective.log_likelihood(log_probs, evidence, observed).double().sum()
-    return float(likelihood / objective.count(observed.item, observed.weight))
-
-
-def _item_rows(table: Annotations, part: Annotations) -> npt.NDArray[np.int64]:
-    """The rows in `table` of the items of `part`."""
-    rows = {item: row for row, item in enumerate(zip(table.item_ids.to_pylist(), table.item_tasks, strict=True))}
-    return np.array([rows[item] for item in zip(part.item_ids.to_pylist(), part.item_tasks, strict=True)], np.int64)
+        likelihood = model.log_likelihood(ItemScores(log_probs, counts), observed).double().sum()
+    return float(likelihood / model.objective.count(observed.item, observed.weight))
 
 
 # -------------------------------------------------------------------- a cell
@@ -206,100 +205,103 @@ def _train_and_score(cell: Cell, tables: CellTables, config: RealmConfig, progre
     test = tables.test
     trainer = _trainer(cell, tables, tables.annotations, config, test, progress)
     trainer.train()
-    scores = trainer.test_scores()
-    with_gold = gold_items(test)
+    scores, rows = calibrated(trainer, trainer.test_scores()), gold_items(test)
     assert test.gold is not None
-    report = evaluate(test, scores)
+    report, gold = evaluate(test, scores), test.gold[rows]
     names = [name for name in METRICS if name in report]
     metrics = {"n_test": report["items"], **{name: report[name] for name in names}}
     metrics |= {f"{name}/{task}": part[name] for task, part in report.get("tasks", {}).items() for name in names}
-    outcome: dict[str, Any] = {}
+    answers = {"label": scores.labels[rows], "gold": gold, "gold_log_prob": scores.log_probs[rows, gold]}
+    frames = {"answers": pd.DataFrame(answers).astype({"label": "int32", "gold": "int32", "gold_log_prob": "float32"})}
     if trainer.channel is not None:
-        outcome["expertise"], ranks = _expertise(cell, tables, trainer)
-        outcome["trajectory"] = _trajectory(trainer)
+        frames["expertise"], ranks = _expertise(cell, tables, trainer)
+        frames["trajectory"] = _trajectory(trainer)
         metrics |= ranks
     if cell.curve:
-        outcome["curve"] = _curve(trainer, metrics["accuracy"])
-    return {
-        **outcome,
-        "metrics": metrics,
-        "config": _description(cell, trainer),
-        "labels": scores.labels[with_gold].astype(np.int32),
-        "gold": test.gold[with_gold].astype(np.int32),
-        "gold_log_probs": scores.log_probs[with_gold, test.gold[with_gold]].astype(np.float32),
-    }
+        frames["curve"] = _curve(trainer, metrics)
+    return {"metrics": metrics, "config": _description(cell, trainer), "tables": frames}
 
 
-def _curve(trainer: RealmTrainer, last: float) -> list[list[float]]:
-    points = {entry["step"]: entry["eval_accuracy"] for entry in trainer.state.log_history if "eval_accuracy" in entry}
-    points[trainer.state.global_step] = last
-    return [[step, accuracy] for step, accuracy in sorted(points.items())]
+def calibrated(trainer: RealmTrainer, scores: Scores) -> Scores:
+    """The scores at one temperature, found for every method in the same way.
+
+    It is the one at which the model's P of the training items best explains the annotators' labels, by the model of
+    annotators that stands behind its estimates; where there are only gold labels, best explains these. What the trainer
+    has calibrated itself is left as it is.
+    """
+    table = trainer.annotations
+    if table.n_annotations:
+        temperature = trainer.report_model().temperature / trainer.temperature
+    else:
+        log_probs, gold = trainer.out_of_sample(), table.gold
+        assert gold is not None
+        known = np.flatnonzero(gold >= 0)
+        temperature = fit_temperature(log_probs[known], np.eye(log_probs.shape[1])[gold[known]])
+    return replace(scores, log_probs=log_softmax(scores.log_probs / temperature))
 
 
-def _trajectory(trainer: RealmTrainer) -> dict[str, Any]:
-    tasks = [task.name for task in trainer.annotations.tasks]
-    points = [[step, summary["expertise_trained"].round(5).tolist()] for step, summary in trainer.trajectory()]
-    return {"annotators": list(trainer.annotations.annotators), "tasks": tasks, "points": points}
+def _curve(trainer: RealmTrainer, last: Mapping[str, Any]) -> pd.DataFrame:
+    """The metrics of each evaluation in training; of the last step those of the finished model."""
+    logs = [entry for entry in trainer.state.log_history if "eval_accuracy" in entry]
+    names = [name for name in METRICS if any(f"eval_{name}" in entry for entry in logs)]
+    points = {entry["step"]: {name: entry.get(f"eval_{name}") for name in names} for entry in logs}
+    points[trainer.state.global_step] = {name: last.get(name) for name in names}
+    return pd.DataFrame([{"step": step, **figures} for step, figures in sorted(points.items())])
 
 
-def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """One record per annotator and task, and how learned expertise ranks the annotators."""
+def _trajectory(trainer: RealmTrainer) -> pd.DataFrame:
+    table = trainer.annotations
+    tasks = [task.name for task in table.tasks]
+    pairs = pd.MultiIndex.from_product([table.annotators, tasks], names=["annotator", "task"]).to_frame(index=False)
+    points = [
+        pairs.assign(step=step, expertise=np.asarray(summary["expertise_trained"], np.float64).ravel().round(5))
+        for step, summary in trainer.trajectory()
+    ]
+    columns = ["step", "annotator", "task", "expertise"]
+    return pd.concat(points, ignore_index=True)[columns] if points else pd.DataFrame(columns=columns)
+
+
+def _expertise(cell: Cell, tables: CellTables, trainer: RealmTrainer) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """A row per annotator and task with annotations, and how learned expertise ranks the annotators."""
     table, pool = tables.annotations, tables.accuracies
     assert trainer.channel is not None
-    trained = trainer.channel.summary()["expertise_trained"]
-    estimates = (
-        estimate(_as_one_task(trainer.annotations), np.exp(trainer.scores().log_probs))
-        if cell.shared_tasks
-        else trainer.estimate()
-    )
-    beta, accuracy = (np.broadcast_to(values, trained.shape) for values in (estimates.expertise, estimates.accuracy))
-    counts = np.zeros(trained.shape, dtype=np.int64)
-    np.add.at(counts, (table.annotator, table.item_tasks[table.item]), 1)
-    nothing = np.full(trained.shape, np.nan)
-    columns = {
-        "pool_accuracy": nothing if pool is None else pool,
-        "true_accuracy": nothing if table.gold is None else realised_accuracies(table),
-        "expertise_trained": trained,
-        "expertise": beta,
-        "accuracy": accuracy,
-    }
-    records = [
-        {"annotator": table.annotators[annotator], "task": table.tasks[task].name, "annotations": int(count)}
-        | {name: _finite(values[annotator, task].item()) for name, values in columns.items()}
-        for (annotator, task), count in np.ndenumerate(counts)
-        if count
-    ]
+    frame = trainer.expertise()[list(EXPERTISE)]
+    annotators = pd.Index(table.annotators).get_indexer(pd.Index(frame["annotator"]))
+    tasks = pd.Index([task.name for task in table.tasks]).get_indexer(pd.Index(frame["task"]))
+    order = np.lexsort((tasks, annotators))
+    frame, pair = frame.iloc[order].reset_index(drop=True), (annotators[order], tasks[order])
+    frame["expertise_trained"] = trainer.channel.summary()["expertise_trained"][pair]
+    if cell.shared_tasks:
+        frame["expertise"] = frame["expertise_trained"]
+    frame["pool_accuracy"] = np.nan if pool is None else pool[pair]
+    frame["true_accuracy"] = np.nan if table.gold is None else realised_accuracies(table)[pair]
     # Expertise that was estimated on gold agrees with it, which shows nothing.
     if table.gold is None or trainer.args.use_gold:
-        return records, {}
-    return records, _ranks(table, pool, trained, beta)
+        return frame, {}
+    ranked, ranks = frame[ranked_pairs(table)[pair]], dict[str, Any]()
+    for prefix, truth in (("", "true_accuracy"), ("pool_", "pool_accuracy")):
+        if truth == "true_accuracy" or pool is not None:
+            for name, learned in (("spearman", "expertise"), ("spearman_trained", "expertise_trained")):
+                rho, most = rank_correlation(ranked[truth], ranked[learned])
+                ranks |= {f"{prefix}{name}": rho, f"{prefix}{name}_max": most}
+    return frame, ranks
 
 
-def _ranks(table: Annotations, pool: Floats | None, trained: Floats, beta: Floats) -> dict[str, Any]:
-    """Spearman of expertise as trained and as re-estimated with realised accuracy, and with that of the pool.
+def rank_correlation(truth: npt.ArrayLike, estimates: npt.ArrayLike) -> tuple[float, float] | tuple[None, None]:
+    """Spearman's correlation of estimates with the truth, and the greatest value that ties in the truth allow.
 
-    `_max` is the greatest value that ties among the accuracies allow.
+    Both of shape (annotators,). None where there are fewer than three (two are always in perfect or reverse order), or
+    either is constant.
+
+    Examples:
+        >>> rank_correlation([0.9, 0.1, 0.1], [0.8, 0.3, 0.2])[1].__round__(3)
+        0.866
     """
-    pairs = ranked_pairs(table)
-    ranks: dict[str, Any] = {}
-    for prefix, truth in (("", realised_accuracies(table)), ("pool_", pool)):
-        if truth is not None:
-            for name, expertise in (("spearman", beta), ("spearman_trained", trained)):
-                ranks[prefix + name], ranks[f"{prefix}{name}_max"] = rank_correlation(truth[pairs], expertise[pairs])
-    return ranks
+    from scipy.stats import spearmanr
 
-
-def _as_one_task(table: Annotations) -> Annotations:
-    """The same annotations with one task over all items, each with its own options: one number per annotator."""
-    options = [table.options_of(item) for item in range(table.n_items)]
-    items = replace(
-        table.items,
-        tasks=(Task("all", None),),
-        item_tasks=np.zeros(table.n_items, dtype=np.int32),
-        options=pa.array(options, pa.large_list(pa.large_string())),
-    )
-    return replace(table, items=items)
-
-
-def _finite(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    truth, estimates = np.asarray(truth, dtype=np.float64), np.asarray(estimates, dtype=np.float64)
+    if len(truth) < 3 or np.ptp(truth) == 0 or np.ptp(estimates) == 0:
+        return None, None
+    ranks = np.empty(len(truth))
+    ranks[np.argsort(truth, kind="stable")] = np.arange(len(truth))
+    return float(spearmanr(truth, estimates).statistic), float(spearmanr(truth, ranks).statistic)

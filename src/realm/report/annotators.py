@@ -51,9 +51,12 @@ def rankings(data: RunData) -> list[tuple[Figure, Markup]]:
     for task in busiest(data, RANKINGS):
         rows = data.ranked[data.ranked % len(data.task_names) == task] // len(data.task_names)
         pool = charts.Pool(
-            data.task_names[task] if data.several_tasks else "",
-            [data.annotations.annotators[row] for row in rows],
-            *(values[rows, task] for values in (estimate.accuracy, estimate.low, estimate.high, data.verdicts)),
+            task=data.task_names[task] if data.several_tasks else "",
+            names=[data.annotations.annotators[row] for row in rows],
+            accuracy=estimate.accuracy[rows, task],
+            low=estimate.low[rows, task],
+            high=estimate.high[rows, task],
+            verdict=data.verdicts[rows, task],
             chance=float(np.average(estimate.chance[rows, task], weights=estimate.annotations[rows, task])),
         )
         caption = f"{pool.task}: " * bool(pool.task) + f"{counted(len(rows), 'annotator')}, most accurate first"

@@ -123,12 +123,13 @@ def matrix(
         y = top + height * row
         picture.text(left - 10, y + height / 2 + 4, clipped(name, 15), "name", "end", hint=name)
         for column, cell in enumerate(cells[row]):
-            x, box = left + span * column, {"y": y, "width": span - 2, "height": height - 2, "rx": 3}
+            x, box = left + span * column, {"y": y, "width": span - 2, "height": height - 2, "rx": 3.0}
             if cell is None:
-                picture.add("rect", x=x, **box, class_="cell none")
+                picture.add("rect", "", x=x, **box, class_="cell none")  # type: ignore[arg-type]
                 continue
             opacity = f"{0.06 + 0.88 * min(cell.strength, 1):.2f}"
-            picture.add("rect", hint=cell.hint, x=x, **box, class_=f"cell {cell.side}", fill_opacity=opacity)
+            side = f"cell {cell.side}"
+            picture.add("rect", hint=cell.hint, x=x, **box, class_=side, fill_opacity=opacity)  # type: ignore[arg-type]
             ink = "strong" if cell.strength > 0.55 else "unsure" if cell.is_unsure else ""
             picture.text(x + span / 2 - 1, y + height / 2 + 3, cell.figure, f"heat {ink}", "middle")
     return picture.markup("chart natural")

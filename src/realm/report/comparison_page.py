@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from realm.comparison.results_json import RESULTS, read_results
-from realm.comparison.significance import deviation
-from realm.comparison.verdict import pairs, verdict, what_is_tested
+from realm.comparison.results import SUMMARY, read_summary
+from realm.comparison.significance import deviation, difference_in_words, listed, verdict, what_is_tested
+from realm.files import reading
 from realm.metrics import METRICS
 from realm.report.charts import Row, interval_rows
 from realm.report.escaping import clipped
@@ -40,15 +40,17 @@ LISTED = 60
 
 def holds_comparison(folder: Path) -> bool:
     """Whether a folder is the output of `realm compare`."""
-    return (folder / RESULTS).is_file()
+    return (folder / SUMMARY).is_file()
 
 
 def comparison_page(folder: Path, *, output: Path | None = None) -> Path:
     """Write the page of a finished comparison; FOLDER/report.html where no output is named."""
     folder = Path(folder)
-    summary = read_results(folder)
+    summary = read_summary(folder)
     path = Path(output) if output is not None else folder / NAME
-    write_page(path, render(folder.resolve().name, summary))
+    with reading(folder / SUMMARY, "the results of a comparison", KeyError, TypeError, AttributeError, IndexError):
+        page = render(folder.resolve().name, summary)
+    write_page(path, page)
     return path
 
 
@@ -62,7 +64,7 @@ def render(name: str, summary: Summary) -> str:
     context = {
         "name": name,
         "summary": summary,
-        "sentences": [*verdict(summary), *pairs(summary)],
+        "sentences": [*verdict(summary), *_pairs(contrasts)],
         "means": [figure for name in dict.fromkeys((by, "macro_f1", "accuracy")) if (figure := _means(summary, name))],
         "differences": _differences(contrasts, by),
         "tests": [
@@ -139,6 +141,20 @@ def _contrasts(summary: Summary) -> list[dict[str, Any]]:
     """The reference (`realm`, where it was trained) with every other method, for every figure."""
     ranking = summary["ranking"]
     return [each for each in ranking["contrasts"] if each["first"] == ranking["reference"]]
+
+
+def _pairs(contrasts: list[dict[str, Any]]) -> list[str]:
+    """The reference against every other method: on which figures it is ahead, behind, level."""
+    sentences = []
+    for pair in dict.fromkeys((each["first"], each["second"]) for each in contrasts):
+        words: dict[str, list[str]] = {"ahead": [], "behind": [], "level": [], "undecided": [], "not tested": []}
+        for each in contrasts:
+            if (each["first"], each["second"]) == pair:
+                gap = difference_in_words(each["figure"], each["difference"])
+                words[each["outcome"] or "not tested"].append(f"{METRICS[each['figure']].name_in_text} ({gap})")
+        parts = [f"{outcome} on {listed(figures)}" for outcome, figures in words.items() if figures]
+        sentences.append(f"{pair[0]} against {pair[1]}: {'; '.join(parts)}.")
+    return sentences
 
 
 def _differences(contrasts: list[dict[str, Any]], by: str) -> Figure | None:

@@ -73,7 +73,7 @@ def evaluation(figures: Mapping[str, Any] | None) -> Evaluation | None:
     parts = {"": figures, **figures.get("tasks", {})}
     metrics = [metric for metric in METRICS.values() if isinstance(figures.get(metric.name), int | float)]
     items = int(figures.get("items", 0))
-    low, high = wilson(figures["accuracy"], max(items, 1))
+    low, high = wilson(figures["accuracy"], items)
     return Evaluation(
         items=items,
         accuracy=float(figures["accuracy"]),
@@ -96,10 +96,10 @@ def task_figures(figures: Mapping[str, Any], task: str = "") -> TaskFigures:
     listed = sorted(sorted(range(len(labels)), key=lambda index: -labels[index]["support"])[:LISTED])
     rows = [
         LabelRow(
-            clipped(labels[index]["label"], NAME),
-            f"{labels[index]['support']:,}",
-            *(_written(labels[index][name], ".3f") for name in ("precision", "recall", "f1")),
+            label=clipped(labels[index]["label"], NAME),
+            support=f"{labels[index]['support']:,}",
             mistaken=_mistaken(labels, confusion, index),
+            **{name: _written(labels[index][name], ".3f") for name in ("precision", "recall", "f1")},
         )
         for index in listed
     ]

@@ -124,7 +124,7 @@ def _dispute_bars(data: RunData, items: Ints, voted: Ints, favourite: Ints) -> M
         labels = data.label_names(task)
         where = f"{data.task_names[task]}: " if data.several_tasks else ""
         names.append(f"{where}{clipped(labels[by_votes], 40)} → {clipped(labels[by_model], 40)}")
-    return bars("What votes and model say where they differ", names, [("", counts[order])], "{:,.0f}".format)
+    return bars("What votes and model say where they differ", names, [("", counts[order].tolist())], "{:,.0f}".format)
 
 
 # -------------------------------------------------------------------- items that look broken

@@ -13,7 +13,7 @@ from realm.data.annotations import UNKNOWN
 from realm.report import charts
 from realm.report.html import Figure
 from realm.report.run_data import TRAINED, RunData
-from realm.report.svg import percent
+from realm.report.svg import compact, percent
 from realm.runs.folder import OUT_OF_FOLD
 
 BINS, FEWEST = 10, 5
@@ -78,11 +78,12 @@ def calibration(data: RunData) -> Calibration | None:
     bins = np.minimum((sure[items] * BINS).astype(int), BINS - 1)
     counts = np.bincount(bins, minlength=BINS)
     large = counts >= min(FEWEST, len(items))
-    sums = (np.bincount(bins, values, minlength=BINS)[large] for values in (sure[items], confirmed))
+    of_model, of_judge = (np.bincount(bins, values, minlength=BINS)[large] for values in (sure[items], confirmed))
     accuracy = data.estimate.accuracy[table.annotator, table.item_tasks[table.item]]
     wrong = (1 - accuracy) / np.maximum(table.option_counts[table.item] - 1, 1)
     return Calibration(
-        *(each / counts[large] for each in sums),
+        sure=of_model / counts[large],
+        confirmed=of_judge / counts[large],
         share=counts[large] / len(items),
         judge=judge,
         agreed=float((table.label == favourite[table.item]).mean()),
@@ -94,7 +95,7 @@ def curves(data: RunData) -> list[Figure]:
     """The learning curve, accuracy on the test items, and expertise while it was learned, as far as logged."""
     figures = []
     for entry, title, label, label_of, caption, note in (
-        ("loss", "Training loss", "loss per annotation", charts.compact, "Learning curve", "mean loss per annotation"),
+        ("loss", "Training loss", "loss per annotation", compact, "Learning curve", "mean loss per annotation"),
         ("eval_accuracy", "Accuracy on the test items", "accuracy", percent, "Accuracy on the test items",
          "gold is used to measure, not to train"),
     ):  # fmt: skip

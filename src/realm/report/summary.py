@@ -173,13 +173,14 @@ class Summary:
         if (accuracy := test.get("accuracy")) is None:
             return ModelTile("bad", {}, is_useless=True) if failed else None
         n, rate, macro_f1 = int(test.get("items", 0)), test.get("base_rate"), test.get("macro_f1")
-        interval = tuple(float(end) for end in wilson(accuracy, max(n, 1)))
+        low, high = wilson(accuracy, n)
         is_useless = failed or (rate is not None and accuracy <= rate)
         clearly = rate is None or accuracy > rate + 2 * np.sqrt(max(rate * (1 - rate), 0) / max(n, 1))
         worst = worst_label(test)
         misses = worst is not None and worst.is_missed
         is_good = clearly and not misses and (macro_f1 is None or macro_f1 >= HALF) and not self.undertrained
-        return ModelTile("bad" if is_useless else "good" if is_good else "care", test, interval, worst, is_useless)  # type: ignore[arg-type]
+        state = "bad" if is_useless else "good" if is_good else "care"
+        return ModelTile(state, test, (float(low), float(high)), worst, is_useless)
 
     @cached_property
     def undertrained(self) -> str:

@@ -314,7 +314,7 @@ class Run:
             PromptStyle(**settings["style"]),
             self.tasks,
             int(settings["max_options"]),
-            use_safetensors=True,
+            trained=True,
         )
         scorer.restore(settings)
         return scorer

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from transformers import set_seed
 
 from realm.data import Items, Task
+from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
 from realm.scorers.encoding import EncodedItems, length_mask
-from realm.scorers.frozen_layers import HEAD, FrozenLayers, freeze_below, freeze_what_is_read, output_of, refusal
+from realm.scorers.freezing import CANNOT, HEAD, FrozenLayers, freeze_layers, refusal
 from realm.scorers.prompts import Answers, PromptStyle
 
 Batch = dict[str, Tensor]
@@ -53,17 +55,24 @@ class Scorer(nn.Module, ABC):
         self.max_options = max_options  # of an item
         self.new_head = False
         """Whether what answers was not in the checkpoint, so that the model can have no opinion yet."""
+        self.new_weights: tuple[str, ...] = ()  # the parameters that were not
         self.temperature = 1.0
         """The temperature of answers (`realm.scorers.scoring.score`): P^(1/T), normalised."""
+        self.train_layers: int | str = 0
+        """What `freeze_below` left to train; 0 for all of it."""
         self.frozen_layers: FrozenLayers | None = None
-        self.head_only = False
-        self.frozen_hash: Any = None
-        self._mode: bool | None = None  # what `train` last set
+        self.frozen_hash: str | None = None
         self._frozen_modules: list[nn.Module] = []
+        self._loaded: dict[str, Tensor] = {}  # what trains above the frozen layers, as it was loaded
+        self._mode: bool | None = None  # what `train` last set
 
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+    @property
+    def head_only(self) -> bool:
+        return self.train_layers == HEAD
 
     # ---------------------------------------------------------------- loading
 
@@ -144,9 +153,9 @@ class Scorer(nn.Module, ABC):
 
     # ---------------------------------------------------------------- scoring
 
-    @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
         """Log-probabilities over each item's options. (items, K)"""
+        return self.forward_with_hidden(batch)[0]
 
     @abstractmethod
     def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -172,88 +181,100 @@ class Scorer(nn.Module, ABC):
 
         Where the head alone trains, what is frozen ends in one state per item.
         """
-        self._mode = None
-        if train_layers == HEAD:
-            self._frozen_modules = [self._freeze_below_head()]
-            self.head_only = True
-            self.train(self.training)
+        if train_layers == self.train_layers:
             return
-        assert isinstance(train_layers, int)
-        self.frozen_layers, self._frozen_modules, upper = freeze_below(self.backbone, train_layers)
+        if self.train_layers:
+            raise RealmError(
+                f"`train_layers={train_layers}`: the model is frozen for `train_layers={self.train_layers}` already. "
+                "Load it again."
+            )
+        if isinstance(train_layers, int):
+            self.frozen_layers, self._frozen_modules = freeze_layers(
+                self.backbone, train_layers, lambda: self.run_backbone(self.probe())
+            )
+            self._check_frozen_states(self.frozen_layers)
+        else:
+            self._frozen_modules = [self._freeze_below_head()]
+        self.train_layers, self._mode = train_layers, None
         self.train(self.training)
-        for layer in (self.frozen_layers.layers[self.frozen_layers.depth - 1], upper):
-            if layer is not None:
-                with torch.enable_grad():
-                    states = output_of(layer, lambda: self.run_backbone(self.probe()))
-                freeze_what_is_read(states, self.backbone.parameters())
-        self._check_frozen_states()
 
     @torch.no_grad()
-    def _check_frozen_states(self) -> None:
+    def fresh_head(self, seed: int) -> Scorer:
+        """Put what trains above the frozen layers back to what a load under this seed gives; returns the scorer.
+
+        For a scorer with a head, and before its first training too. One that is loaded and frozen once then serves
+        many trainings.
+        """
+        trained = {name: each for name, each in self.backbone.named_parameters() if each.requires_grad}
+        self._loaded = self._loaded or {name: each.detach().clone() for name, each in trained.items()}
+        for name, parameter in trained.items():
+            parameter.copy_(self._loaded[name])
+            parameter.grad = None
+        for name in self.new_weights:  # by these marks transformers draws them and no others
+            self.backbone.get_submodule(name.rpartition(".")[0])._is_hf_initialized = False
+            self.backbone.get_parameter(name)._is_hf_initialized = False
+        set_seed(seed)
+        self.backbone.initialize_weights()
+        self.new_head, self.temperature = bool(self.new_weights), 1.0
+        return self.eval()
+
+    @torch.no_grad()
+    def _check_frozen_states(self, layers: FrozenLayers) -> None:
         """Refuse a backbone that answers otherwise when its frozen layers' output is put back in."""
-        assert self.frozen_layers is not None
         probe = {name: value.repeat_interleave(2, 0) for name, value in self.probe().items()}
         probe["attention_mask"][1, -1] = 0
         training = self.training
         self.eval()
         try:
             expected, states = self.run_backbone(probe), self.frozen_states(probe)
-            self.frozen_layers.inject(states)
+            layers.inject(states)
             same = torch.allclose(self.run_backbone(probe), expected, rtol=1e-3, atol=1e-5)  # far above rounding
             same &= states.shape[:2] == probe["input_ids"].shape
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        except CANNOT:
             same = False
         finally:
-            self.frozen_layers.inject(None)
+            layers.inject(None)
             self.train(training)
         if not same:
             raise refusal(self.backbone, "does not go on from what its lower layers gave")
 
-    @abstractmethod
     def _freeze_below_head(self) -> nn.Module:
         """Freeze everything below the head and return it."""
+        raise RealmError(f"`train_layers=head` cannot be used with `scorer={self.kind}`. Use `train_layers=1`.")
 
-    @abstractmethod
     def head_states(self, batch: Batch) -> Tensor:
         """The state that the head reads of each item, computed by what lies below it. (items, width)"""
+        raise NotImplementedError
 
+    @torch.no_grad()
     def frozen_states(self, batch: Batch) -> Tensor:
         """What is frozen, computed, to be put back as `batch["frozen_states"]`.
 
         The output of the frozen layers (rows, tokens, width); where the head alone trains, its input (items, width).
         """
-        inputs = {name: value for name, value in batch.items() if name != "frozen_states"}
-        if self.head_only:
-            # a batch is as large as a head may have it, which the layers below need not
-            size = max(1, ACCELERATOR_TOKENS // inputs["input_ids"].shape[1])
-            starts = range(0, len(inputs["input_ids"]), size)
-            with torch.no_grad():
-                return torch.cat([self.head_states({k: v[i : i + size] for k, v in inputs.items()}) for i in starts])
-        assert self.frozen_layers is not None
+        if self.frozen_layers is None:
+            return self.head_states(batch)
         training = self.training
         self.eval()  # what lies below the layers has dropout too
         try:
-            with torch.no_grad():
-                states = self.frozen_layers.capture(lambda: self.run_backbone(inputs))
+            states = self.frozen_layers.capture(lambda: self.run_backbone(batch))
         finally:
             self.train(training)
-        return states[:, : inputs["input_ids"].shape[1]]
+        return states[:, : batch["input_ids"].shape[1]]
 
     def head_input(self, batch: Batch) -> Tensor:
         """Where the head alone trains: the states that it reads, those of the batch or computed. (items, width)"""
         return batch["frozen_states"] if "frozen_states" in batch else self.frozen_states(batch)
 
-    def frozen_inputs(self, encoded: EncodedItems) -> bytes:
-        """What decides the frozen states beside the frozen weights and the rows of tokens."""
+    def frozen_input(self, task: int) -> bytes:
+        """What decides the frozen states of an item of this task beside the frozen weights and its tokens."""
         return b""
 
     def merge_head(self) -> None:
         """Write what was trained beside the backbone into it: the backbone then answers the same by itself."""
-        return None
 
     def merge_temperature(self) -> None:
         """Write the temperature into the backbone where that changes nothing else; it is then 1."""
-        return None
 
     def _use_frozen_states(self, batch: Batch) -> None:
         """Give the frozen layers their output, in training also where the batch has none: a cache changes nothing."""

@@ -13,8 +13,7 @@ from realm.errors import RealmError
 from realm.scorers.answers import at_least_float32, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, Ragged, starts_of
-from realm.scorers.frozen_base import FrozenBase
-from realm.scorers.prompts import PromptStyle
+from realm.scorers.freezing import FrozenBase
 
 DEVIATION = 0.02
 """Standard deviation of a new row where the model's config has none: what transformers draws new heads with."""
@@ -32,12 +31,11 @@ class ClassifierScorer(Scorer):
     has_head = True
     knows_new_labels = False
 
-    def __init__(
-        self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...], max_options: int = 0
-    ) -> None:
-        super().__init__(backbone, tokenizer, style, tasks, max_options)
-        self.row_starts: Tensor
-        starts = starts_of([task.labels or () for task in tasks])[:-1]
+    row_starts: Tensor
+
+    def __init__(self, *parts: Any, **settings: Any) -> None:
+        super().__init__(*parts, **settings)
+        starts = starts_of([task.labels or () for task in self.tasks])[:-1]
         self.register_buffer("row_starts", torch.from_numpy(starts), persistent=False)
 
     @classmethod
@@ -111,9 +109,6 @@ class ClassifierScorer(Scorer):
 
     def head_states(self, batch: Batch) -> Tensor:
         return self._frozen_base.states({name: batch[name] for name in ("input_ids", "attention_mask")})
-
-    def frozen_inputs(self, encoded: EncodedItems) -> bytes:
-        return self._frozen_base.position.encode() if self.head_only else b""
 
     def forward_with_hidden(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The hidden state is the mean of the last layer's over the item's tokens, or the state that the head reads."""

@@ -84,9 +84,13 @@ def starts_of(groups: Sequence[Sequence[object]]) -> npt.NDArray[np.int64]:
 
 def spans(starts: npt.NDArray[np.int64], selected: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     """Concatenate the ranges `starts[i]:starts[i + 1]` of the selected i."""
-    counts = starts[selected + 1] - starts[selected]
-    ends = np.cumsum(counts)
-    return np.repeat(starts[selected] - (ends - counts), counts) + np.arange(int(counts.sum()))
+    return ranges(starts[selected], starts[selected + 1] - starts[selected])
+
+
+def ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Concatenate the ranges that begin at `starts` and have these lengths."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(int(lengths.sum()))
 
 
 def length_mask(lengths: Tensor, width: int) -> Tensor:

@@ -1,20 +1,16 @@
-"""What the frozen layers compute for each row of tokens, once, in a memory-mapped file of the user's cache folder.
-
-Safe on a disk that fills up, after processes that were killed, and beside others that build the same file.
-"""
+"""What the frozen layers compute for a row of tokens, once per process, in an unnamed file that ends with it."""
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import shutil
-import time
-import zlib
-from contextlib import suppress
-from functools import lru_cache
-from pathlib import Path
+from itertools import pairwise
+from tempfile import TemporaryFile
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -22,33 +18,56 @@ import torch
 from torch import Tensor
 
 from realm.errors import RealmError
-from realm.files import partial_files, replacing_folder
 from realm.models.store import home
 from realm.progress import Progress, ignore_progress
 from realm.scorers.base import Batch, Scorer
-from realm.scorers.encoding import EncodedItems, spans
-from realm.scorers.frozen_layers import HEAD
+from realm.scorers.encoding import EncodedItems, ranges
 
 # How states are computed with and stored. NumPy has no bfloat16, so its bits are stored as integers.
 DTYPES: dict[str, tuple[torch.dtype, torch.dtype, np.dtype[Any]]] = {
     "float32": (torch.float32, torch.float32, np.dtype(np.float32)),
     "bfloat16": (torch.bfloat16, torch.int16, np.dtype(np.int16)),
 }
-# A build that is still running writes to its file all the time; a day also covers a computer that slept overnight.
-ABANDONED_SECONDS = 24 * 3600
-# Bytes of a file that are read at a time for its checksum: large enough for the disk, small beside a model.
-READ_SIZE = 2**24
+
+
+class FrozenStates:
+    """The states of rows, by what the rows hold, in one file that grows: a row's begin at `starts[digest]`."""
+
+    def __init__(self, width: int, dtype: str) -> None:
+        self.dtype, self.bits, self.stored_dtype = DTYPES[dtype]
+        self.width, self.token_bytes, self.length = width, width * self.stored_dtype.itemsize, 0
+        self.starts: dict[bytes, int] = {}
+        self.tables: WeakSet[FrozenLayersCache] = WeakSet()
+        self.values: Any = None  # (length, width)
+        home().mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(home() / "frozen-layers", ignore_errors=True)  # of versions that kept states between processes
+        self.file = TemporaryFile(dir=home())  # noqa: SIM115 - open as long as the states are used
+
+    def grow(self, length: int) -> None:
+        """Take the space at once: a disk that fills up under a memory-mapped file would kill the process."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self.file.fileno(), 0, length * self.token_bytes)
+        else:
+            self.file.truncate(length * self.token_bytes)
+        self.values = np.memmap(self.file, self.stored_dtype, "r+", shape=(length, self.width))
+
+
+_STATES: dict[str, FrozenStates] = {}
+"""The states of the frozen layers that were used last, by what decides them."""
+
+
+def forget() -> None:
+    """Begin anew."""
+    _STATES.clear()
 
 
 class FrozenLayersCache:
-    """The frozen layers' output for the rows of a table, keyed by the frozen weights and the rows' tokens.
+    """The frozen layers' output for the rows of a table.
 
-    A row has a state per token; where the head alone trains, one. `collate` makes batches with these states.
-
-    The file lies in the user's cache folder and is shared by every run on the same model and items (all methods and
-    seeds of `compare`). At most `limit_gb` are kept there in all: older files make room first, but not `beside`, the
-    cache of the same run's other table, and rows that still do not fit are computed anew each time they are needed.
-    `dtype` is how states are stored, `float32` or `bfloat16`.
+    A row has a state per token; where the head alone trains, one. `collate` makes batches with these states. A row is
+    known by the frozen weights and its tokens: one that occurs in several tables, folds or runs of a process is
+    computed once. At most `limit_gb` are kept; what does not fit is computed anew each time it is needed. `dtype` is
+    how states are stored, `float32` or `bfloat16`.
     """
 
     def __init__(
@@ -58,83 +77,84 @@ class FrozenLayersCache:
         limit_gb: float,
         *,
         dtype: str = "float32",
-        beside: FrozenLayersCache | None = None,
         progress: Progress = ignore_progress,
     ) -> None:
         self.scorer, self.encoded = scorer, encoded
-        # states of row i are `offsets[i]:offsets[i + 1]`
-        self.offsets = np.arange(len(encoded.rows) + 1) if scorer.head_only else encoded.rows.offsets
-        self.width = int(scorer.backbone.config.get_text_config().hidden_size)
-        self.dtype, self._bits, self._stored_dtype = DTYPES[dtype]
-        folder = home() / "frozen-layers"
-        self.entry = folder / fingerprint(scorer, encoded, dtype)
-        limit = int(limit_gb * 1e9)
-        if beside is not None and beside.entry != self.entry:
-            limit -= beside.size
-        token_bytes = self._stored_dtype.itemsize * self.width
-        fitting = int(np.searchsorted(self.offsets, limit // token_bytes, side="right")) - 1
-        whole_items = np.searchsorted(encoded.row_starts, max(fitting, 0), side="right") - 1
-        self.cached_rows = int(encoded.row_starts[whole_items])
-        tokens = int(self.offsets[self.cached_rows])
-        self._shape = (tokens, self.width)
-        self.size: int = token_bytes * tokens
+        self.lengths = np.ones(len(encoded.rows), np.int64) if scorer.head_only else encoded.rows.lengths
+        digests, limit = _digests(scorer, encoded), int(limit_gb * 1e9)
         try:
-            if not self._is_whole():
-                _make_room(folder, limit - self.size, {self.entry, *([beside.entry] if beside else [])})
-                self._build(progress)
-            os.utime(self.entry)
+            # a forked process would write to the same file
+            key = f"{os.getpid()} {fingerprint(scorer)} {dtype}"
+            self.store = self._open(key, digests, limit, dtype)
+            self._fill(digests, limit, progress)
         except OSError as error:
             raise RealmError(
-                f"{folder}: {self.size / 1e9:.2g} GB of the frozen layers' output cannot be stored there: "
+                f"{home()}: the frozen layers' output cannot be stored there: "
                 f"{error.strerror or error}. Free some space, set REALM_HOME to a folder on another disk, or use a "
                 "smaller `cache_gb` (0 for none)."
             ) from None
-        self.states = self._open(self.entry, "r") if tokens else None
+        self.starts = np.array([self.store.starts.get(digest, -1) for digest in digests], np.int64)
+        self.store.tables.add(self)
 
-    def _open(self, entry: Path, mode: Any) -> npt.NDArray[Any]:
-        return np.memmap(entry / "states", dtype=self._stored_dtype, mode=mode, shape=self._shape)
-
-    def _is_whole(self) -> bool:
-        """Whether the entry is finished, has at least the rows and bytes needed, and is as it was written."""
-        states = self.entry / "states"
-        try:
-            rows, checksum = (int(word) for word in (self.entry / "done").read_text().split())
-            return rows >= self.cached_rows and states.stat().st_size >= self.size and checksum == _checksum(states)
-        except (OSError, ValueError):
-            return False
-
-    def _build(self, progress: Progress) -> None:
-        _remove_abandoned(self.entry.parent)
-        try:
-            with replacing_folder(self.entry) as partial:
-                (partial / "states").touch()
-                if self.size:
-                    _reserve(partial / "states", self.size)
-                    states: Any = self._open(partial, "r+")
-                    self._fill(states, progress)
-                    states.flush()
-                (partial / "done").write_text(f"{self.cached_rows} {_checksum(partial / 'states')}")
-        except OSError:
-            if not self._is_whole():  # otherwise another process has built the same entry meanwhile
-                raise
-
-    def _fill(self, states: npt.NDArray[Any], progress: Progress) -> None:
-        items = np.flatnonzero(self.encoded.row_starts[1:] <= self.cached_rows)
-        for part in self.scorer.eval_batches(self.encoded, "computing the frozen layers once", progress, items):
-            batch = self.scorer.collate(self.encoded, part)
-            computed = self._compute(batch)
-            computed = (computed if self.scorer.head_only else computed[batch["attention_mask"].bool()]).to(self.dtype)
-            states[spans(self.offsets, self.encoded.rows_of(part))] = computed.view(self._bits).numpy()
-
-    def _compute(self, batch: Batch) -> Tensor:
-        inputs = {name: value.to(self.scorer.device) for name, value in batch.items()}
-        return self.scorer.frozen_states(inputs).float().cpu()
+    @property
+    def size(self) -> int:
+        """Bytes of the states of this table that are kept."""
+        return int(self.lengths[self.starts >= 0].sum()) * self.store.token_bytes
 
     @property
     def computed_lengths(self) -> npt.NDArray[np.int64]:
         """How many tokens of each item a forward over the cache computes. (items,)"""
-        whole = self.cached_rows == len(self.encoded.rows)
-        return np.ones(len(self.encoded), np.int64) if self.scorer.head_only and whole else self.encoded.lengths
+        whole = self.scorer.head_only and (self.starts >= 0).all()
+        return np.ones(len(self.encoded), np.int64) if whole else self.encoded.lengths
+
+    def _open(self, key: str, digests: list[bytes], limit: int, dtype: str) -> FrozenStates:
+        """The states of these frozen layers; begun anew where there is no room and no table uses what is there."""
+        if (store := _STATES.get(key)) is not None:
+            lengths = dict(zip(digests, self.lengths.tolist(), strict=True))
+            needed = store.length + sum(length for digest, length in lengths.items() if digest not in store.starts)
+            if needed * store.token_bytes <= limit:
+                return store
+            gc.collect()  # a trainer that is done may still be there
+            if store.tables:
+                return store
+        _STATES.clear()
+        _STATES[key] = FrozenStates(int(self.scorer.backbone.config.get_text_config().hidden_size), dtype)
+        return _STATES[key]
+
+    def _fill(self, digests: list[bytes], limit: int, progress: Progress) -> None:
+        """Compute the rows that are not there, of as many items as there is room for."""
+        store, row_starts, lengths = self.store, self.encoded.row_starts.tolist(), self.lengths.tolist()
+        starts: dict[bytes, int] = {}
+        items, end = [], store.length
+        for item, (first, last) in enumerate(pairwise(row_starts)):
+            new = {digests[row]: lengths[row] for row in range(first, last) if digests[row] not in store.starts}
+            new = {digest: length for digest, length in new.items() if digest not in starts}
+            if (end + sum(new.values())) * store.token_bytes > limit:
+                break
+            for digest, length in new.items():
+                starts[digest] = end
+                end += length
+            if new:
+                items.append(item)
+        if not items:
+            return
+        store.grow(end)
+        what, selected = "computing the frozen layers once", np.array(items)
+        for part in self.scorer.eval_batches(self.encoded, what, progress, selected):
+            batch, rows = self.scorer.collate(self.encoded, part), self.encoded.rows_of(part)
+            states = self._compute(batch)
+            states = states if self.scorer.head_only else states[batch["attention_mask"].bool()]
+            places = np.array([starts.get(digests[row], -1) for row in rows])
+            is_new = places >= 0
+            tokens = ranges(places[is_new], self.lengths[rows][is_new])
+            values = states.to(store.dtype).view(store.bits).numpy()
+            store.values[tokens] = values[np.repeat(is_new, self.lengths[rows])]
+        store.starts |= starts
+        store.length = end
+
+    def _compute(self, batch: Batch) -> Tensor:
+        inputs = {name: value.to(self.scorer.device) for name, value in batch.items()}
+        return self.scorer.frozen_states(inputs).float().cpu()
 
     def collate(self, items: npt.NDArray[np.integer]) -> Batch:
         """What the scorer's `collate` makes of these items, and `frozen_states`.
@@ -142,75 +162,41 @@ class FrozenLayersCache:
         (rows, tokens, width); where the head alone trains (items, width), and no tokens, which nothing reads then.
         """
         rows = self.encoded.rows_of(items)
-        if (rows >= self.cached_rows).any():
+        starts = self.starts[rows]
+        if (starts < 0).any():
             batch = self.scorer.collate(self.encoded, items)
-            batch["frozen_states"] = self._compute(batch)
-            return batch
-        assert self.states is not None
-        stored = torch.from_numpy(np.asarray(self.states[spans(self.offsets, rows)])).view(self.dtype).float()
+            return {**batch, "frozen_states": self._compute(batch)}
+        stored = np.asarray(self.store.values[ranges(starts, self.lengths[rows])])
+        states = torch.from_numpy(stored).view(self.store.dtype).float()
         if self.scorer.head_only:
-            return {**self.scorer.collate_options(self.encoded, items), "frozen_states": stored}
+            return {**self.scorer.collate_options(self.encoded, items), "frozen_states": states}
         batch = self.scorer.collate(self.encoded, items)
-        padded = torch.zeros(*batch["input_ids"].shape, self.width)
-        padded[batch["attention_mask"].bool()] = stored
-        batch["frozen_states"] = padded
-        return batch
+        padded = torch.zeros(*batch["input_ids"].shape, self.store.width)
+        padded[batch["attention_mask"].bool()] = states
+        return {**batch, "frozen_states": padded}
 
 
-def fingerprint(scorer: Scorer, encoded: EncodedItems, dtype: str = "float32") -> str:
-    """Names a cache entry: the frozen weights, where they end, every token of every row, and how states are stored."""
-    if scorer.frozen_hash is None:  # computed once: both tables of a run need it, and it never changes
-        scorer.frozen_hash = hashlib.blake2b(digest_size=20)
-        depth = HEAD if scorer.frozen_layers is None else scorer.frozen_layers.depth
-        scorer.frozen_hash.update(json.dumps({"depth": depth, "model": type(scorer.backbone).__name__}).encode())
+def fingerprint(scorer: Scorer) -> str:
+    """Names the frozen part of a scorer: its kind, config and weights, and where it ends; computed once for each."""
+    if scorer.frozen_hash is None:
+        digest = hashlib.blake2b(digest_size=20)
+        config = scorer.backbone.config.to_dict()
+        about = [type(scorer.backbone).__name__, scorer.train_layers, {**config, "_name_or_path": None}]
+        digest.update(json.dumps(about, sort_keys=True, default=str).encode())
         for name, parameter in sorted(scorer.backbone.named_parameters()):
             if not parameter.requires_grad:
-                scorer.frozen_hash.update(name.encode())
-                scorer.frozen_hash.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    digest = scorer.frozen_hash.copy()
-    digest.update(encoded.rows.values.tobytes())
-    digest.update(encoded.rows.offsets.tobytes())
-    digest.update(scorer.frozen_inputs(encoded))
-    digest.update(b"" if dtype == "float32" else dtype.encode())
-    return str(digest.hexdigest())
+                digest.update(name.encode())
+                digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        scorer.frozen_hash = digest.hexdigest()
+    return scorer.frozen_hash
 
 
-def _checksum(states: Path) -> int:
-    """CRC-32 of a file, read once per process while it is not modified; without it a flipped bit goes unnoticed."""
-    about = states.stat()
-    return _crc32(states, about.st_size, about.st_mtime_ns)
-
-
-@lru_cache(maxsize=64)  # both tables of a run, over the models of a comparison in one process
-def _crc32(states: Path, size: int, modified: int) -> int:
-    checksum = 0
-    with states.open("rb") as file:
-        while chunk := file.read(READ_SIZE):
-            checksum = zlib.crc32(chunk, checksum)
-    return checksum
-
-
-def _reserve(path: Path, size: int) -> None:
-    """Take the space at once: a disk that fills up under a memory-mapped file would kill the process without a word."""
-    with path.open("wb") as file:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size)
-        else:
-            file.truncate(size)
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Remove the unfinished entries of processes that were killed."""
-    for path in partial_files(folder):
-        with suppress(FileNotFoundError):  # another process has finished it meanwhile
-            if time.time() - max(each.stat().st_mtime for each in (path, *path.glob("*"))) > ABANDONED_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _make_room(folder: Path, room: int, keep: set[Path]) -> None:
-    """Remove the entries used longest ago until the rest takes at most `room` bytes."""
-    entries = [entry for entry in folder.glob("[!.]*") if entry.is_dir() and entry not in keep]
-    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
-        room -= sum(file.stat().st_size for file in entry.glob("states"))
-        if room < 0:
-            shutil.rmtree(entry, ignore_errors=True)
+def _digests(scorer: Scorer, encoded: EncodedItems) -> list[bytes]:
+    """What decides the states of each row beside the frozen weights: its tokens, and what the scorer adds to them."""
+    tokens, offsets = encoded.rows.values.tobytes(), (encoded.rows.offsets * encoded.rows.values.itemsize).tolist()
+    added = [scorer.frozen_input(task) for task in range(len(scorer.tasks))]
+    tasks = np.repeat(encoded.tasks, np.diff(encoded.row_starts)).tolist()
+    return [
+        hashlib.blake2b(tokens[offsets[row] : offsets[row + 1]] + added[task], digest_size=16).digest()
+        for row, task in enumerate(tasks)
+    ]

@@ -18,7 +18,7 @@ from realm.errors import RealmError
 from realm.scorers.answers import AnswerTokens, VocabularyHead, mask_options, masked_log_softmax
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import length_mask
-from realm.scorers.prompts import LETTERS, Answers, PromptStyle, answer_strings
+from realm.scorers.prompts import LETTERS, Answers, answer_strings
 
 logger = logging.getLogger(__name__)
 
@@ -39,18 +39,16 @@ class LanguageScorer(Scorer):
     """Whether what it generates stands behind the prompt, in the same row."""
     answer_tokens: Tensor
 
-    def __init__(
-        self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...], max_options: int = 0
-    ) -> None:
-        super().__init__(backbone, tokenizer, style, tasks, max_options)
-        self.head = VocabularyHead(backbone)
-        self.answers: list[AnswerTokens] = [] if style.answers == "cloze" else self._find_answers()
+    def __init__(self, *parts: Any, **settings: Any) -> None:
+        super().__init__(*parts, **settings)
+        self.head = VocabularyHead(self.backbone)
+        self.answers: list[AnswerTokens] = [] if self.style.answers == "cloze" else self._find_answers()
         if self.answers:
             widest = max(len(answer.tokens) for answer in self.answers)
             table = [[*answer.tokens, *[0] * (widest - len(answer.tokens))] for answer in self.answers]
             self.register_buffer("answer_tokens", torch.tensor(table), persistent=False)
         else:
-            self.style = replace(style, answers="cloze")
+            self.style = replace(self.style, answers="cloze")
             self.log_scale = nn.Parameter(torch.tensor(math.log(CLOZE_SCALE)))
 
     @classmethod

@@ -15,16 +15,10 @@ import transformers
 from realm.data import Items, Task
 from realm.errors import RealmError, other_name
 from realm.files import LONGEST_REASON
+from realm.models import store
 from realm.scorers import SCORERS, scorer_class
 from realm.scorers.base import Scorer
-from realm.scorers.model_folder import (
-    check_config,
-    check_folder,
-    check_loaded,
-    check_sizes,
-    check_tokenizer,
-    new_weights,
-)
+from realm.scorers.model_folder import check_folder, check_loaded, new_weights
 from realm.scorers.prompts import LETTERS, Answers, PromptStyle
 
 # Models that count positions from behind the padding token's id.
@@ -47,13 +41,9 @@ def load_scorer(
     chat_template: bool = False,
 ) -> Scorer:
     """Load a model to train on these items. `model` is a folder, a named model of the store, or a Hugging Face id."""
-    from realm.models.store import resolve
-
-    path = resolve(model)
-    if Path(path).is_dir():
-        check_folder(Path(path), model)
+    path = store.resolve(model)
+    check_folder(path, model)
     config = _load("AutoConfig", path, model)
-    check_config(config, model)
     kind = scorer_kind(config, scorer)
     if answers not in ("auto", *get_args(Answers)):
         raise RealmError(f"`answers={answers}`: must be one of auto, {', '.join(get_args(Answers))}.")
@@ -73,30 +63,24 @@ def build_scorer(
     max_options: int,
     *,
     model: str | None = None,
-    use_safetensors: bool | None = None,
+    trained: bool = False,
 ) -> Scorer:
     """Load the backbone and tokenizer at `path` and put a scorer of this kind around them, in fp32.
 
-    `model` is the name for messages; `use_safetensors=True` reads no other kind of weights.
+    `model` is the name for messages; of a `trained` one the head may not be new.
     """
     name, scorer_type = model or path, scorer_class(kind)
-    weights = check_folder(Path(path), name) if Path(path).is_dir() else None
-    config = _load("AutoConfig", path, name)
-    check_config(config, name)
+    check_folder(path, name)
     tokenizer = _load("AutoTokenizer", path, name)
-    with _loading(path, name):
-        check_tokenizer(tokenizer, config, name)
-        if weights is not None:
-            check_sizes(config, getattr(transformers, scorer_type.auto_class), weights, name)
-    options = {"dtype": torch.float32, "use_safetensors": use_safetensors, **scorer_type.load_options(tasks)}
+    options = {"dtype": torch.float32, "use_safetensors": True, **scorer_type.load_options(tasks)}
     # what does not fit is judged below: transformers fills it in at random
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     backbone, info = _load(scorer_type.auto_class, path, name, **options)
-    new_head = new_weights(backbone, info, name, may_have_new_head=scorer_type.has_head and not use_safetensors)
+    new = new_weights(backbone, info, name, may_have_new_head=scorer_type.has_head and not trained)
     check_loaded(backbone, tokenizer, name)
     scorer = scorer_type(backbone, tokenizer, style, tasks, max_options).eval()
-    scorer.new_head = new_head
-    with _loading(path, name, running=True), torch.no_grad():
+    scorer.new_weights, scorer.new_head = new, bool(new)
+    with _loading(path, name), torch.no_grad():
         if not bool(scorer.check(name).isfinite().all()):
             raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
     if getattr(backbone.config, "pad_token_id", None) is None:
@@ -137,7 +121,7 @@ def _load(loader: str, path: str, name: str, **options: Any) -> Any:
 
 
 @contextmanager
-def _loading(path: str, name: str, *, running: bool = False) -> Iterator[None]:
+def _loading(path: str, name: str) -> Iterator[None]:
     """Turn whatever goes wrong while a model is loaded, or first run, into an error that names it."""
     try:
         yield
@@ -147,37 +131,26 @@ def _loading(path: str, name: str, *, running: bool = False) -> Iterator[None]:
         # tokenizers raises plain exceptions, and what its Rust code raises derives from none
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        lines = str(error).strip().splitlines()
-        first = next((line.strip() for line in lines if line.strip()), type(error).__name__)[:LONGEST_REASON]
-        if running or Path(path).is_dir():
-            reason = f"it cannot be run ({first}): its config.json does not fit its weights."
-            reason = reason if running else f"cannot be loaded from the folder: {first}"
-            raise RealmError(f"`model={name}`: {reason}") from error
-        from realm.models.store import models
-
-        near = other_name(name, [each.name for each in models()], {})
-        reason = _why_the_hub_has_none(error) or f"cannot be loaded from the Hugging Face hub: {first}"
-        raise RealmError(f"`model={name}`: {reason} {near}".rstrip()) from error
+        lines = (line.strip() for line in str(error).splitlines())
+        reason = next(filter(None, lines), type(error).__name__)[:LONGEST_REASON]
+        if Path(path).is_dir():
+            raise RealmError(f"`model={name}`: cannot be loaded from the folder: {reason}") from error
+        reason = _why_the_hub_has_none(error) or f"cannot be loaded from the Hugging Face hub: {reason}"
+        raise RealmError(f"`model={name}`: {reason} {other_name(name, store.names(), {})}".rstrip()) from error
 
 
 def _why_the_hub_has_none(error: BaseException) -> str:
     """Why a name that is no folder and no named model is no model of the hub either; empty where it is one."""
-    from realm.models.store import offline
-
     names, cause = set(), error
     while cause is not None and type(cause).__name__ not in names:
         names.add(type(cause).__name__)
         cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
-    tried = "it is no folder and no named model"
+    tried, give = "it is no folder and no named model", "a named model (`realm models` lists them) or a folder"
     if names & NOT_THERE:
-        return (
-            f"{tried}, and the Hugging Face hub has no model of this name, or a private one. Check the name, or give a "
-            "named model (`realm models` lists them) or a folder."
-        )
+        missing = "the Hugging Face hub has no model of this name, or a private one"
+        return f"{tried}, and {missing}. Check the name, or give {give}."
     if names & UNREACHABLE:
-        why = "may not be asked (offline)" if offline() else "could not be reached"
-        return (
-            f"{tried}, its files are not in the cache of the Hugging Face hub, and the hub {why}. Give a named model "
-            "(`realm models` lists them) or a folder, or go online."
-        )
+        asked = "may not be asked (offline)" if store.offline() else "could not be reached"
+        missing = f"it is not in the cache of the Hugging Face hub, and the hub {asked}"
+        return f"{tried}, {missing}. Give {give}, or go online."
     return ""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +15,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from realm.crowd.engine import log_softmax
-from realm.data import Items
+from realm.data import Item, Items
 from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
-from realm.scorers.base import Scorer
+from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.language import LanguageScorer
@@ -29,8 +27,8 @@ from realm.scorers.prompts import answer_strings
 Floats = npt.NDArray[np.float64]
 _Answer = tuple[str, float, str]
 """The most probable option, its probability, and that of each option as JSON."""
-QUERY_KEYS = 500
-"""Keys of one SQL query: below the 999 parameters that older SQLite libraries allow."""
+MOST_KEPT = 100_000
+"""Answers to distinct items that are kept for later chunks of a file: some forty megabytes."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,7 @@ def score(
     selected = np.arange(len(encoded)) if items is None else items
     log_probs = np.full((len(encoded), int(encoded.option_counts.max(initial=1))), -np.inf)
     mass = np.full(len(encoded), np.nan)
-    lengths = None if cache is None else cache.computed_lengths
-    for items in scorer.eval_batches(encoded, what, progress, selected, lengths=lengths):
-        batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
-        batch = {name: value.to(scorer.device) for name, value in batch.items()}
+    for items, batch in _batches(scorer, encoded, cache, what, progress, selected):
         batch_log_probs = scorer(batch).double().cpu().numpy()
         log_probs[items, : batch_log_probs.shape[1]] = batch_log_probs
         if answer_mass and (share := scorer.answer_mass(batch)) is not None:
@@ -103,11 +98,8 @@ def hidden_states(
     `dims`: projected at random to so many dimensions, which keeps distances and saves memory. (items, dims)
     """
     states: torch.Tensor | None = None
-    lengths = None if cache is None else cache.computed_lengths
-    for items in scorer.eval_batches(encoded, "reading hidden states", progress, lengths=lengths):
-        batch = scorer.collate(encoded, items) if cache is None else cache.collate(items)
-        _, hidden = scorer.forward_with_hidden({name: value.to(scorer.device) for name, value in batch.items()})
-        hidden = hidden.float().cpu()
+    for items, batch in _batches(scorer, encoded, cache, "reading hidden states", progress):
+        hidden = scorer.forward_with_hidden(batch)[1].float().cpu()
         if dims is not None:
             hidden = hidden @ torch.randn(hidden.shape[1], dims, generator=torch.Generator().manual_seed(0))
         if states is None:
@@ -116,42 +108,59 @@ def hidden_states(
     return torch.zeros(0, 0) if states is None else states
 
 
+def _batches(
+    scorer: Scorer,
+    encoded: EncodedItems,
+    cache: FrozenLayersCache | None,
+    what: str,
+    progress: Progress,
+    items: npt.NDArray[np.integer] | None = None,
+) -> Iterator[tuple[npt.NDArray[np.integer], Batch]]:
+    """The items (all, unless given) in batches, with what the scorer reads of them."""
+    lengths = None if cache is None else cache.computed_lengths
+    for part in scorer.eval_batches(encoded, what, progress, items, lengths=lengths):
+        batch = scorer.collate(encoded, part) if cache is None else cache.collate(part)
+        yield part, {name: value.to(scorer.device) for name, value in batch.items()}
+
+
 def predict_chunks(
     scorer: Scorer, chunks: Iterable[Items], progress: Progress = ignore_progress
 ) -> Iterator[pd.DataFrame]:
     """`predictions_table` of each chunk in turn, so that only one chunk is in memory at a time.
 
-    Items that show the same are scored once, in whichever chunks they are: their answers differ in no digit.
+    Items that show the same are scored once, in whichever chunks they are, unless too many others lie between.
     """
-    earlier, total = _EarlierAnswers(), 0
+    answers: dict[bytes, _Answer] = {}
+    total = 0
     for items in chunks:
-        keys = [
-            _digest([task, item.text, item.context, item.options])
-            for task, item in zip(items.item_tasks.tolist(), items, strict=True)
-        ]
-        answers = earlier.of(keys)
-        new = {key: index for index, key in reversed(list(enumerate(keys))) if key not in answers}
+        if len(answers) > MOST_KEPT:
+            answers.clear()
+        keys = [_digest(task, item) for task, item in zip(items.item_tasks.tolist(), items, strict=True)]
+        new: dict[bytes, int] = {}
+        for index, key in enumerate(keys):
+            if key not in answers:
+                new.setdefault(key, index)
         if new:
-            first = items.take(np.array(sorted(new.values()), dtype=np.int64))
+            first = items.take(np.fromiter(new.values(), dtype=np.int64))
             what = f"scoring after {total:,} items" if total else "scoring"
-            table = predictions_table(first, score(scorer, scorer.encode(first), progress=progress, what=what))
-            rows = table[["label", "confidence", "probabilities"]].itertuples(index=False, name=None)
-            scored = dict(zip(sorted(new, key=lambda key: new[key]), rows, strict=True))
-            earlier.add(scored)
-            answers |= scored
+            scores = score(scorer, scorer.encode(first), progress=progress, what=what)
+            answers |= zip(new, _answers(first, scores), strict=True)
         yield _answers_table(items, [answers[key] for key in keys])
         total += len(items)
 
 
 def predictions_table(items: Items, scores: Scores) -> pd.DataFrame:
     """One row per item: item, task, label, confidence, and the probability of each option as JSON."""
-    answers: list[_Answer] = []
-    for item, label, confidence, row in zip(
-        items, scores.labels, scores.confidence, np.exp(scores.log_probs).round(6), strict=True
-    ):
-        shares = dict(zip(item.options, row[: len(item.options)].tolist(), strict=True))
-        answers.append((item.options[label], round(float(confidence), 6), json.dumps(shares, ensure_ascii=False)))
-    return _answers_table(items, answers)
+    return _answers_table(items, _answers(items, scores))
+
+
+def _answers(items: Items, scores: Scores) -> list[_Answer]:
+    answers = []
+    shares = np.exp(scores.log_probs).round(6).tolist()
+    for item, label, confidence, row in zip(items, scores.labels, scores.confidence, shares, strict=True):
+        by_option = json.dumps(dict(zip(item.options, row, strict=False)), ensure_ascii=False)
+        answers.append((item.options[label], round(float(confidence), 6), by_option))
+    return answers
 
 
 def _answers_table(items: Items, answers: Sequence[_Answer]) -> pd.DataFrame:
@@ -163,33 +172,9 @@ def _answers_table(items: Items, answers: Sequence[_Answer]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-class _EarlierAnswers:
-    """The answers to the items of earlier chunks by a digest of what they show, in a temporary database on disk."""
-
-    def __init__(self) -> None:
-        self.database = sqlite3.connect("", isolation_level=None)
-        self.database.execute("pragma journal_mode = off")
-        columns = "item blob primary key, label text, confidence real, probabilities text"
-        self.database.execute(f"create table answers ({columns}) without rowid")
-
-    def of(self, keys: Sequence[bytes]) -> dict[bytes, _Answer]:
-        """The answers that are there already."""
-        answers: dict[bytes, _Answer] = {}
-        for start in range(0, len(keys), QUERY_KEYS):
-            batch = keys[start : start + QUERY_KEYS]
-            marks = ",".join("?" * len(batch))
-            for key, *answer in self.database.execute(f"select * from answers where item in ({marks})", batch):
-                answers[key] = (answer[0], answer[1], answer[2])
-        return answers
-
-    def add(self, answers: Mapping[bytes, _Answer]) -> None:
-        self.database.executemany(
-            "insert into answers values (?, ?, ?, ?)", [(key, *answer) for key, answer in answers.items()]
-        )
-
-
-def _digest(content: Any) -> bytes:
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()  # 16 bytes: no two items collide
+def _digest(task: int, item: Item) -> bytes:
+    content = json.dumps([task, item.text, item.context, item.options])
+    return hashlib.blake2b(content.encode(), digest_size=16).digest()  # 16 bytes: no two items collide
 
 
 # -------------------------------------------------------------------- unconstrained generation

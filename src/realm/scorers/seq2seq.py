@@ -83,11 +83,8 @@ class Seq2SeqScorer(LanguageScorer):
         batch["decoder_input_ids"], batch["decoder_lengths"] = ids, lengths
         return batch
 
-    def frozen_inputs(self, encoded: EncodedItems) -> bytes:
-        if not self.head_only:
-            return b""
-        prefixes = [[self.start_token, *answer.prefix] for answer in self.answers]
-        return json.dumps(prefixes).encode() + encoded.tasks.tobytes()
+    def frozen_input(self, task: int) -> bytes:
+        return json.dumps([self.start_token, *self.answers[task].prefix]).encode() if self.head_only else b""
 
     def probe(self) -> Batch:
         batch = super().probe()

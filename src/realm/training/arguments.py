@@ -22,14 +22,13 @@ def check_arguments(model: Any, annotations: Any, config: Any, test: Any, channe
     if not isinstance(model, str | Scorer | Run):
         own = getattr(getattr(model, "config", None), "_name_or_path", None)
         how = f" Give where it comes from, {own!r}." if own else ""
-        raise RealmError(
-            f"`model` is a {type(model).__name__}: it must be a name, a folder, a `Scorer` or a `Run`.{how}"
-        )
+        kind = type(model).__name__
+        raise RealmError(f"`model` is a {kind}: it must be a name, a folder, a `Scorer` or a `Run`.{how}")
     require_annotations(annotations, "annotations")
     if not isinstance(config, RealmConfig):
         how = f"RealmConfig({config!r})" if isinstance(config, str) else "RealmConfig(folder, ...)"
         raise RealmError(f"`config` is a {type(config).__name__}, not a `RealmConfig`. Give `{how}`.")
-    if config.n_gpu > 1:
+    if config.n_gpu > 1:  # `nn.DataParallel` would split ragged batches silently
         raise RealmError(
             f"{config.n_gpu} GPUs are visible but no launcher started this process. Use `torchrun "
             "--nproc-per-node=N -m realm train ...`, or show one GPU: CUDA_VISIBLE_DEVICES=0."
@@ -48,30 +47,23 @@ def prediction_items(asked: Any, annotations: Annotations, run: str) -> Items:
 
     They must have the tasks of the training table, and a context where all that was trained on has one.
     """
-    items = _items(asked, annotations, run)
     trained = annotations.items
+    if isinstance(asked, Items | Annotations):
+        items = asked if isinstance(asked, Items) else asked.items
+    elif (table := asked_table(asked)) is not None:
+        columns = TrainedColumns(run, annotations.columns)
+        items = build_rows(table, tasks=annotations.tasks, trained=columns if columns.columns else None)
+    elif isinstance(asked, Iterable) and not isinstance(asked, dict | bytes):
+        if isinstance(asked, str):
+            refuse_file_name(asked, "test_dataset")
+        items = Items.from_texts([asked] if isinstance(asked, str) else list(asked), annotations.tasks)
+    else:
+        raise RealmError(
+            f"predict: takes texts, a DataFrame, `Items` or `Annotations`, not {type(asked).__name__}. "
+            "`Run.open(folder).predict` answers files too."
+        )
     if items.tasks != trained.tasks:
         raise RealmError("predict: the items have other tasks or labels. Build them with `tasks=annotations.tasks`.")
     if trained.contexts is not None and trained.contexts.null_count == 0 and items.contexts is None:
         raise RealmError("predict: the items have no context, and the texts that were trained on have one.")
     return items
-
-
-def _items(asked: Any, annotations: Annotations, run: str) -> Items:
-    if isinstance(asked, Items):
-        return asked
-    if isinstance(asked, Annotations):
-        return asked.items
-    tasks = annotations.tasks
-    if (table := asked_table(asked)) is not None:
-        columns = TrainedColumns(run, annotations.columns)
-        return build_rows(table, tasks=tasks, trained=columns if columns.columns else None)
-    if isinstance(asked, str):
-        refuse_file_name(asked, "test_dataset")
-        asked = [asked]
-    if isinstance(asked, Iterable) and not isinstance(asked, dict | bytes):
-        return Items.from_texts(list(asked), tasks)
-    raise RealmError(
-        f"predict: takes texts, a DataFrame, `Items` or `Annotations`, not {type(asked).__name__}. "
-        "`Run.open(folder).predict` answers files too."
-    )

@@ -79,20 +79,16 @@ class EffectiveBatchSampler(Sampler[list[ItemGroup]]):
     def effective_batches(self) -> list[Index]:
         """The units (items or annotations) of each effective batch of this epoch."""
         generator = np.random.default_rng([self.seed, self.epoch])
-        order = generator.permutation(self.units)
-        size = self.effective_size
-        if self.length_grouping:
-            of_unit = self.lengths if self.unit == "item" else self.lengths[self.annotations.item]
-            stretches = np.split(order, range(size * GROUPED_BATCHES, len(order), size * GROUPED_BATCHES))
-            order = np.concatenate([s[np.argsort(of_unit[s], kind="stable")] for s in stretches])
+        order, size = generator.permutation(self.units), self.effective_size
+        if not self.length_grouping:
+            return np.split(order, range(size, len(order), size))
+        of_unit = self.lengths if self.unit == "item" else self.lengths[self.annotations.item]
+        stretches = np.split(order, range(size * GROUPED_BATCHES, len(order), size * GROUPED_BATCHES))
+        order = np.concatenate([s[np.argsort(of_unit[s], kind="stable")] for s in stretches])
         batches = np.split(order, range(size, len(order), size))
-        if self.length_grouping:
-            # The short batch stays last, since fewer micro-batches can only end an epoch.
-            short = batches.pop() if len(batches[-1]) < size else None
-            batches = [batches[i] for i in generator.permutation(len(batches))]
-            if short is not None:
-                batches.append(short)
-        return batches
+        # The short batch stays last, since fewer micro-batches can only end an epoch.
+        short = [batches.pop()] if len(batches[-1]) < size else []
+        return [batches[i] for i in generator.permutation(len(batches))] + short
 
     def __iter__(self) -> Iterator[list[ItemGroup]]:
         for batch in self.effective_batches():
@@ -152,13 +148,14 @@ class Collator:
     def __call__(self, groups: Sequence[ItemGroup]) -> dict[str, Tensor]:
         items = np.array([group.item for group in groups], dtype=np.int64)
         batch = self.scorer.collate(self.encoded, items) if self.cache is None else self.cache.collate(items)
-        indices = np.concatenate([group.annotations for group in groups])
+        index = np.concatenate([group.annotations for group in groups])
         rows = np.repeat(np.arange(len(groups)), [len(group.annotations) for group in groups])
-        observed = Observed.of(self.annotations, indices)
-        gold = self.annotations.gold
-        if gold is not None:
-            used = np.where([group.idle for group in groups], -1, gold[items])
-            batch["gold"] = torch.from_numpy(used.astype(np.int64))
+        if self.annotations.gold is not None:
+            gold = np.where([group.idle for group in groups], -1, self.annotations.gold[items])
+            batch["gold"] = torch.from_numpy(gold.astype(np.int64))
+        observed = Observed.of(self.annotations, index)
+        if self.annotation_rows is not None:
+            index = self.annotation_rows[index]
         return {
             **batch,
             "annotation_item": torch.from_numpy(rows),
@@ -166,9 +163,7 @@ class Collator:
             "annotation_task": observed.task,
             "annotation_labels": observed.label,
             "annotation_weight": observed.weight,
-            "annotation_index": torch.from_numpy(
-                indices if self.annotation_rows is None else self.annotation_rows[indices]
-            ),
+            "annotation_index": torch.from_numpy(index),
             "item_index": torch.from_numpy(items if self.item_rows is None else self.item_rows[items]),
         }
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.numpy import load_file
 from torch import Tensor
 from transformers import TrainerCallback
 
@@ -20,14 +18,12 @@ from realm.crowd.engine import EXPERT, PRIORS
 from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.files import write_tensors
 from realm.methods import METHODS
 from realm.training.config import RealmConfig
 from realm.training.processes import gather, on_first
 
 Floats = npt.NDArray[np.float64]
 
-RECORD = "record.safetensors"
 UPDATES_PER_EPOCH = 10
 """How often an epoch the channel is fitted further: as often as the model has learned something worth noting."""
 MEMORY_EPOCHS = 10
@@ -58,9 +54,14 @@ def make_channel(
         return IdentityChannel()
     name = method.channel or config.channel
     if config.method_update == "em":
-        settings = {"form": name, **method.channel_settings}
-        experts = tuple(config.experts or ())
-        return ConfusionChannel(annotations, **settings, gold=annotations.gold, experts=experts, earlier=earlier)
+        return ConfusionChannel(
+            annotations,
+            **{"form": name, **method.channel_settings},
+            gold=annotations.gold,
+            experts=tuple(config.experts or ()),
+            earlier=earlier,
+            kind=config.annotator_kind,
+        )
     if name == "confusion":
         raise RealmError(
             "`channel=confusion` has no gradient: its matrices are fitted in closed form. Use `expertise_update=em`, "
@@ -81,18 +82,18 @@ def check_channel(channel: Channel, annotations: Annotations, config: RealmConfi
         raise RealmError(f"`method={config.method}` has a channel of its own: leave `channel` out, or use `realm`.")
     if isinstance(channel, IdentityChannel):
         raise RealmError("`channel`: IdentityChannel learns nothing of annotators. Use `method=noisy`.")
+    made = {"annotators": len(channel.touched), "tasks": channel.tasks, "options": channel.options}
     most = int(annotations.option_counts.max(initial=0))
-    sizes = {
-        "annotators": (len(channel.touched), annotations.n_annotators),
-        "tasks": (channel.tasks, len(annotations.tasks)),
-        "options": (most if channel.options is None else channel.options, most),
-    }
-    for what, (size, needed) in sizes.items():
-        if len(channel.touched) and size != needed:
+    table = {"annotators": annotations.n_annotators, "tasks": len(annotations.tasks), "options": most}
+    for what, needed in table.items():
+        if len(channel.touched) and (size := made[what]) not in (needed, None):
             raise RealmError(
                 f"`channel` was made for {size:,} {what}, and the table has {needed:,}. "
                 f"Use {type(channel).__name__}.from_annotations(annotations)."
             )
+
+
+# -------------------------------------------------------------------- where a channel starts
 
 
 def place_annotators(
@@ -109,13 +110,16 @@ def place_annotators(
         channel.start_from(torch.from_numpy(expertise))
 
 
-def start_gradient_channel(channel: Channel, annotations: Annotations, log_probs: Floats | None) -> None:
+def start_gradient_channel(
+    channel: Channel, annotations: Annotations, log_probs: Floats | None, kind: str | None = None
+) -> None:
     """For gradients: start from the expertise that the one model of annotators gives, under the channel's own form.
 
     `log_probs` (items, K) is what is known of the items before the first step; None where only gold is.
     """
     name = type(channel).__name__.removesuffix("Channel").lower()
-    model = AnnotatorModel(annotations, PRIORS[name if name in PRIORS else "uniform"], gold=annotations.gold)
+    priors = PRIORS[name if name in PRIORS else "uniform"]
+    model = AnnotatorModel(annotations, priors, gold=annotations.gold, kind=kind)
     expertise = model.fit(log_probs).summary()["expertise_trained"]
     least = -1.0 if name == "coin" else EARLIER_RANGE[0]  # a coin may lie below chance
     channel.start_from(torch.from_numpy(np.clip(expertise, least, EARLIER_RANGE[1])))
@@ -148,43 +152,20 @@ def annotation_evidence(
 
     `log_probs` (items, Kmax) and `hidden` (items, width) are what the model says of the items.
     """
-    scores = ItemScores(
-        torch.from_numpy(log_probs).float(), torch.from_numpy(annotations.option_counts.astype(np.int64)), hidden
-    )
-    home = next(iter(channel.parameters()), scores.log_probs).device
+    counts = torch.from_numpy(annotations.option_counts.astype(np.int64))
+    scores = ItemScores(torch.from_numpy(log_probs).float(), counts, hidden)
+    device = next(iter(channel.parameters()), scores.log_probs).device
     channel.cpu()
     with torch.no_grad():
         parts = [
             channel.evidence(scores, Observed.of(annotations, rows)).double().numpy()
             for rows in np.array_split(np.arange(annotations.n_annotations), annotations.n_annotations // 65536 + 1)
         ]
-    channel.to(home)
+    channel.to(device)
     return np.concatenate(parts)
 
 
 # -------------------------------------------------------------------- during training
-
-
-class ItemRecord:
-    """log P of every item as the last forward gave it, before the optimiser's step on it. (items, Kmax), NaN before."""
-
-    def __init__(self, annotations: Annotations) -> None:
-        shape = (annotations.n_items, int(annotations.option_counts.max(initial=1)))
-        self.latest = np.full(shape, np.nan)
-
-    def add(self, rows: npt.NDArray[np.int64], log_probs: Floats) -> None:
-        """What a forward said of the items at these rows: (n,), (n, K)."""
-        self.latest[rows] = -np.inf
-        self.latest[rows, : log_probs.shape[1]] = log_probs
-
-    def save(self, folder: Path) -> None:
-        write_tensors(folder / RECORD, latest=self.latest)
-
-    def load(self, folder: Path) -> None:
-        record = load_file(folder / RECORD)
-        if record["latest"].shape != self.latest.shape:
-            raise RealmError(f"{folder / RECORD} belongs to another table: its log-probabilities have another shape.")
-        self.latest = record["latest"]
 
 
 class ChannelUpdates(TrainerCallback):
@@ -199,13 +180,19 @@ class ChannelUpdates(TrainerCallback):
     | annotations | all annotations that it is fitted to, with gold where that is used |
     | units | what an epoch passes over: the items, or annotations, of the sampler |
     | share | the share of the table's items that this is; an update looks at all, so a small part has fewer of them |
+
+    `log_probs` (items, Kmax) is log P as the last forward gave it; NaN before.
     """
 
     def __init__(self, channel: Channel | None, annotations: Annotations, units: int, share: float = 1.0) -> None:
         self.channel, self.annotations, self.units = channel, annotations, units
-        self.record = ItemRecord(annotations)
+        self.log_probs = np.full((annotations.n_items, int(annotations.option_counts.max(initial=1))), np.nan)
         self.updates_per_epoch = max(round(UPDATES_PER_EPOCH * share), 1)
         self._pending: list[tuple[npt.NDArray[np.int64], Floats]] = []
+
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """Optimiser steps of an epoch."""
+        return max(math.ceil(self.units / batch_size), 1)
 
     def observe(self, rows: Tensor, log_probs: Tensor) -> None:
         """What a forward said of the items at these rows: (n,), (n, K)."""
@@ -214,17 +201,18 @@ class ChannelUpdates(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         for part in gather(args, self._pending):
             for rows, log_probs in part:
-                self.record.add(rows, log_probs)
+                self.log_probs[rows] = -np.inf
+                self.log_probs[rows, : log_probs.shape[1]] = log_probs
         self._pending = []
         # Not `on_epoch_end`, which comes after a checkpoint of the epoch's last step has been written.
-        epoch = max(math.ceil(self.units / args.effective_batch_size), 1)
+        epoch = self.steps_per_epoch(args.effective_batch_size)
         due = (state.global_step % epoch) % max(epoch // self.updates_per_epoch, 1) == 0
         if self.channel is not None and (due or state.global_step >= state.max_steps):
-            self._closed_form(args, "update", self.record.latest)
+            self._closed_form(args, "update", self.log_probs)
 
-    def fit(self, args: Any, log_probs: Floats) -> None:
-        """Before the first step: fit the channel to what is known of the items, (items, K), NaN where nothing is."""
-        self._closed_form(args, "fit", log_probs)
+    def fit(self, args: Any, log_probs: Floats | None) -> None:
+        """Before the first step: fit the channel to what is known of the items, (items, K), if anything."""
+        self._closed_form(args, "fit", np.full_like(self.log_probs, np.nan) if log_probs is None else log_probs)
 
     def _closed_form(self, args: Any, step: str, log_probs: Floats) -> None:
         channel = self.channel

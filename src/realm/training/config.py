@@ -34,13 +34,14 @@ class RealmConfig(Settings, TrainingArguments):
     `output_dir` is the run folder. Besides the defaults of `Settings` (batches of 16 items, a learning rate by what is
     trained, a cosine schedule), those below differ from `TrainingArguments`: a checkpoint at the end of each epoch, of
     which the last two are kept, no reporting integrations, a private repository for `hub_model_id`, no column removal,
-    six hours for `ddp_timeout`, since the other processes wait while the first one writes the run, and no
-    broadcast of buffers at every step: the channel's are sent when they change.
+    six hours for `ddp_timeout`, since the other processes wait while the first one writes the run, no broadcast of
+    buffers at every step (the channel's are sent when they change), and losses logged as they are.
     """
 
     save_strategy: str = field(default="epoch")
     save_total_limit: int | None = field(default=2)
     logging_first_step: bool = field(default=True)
+    logging_nan_inf_filter: bool = field(default=False)  # such a loss ends the training
     report_to: Any = field(default="none")
     hub_private_repo: bool | None = field(default=True)
     remove_unused_columns: bool | None = field(default=False)
@@ -57,23 +58,24 @@ class RealmConfig(Settings, TrainingArguments):
             raise RealmError(str(error)) from None
         if self.cross_fit == 1:
             raise RealmError("`cross_fit=1`: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
-        if self.use_gold and self.batch_unit == "annotation":
-            raise RealmError("`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
-        if self.method_objective == "joint" and self.batch_unit == "annotation":
-            own = METHODS[self.method].objective is not None
-            joint = f"`method={self.method}`" if own else f"`objective={self.objective}`"
-            raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
+        if self.batch_unit == "annotation":
+            if self.use_gold:
+                raise RealmError("`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
+            if self.method_objective == "joint":
+                own = METHODS[self.method].objective is not None
+                joint = f"`method={self.method}`" if own else f"`objective={self.objective}`"
+                raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
         if self.load_best_model_at_end:
             raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
-        self._check_publishing()
         if self.lora_rank and self.train_layers:
             raise RealmError("`lora_rank` and `train_layers` cannot be combined: choose one.")
+        if (optimizer := str(getattr(self.optim, "value", self.optim))) not in OPTIMIZERS:
+            raise RealmError(f"`optim={optimizer}`: must be one of {', '.join(OPTIMIZERS)}.")
+        self._check_publishing()
         if self.train_layers == "head":
             # An item is one vector to the head: memory is no matter, and one forward costs as much as many items.
             self.per_device_train_batch_size *= self.gradient_accumulation_steps
             self.gradient_accumulation_steps = 1
-        if (optimizer := str(getattr(self.optim, "value", self.optim))) not in OPTIMIZERS:
-            raise RealmError(f"`optim={optimizer}`: must be one of {', '.join(OPTIMIZERS)}.")
 
     def _check_publishing(self) -> None:
         """Refuse what would put more of a run on the hub than its model, and integrations that are not there."""
@@ -99,9 +101,10 @@ class RealmConfig(Settings, TrainingArguments):
 
     def changed(self) -> dict[str, Any]:
         """The settings of `Settings` that are not at their defaults."""
-        values = {each.name: getattr(self, each.name) for each in settings_of(self) if each.name != "output_dir"}
-        defaults = {each.name: each.default for each in settings_of(self)}
-        defaults["learning_rate"] = default_learning_rate(self)
+        values = {each.name: getattr(self, each.name) for each in settings_of(self)}
+        defaults = {each.name: each.default for each in settings_of(self)} | {
+            "learning_rate": default_learning_rate(self)
+        }
         return {name: getattr(value, "value", value) for name, value in values.items() if value != defaults[name]}
 
     def __repr__(self) -> str:
@@ -146,6 +149,11 @@ class RealmConfig(Settings, TrainingArguments):
     def method_update(self) -> str:
         """How the channel learns: in the method's own way, or as set."""
         return METHODS[self.method].update or self.expertise_update
+
+    @property
+    def annotator_kind(self) -> str | None:
+        """What the annotators are said to be, as `AnnotatorModel` takes it; None where nothing is said."""
+        return "models" if self.judges else None
 
     @property
     def effective_batch_size(self) -> int:

@@ -46,14 +46,12 @@ class ContinuedRun:
     |---|---|---|
     | annotations | | the table with the run's tasks, labels and annotators first |
     | diff | | what is new in it |
-    | retrain_all | | whether most items are new, so that all are trained on |
     | items | (trained items,) | the rows of the items that are trained on |
     """
 
     run: Run
     annotations: Annotations
     diff: Difference
-    replay: float
     seed: int
     warnings: list[str] = field(default_factory=list)
 
@@ -69,7 +67,7 @@ class ContinuedRun:
                 f"the table holds nothing that {run.folder} was not trained on: {table.n_annotations:,} annotations, "
                 "all known. Train from scratch to use other settings."
             )
-        continued = cls(run, table, diff, config.replay, config.seed)
+        continued = cls(run, table, diff, config.seed)
         if (diff.earlier_item < 0).all():
             continued.warnings.append(
                 f"none of the {earlier.n_items:,} items of {run.folder.name} is in the table: the model goes on with "
@@ -81,6 +79,7 @@ class ContinuedRun:
 
     @property
     def retrain_all(self) -> bool:
+        """Whether most items are new, so that all are trained on."""
         return bool(self.diff.changed.mean() > MOSTLY_NEW)
 
     @cached_property
@@ -90,7 +89,7 @@ class ContinuedRun:
             return np.arange(len(changed))
         others = np.random.default_rng(self.seed).permutation(np.flatnonzero(~changed))
         balance = self._balance(others)
-        more = others[~np.isin(others, balance)][: round(self.replay * (self.diff.earlier_item[changed] < 0).sum())]
+        more = others[~np.isin(others, balance)][: int((self.diff.earlier_item[changed] < 0).sum())]
         return np.sort(np.concatenate([np.flatnonzero(changed), balance, more]))
 
     def _balance(self, others: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -98,19 +97,16 @@ class ContinuedRun:
 
         The items of a relabel queue are the doubtful ones, and a model that is trained on these alone loses the rest.
         """
-        match = self.diff.earlier_item
-        confidence = self.run.estimate.posterior.max(axis=1)
+        match, confidence = self.diff.earlier_item, self.run.estimate.posterior.max(axis=1)
         parts = np.array_split(np.argsort(confidence, kind="stable"), CONFIDENCE_PARTS)
         of_part = [np.isin(match, part) for part in parts]
         counts = [int((inside & self.diff.changed).sum()) for inside in of_part]
-        missing = [round(self.replay * (max(counts) - count)) for count in counts]
+        missing = [max(counts) - count for count in counts]
         return np.concatenate([others[inside[others]][:n] for inside, n in zip(of_part, missing, strict=True)])
 
     def annotation_rows(self, table: Annotations) -> npt.NDArray[np.int64]:
         """Where in `table`, of all items, the annotations of `table.take_items(self.items)` stand."""
-        counts = table.annotations_per_item[self.items]
-        starts = np.repeat(table.offsets[self.items] - (np.cumsum(counts) - counts), counts)
-        return np.asarray(starts + np.arange(counts.sum()))
+        return np.flatnonzero(np.isin(table.item, self.items))
 
     # ---------------------------------------------------------------- the model and the channel
 
@@ -123,7 +119,7 @@ class ContinuedRun:
             PromptStyle(**settings["style"]),
             table.tasks if scorer_class(settings["kind"]).knows_new_labels else self.run.tasks,
             max(int(settings["max_options"]), int(table.option_counts.max(initial=1))),
-            use_safetensors=True,
+            trained=True,
         )
         scorer.restore({**settings, "temperature": 1.0})  # at which it trains
         return scorer.grow_head(table.tasks)
@@ -141,8 +137,7 @@ class ContinuedRun:
         share = len(self.items) / self.annotations.n_items
         earlier = self.scorer().backbone.state_dict()  # tied weights under each of their names
         for name, parameter in scorer.backbone.named_parameters():
-            before = earlier[name].to(parameter.device, parameter.dtype)
-            parameter.copy_(before.lerp(parameter, share))
+            parameter.copy_(earlier[name].to(parameter).lerp(parameter, share))
 
     @torch.no_grad()
     def start_channel(self, channel: Channel) -> bool:
@@ -155,12 +150,11 @@ class ContinuedRun:
             return False
         state = read_tensors(path)
         for name, parameter in channel.named_parameters():
-            earlier = state.get(name)
-            if earlier is not None and earlier.ndim == parameter.dim() and (earlier.shape <= parameter.shape):
+            if name in state and state[name].ndim == parameter.dim():
+                earlier = torch.from_numpy(state[name]).to(parameter)
                 part = tuple(slice(size) for size in earlier.shape)
-                free = ~channel.pinned[: len(earlier)].numpy().reshape(-1, *[1] * (earlier.ndim - 1))
-                values = np.where(free, earlier, parameter[part].cpu().numpy())
-                parameter[part] = torch.from_numpy(values).to(parameter)
+                pinned = channel.pinned[: len(earlier)].to(parameter.device).view(-1, *[1] * (earlier.dim() - 1))
+                parameter[part] = torch.where(pinned, parameter[part], earlier)
         return True
 
     # ---------------------------------------------------------------- what the model says
@@ -216,10 +210,12 @@ def earlier_settings(run: Run) -> dict[str, Any]:
     among them.
     """
     recorded = dict(run.config["settings"])
-    names = {each.name: each.metadata["choices"] for each in settings_of(Settings)}
-    settings = {name: value for name, value in recorded.items() if name in names}
-    settings = {name: value for name, value in settings.items() if names[name] is None or value in names[name]}
-    settings.pop("cross_fit", None)
+    choices = {each.name: each.metadata["choices"] for each in settings_of(Settings) if each.name != "cross_fit"}
+    settings = {
+        name: value
+        for name, value in recorded.items()
+        if name in choices and (choices[name] is None or value in choices[name])
+    }
     if (steps := settings.pop("max_steps", EPOCHS_DECIDE)) > 0:
         items = int((run.annotations.annotations_per_item > 0).sum())  # what an epoch passes over
         settings["num_train_epochs"] = steps * int(recorded["effective_batch_size"]) / max(items, 1)

@@ -30,8 +30,7 @@ def model_findings(annotations: Annotations, log_probs: Floats, basis: str) -> l
 
     `log_probs` (items, Kmax) is its log P, NaN where it has said nothing, and `basis` where that comes from, in words.
     """
-    width = log_probs.shape[1]
-    votes = np.zeros((annotations.n_items, width))
+    votes = np.zeros((annotations.n_items, log_probs.shape[1]))
     np.add.at(votes, (annotations.item, annotations.label), 1.0 if annotations.weight is None else annotations.weight)
     total = votes.sum(axis=1, keepdims=True)
     known = (total[:, 0] > 0) & ~np.isnan(log_probs[:, 0])
@@ -39,12 +38,13 @@ def model_findings(annotations: Annotations, log_probs: Floats, basis: str) -> l
     findings = []
     for task, description in enumerate(annotations.tasks):
         items = np.flatnonzero(known & (annotations.item_tasks == task))
-        if not len(items):
-            continue
-        about = f'task "{description.name}": ' if len(annotations.tasks) > 1 else ""
-        sentences = [no_better_than_base_rate(log_probs[items], shares[items], basis)]
-        sentences.append(same_answer(log_probs[items], shares[items], description.labels))
-        findings += [about + sentence for sentence in sentences if sentence is not None]
+        if len(items):
+            about = f'task "{description.name}": ' if len(annotations.tasks) > 1 else ""
+            sentences = (
+                no_better_than_base_rate(log_probs[items], shares[items], basis),
+                same_answer(log_probs[items], shares[items], description.labels),
+            )
+            findings += [about + sentence for sentence in sentences if sentence is not None]
     return findings
 
 

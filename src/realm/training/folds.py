@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -45,31 +44,19 @@ def planned_folds(annotations: Annotations, config: RealmConfig, *, possible: bo
 
 
 def cross_fit(
-    annotations: Annotations,
-    folds: int,
-    seed: int,
-    score_fold: Callable[[str, Annotations], Floats],
-    *,
-    seconds: float = 0.0,
-    verbose: bool = True,
+    annotations: Annotations, folds: int, seed: int, score_fold: Callable[[str, Annotations], Floats]
 ) -> Floats:
     """log P of every item by a model that was trained without its fold (equal texts are in one fold). (items, Kmax)
 
     `score_fold(name, others)` trains from the start on `others`, the table without the labels and the gold of a fold,
-    and returns log P of all items; the name is for messages. `seconds` is how long the folds will take.
+    and returns log P of all items; the name is for messages.
     """
-    if verbose:
-        logger.warning("cross-fit: %d folds to train, about %.0f s", folds, seconds)
     fold_of_item = annotations.items.folds(folds, seed=seed)
     log_probs = np.full((annotations.n_items, int(annotations.option_counts.max(initial=1))), -np.inf)
-    start_time = time.monotonic()
     for fold in range(folds):
         held_out = fold_of_item == fold
         others = annotations.keep_annotations(~held_out[annotations.item])
         if annotations.gold is not None:
             others = replace(others, gold=np.where(held_out, -1, annotations.gold).astype(np.int32))
         log_probs[held_out] = score_fold(f"fold {fold + 1} of {folds}", others)[held_out]
-        left = (time.monotonic() - start_time) / (fold + 1) * (folds - fold - 1)
-        if verbose:
-            logger.warning("cross-fit: fold %d of %d done, about %.0f s left", fold + 1, folds, left)
     return log_probs

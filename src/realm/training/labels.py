@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,7 @@ class TrainingLabels:
 
 def training_labels(annotations: Annotations, method: str, *, seed: int = 0, use_gold: bool = False) -> TrainingLabels:
     """The labels of a method. Gold is dropped here unless `use_gold` or the method needs it."""
-    row = METHODS[method]
-    gold = annotations.gold
+    row, gold = METHODS[method], annotations.gold
     if (use_gold or row.needs_gold) and (gold is None or not (gold != UNKNOWN).any()):
         argument = "`use_gold`" if use_gold else f"`method={method}`"
         raise RealmError(f"{argument} needs gold labels, and the table has none. Name the column: `gold`.")
@@ -48,8 +48,7 @@ def training_labels(annotations: Annotations, method: str, *, seed: int = 0, use
     assert row.aggregator is not None
     result = aggregate(table, row.aggregator, seed=seed)
     labels = soft_labels(table, result.posterior) if row.soft else one_label_each(table, result.labels)
-    labels = replace(labels, gold=table.gold)
-    return TrainingLabels(labels, list(result.warnings))
+    return TrainingLabels(replace(labels, gold=table.gold), list(result.warnings))
 
 
 def one_label_each(table: Annotations, labels: np.ndarray) -> Annotations:
@@ -71,27 +70,15 @@ def soft_labels(table: Annotations, posterior: np.ndarray) -> Annotations:
 
 def _nameless(table: Annotations, item: np.ndarray, label: np.ndarray, weight: np.ndarray | None = None) -> Annotations:
     """The same items with these annotations, all by one nameless annotator."""
-    return replace(
-        table,
-        annotators=("aggregate",),
-        item=item.astype(np.int32),
-        annotator=np.zeros(len(item), dtype=np.int32),
-        label=label.astype(np.int32),
-        weight=weight,
-        source_rows=None,
-        created_at=None,
-        lead_time=None,
-        groups=None,
-        gold=None,
-    )
+    columns: dict[str, Any] = {"item": item.astype(np.int32), "label": label.astype(np.int32), "weight": weight}
+    columns["annotator"] = np.zeros_like(columns["item"])
+    columns |= dict.fromkeys(("source_rows", "created_at", "lead_time", "groups", "gold"))
+    return replace(table, annotators=("aggregate",), **columns)
 
 
 def _identifiability(table: Annotations) -> list[str]:
-    notes = []
     if table.n_annotators == 1:
-        notes.append("there is one annotator: expertise cannot be estimated.")
-    elif int(table.annotations_per_item.max(initial=0)) <= 1:
-        notes.append(
-            "every item has one annotation: only ratios of expertise can be estimated, and it is marked relative."
-        )
-    return notes
+        return ["there is one annotator: expertise cannot be estimated."]
+    if int(table.annotations_per_item.max(initial=0)) <= 1:
+        return ["every item has one annotation: only ratios of expertise can be estimated, and it is marked relative."]
+    return []

@@ -31,21 +31,19 @@ class RealmModel(nn.Module):
         """log P over the options of each item, as the last forward gave it. (items, K)"""
 
     def forward(self, **batch: Tensor) -> Tensor:
-        log_probs, hidden = self.scorer.forward_with_hidden(batch) if self.channel.needs_hidden else (
-            self.scorer(batch), None)  # fmt: skip
+        hidden, gold_terms, observed = None, None, observed_of(batch)
+        if self.channel.needs_hidden:
+            log_probs, hidden = self.scorer.forward_with_hidden(batch)
+        else:
+            log_probs = self.scorer(batch)
         self.item_log_probs = log_probs.detach()
-        gold_terms = None
         if "gold" in batch:
             log_probs, gold_terms = self._with_gold(log_probs, batch["gold"])
         scores = ItemScores(log_probs, batch["option_counts"], hidden, batch["item_index"])
-        terms = [self._log_likelihood(scores, observed_of(batch))]
-        if (prior := self.channel.log_prior(observed_of(batch))) is not None:
-            terms.append(prior)
-        if gold_terms is not None:
-            terms.append(gold_terms)
-        return torch.cat(terms)
+        terms = [self.log_likelihood(scores, observed), self.channel.log_prior(observed), gold_terms]
+        return torch.cat([each for each in terms if each is not None])
 
-    def _log_likelihood(self, scores: ItemScores, observed: Observed) -> Tensor:
+    def log_likelihood(self, scores: ItemScores, observed: Observed) -> Tensor:
         """The objective's terms, of evidence and P as the channel weighs them."""
         evidence = self.channel(scores, observed)
         if self.objective.takes_exponent and (exponent := self.channel.evidence_exponent(observed)) is not None:

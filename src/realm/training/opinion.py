@@ -25,14 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Opinion:
-    """What the model knows beforehand.
-
-    | field | meaning |
-    |---|---|
-    | log_probs | (items, K) log P without label bias; -inf beyond an item's own options |
-    | agreeing | annotators whom the model agrees with beyond chance |
-    | annotators | annotators with labels |
-    """
+    """What the model knows beforehand: log P (items, K) without label bias, and with how many annotators it agrees
+    beyond chance, of how many that have labels."""
 
     log_probs: Floats
     agreeing: int
@@ -53,16 +47,15 @@ class Opinion:
     def of(cls, annotations: Annotations, log_probs: Floats) -> Opinion:
         """The opinion behind log P (items, K) of the untrained model."""
         plain = without_label_bias(annotations, log_probs)
-        agreeing, annotators = agreement(annotations, plain.argmax(axis=1))
-        return cls(plain, agreeing, annotators)
+        return cls(plain, *agreement(annotations, plain.argmax(axis=1)))
 
-    def calibrated(self, annotations: Annotations) -> Floats:
-        """log P at the temperature that the annotations bear out. (items, K)
+    def calibrated(self, annotations: Annotations, kind: str | None = None) -> Floats:
+        """log P at the temperature that the annotations bear out; `kind` is that of the annotators. (items, K)
 
         The model's own answers, not agreement, lead the fit by which it is found: where most annotators are wrong,
         agreement would call a right model worthless.
         """
-        model = AnnotatorModel(annotations, gold=annotations.gold, find_copies=False)
+        model = AnnotatorModel(annotations, gold=annotations.gold, kind=kind, find_copies=False)
         model.fit(self.tempered(annotations, 1.0))
         return self.tempered(annotations, model.best_temperature(self.log_probs))
 

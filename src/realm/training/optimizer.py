@@ -83,11 +83,8 @@ class MaskedAdamW(torch.optim.AdamW):
 
     def _step_masked(self, group: dict[str, Any], parameter: nn.Parameter, gradient: Tensor, touched: Tensor) -> None:
         state = self.state[parameter]
-        if not state:
-            state["step"] = torch.zeros_like(parameter)
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["weight"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        for name in ("step", "exp_avg", "weight", "exp_avg_sq") if not state else ():
+            state[name] = torch.zeros_like(parameter)
         first, second = group["betas"]
         touched = touched.to(parameter.device)
         here, moving = gradient[touched], parameter[touched]

@@ -16,11 +16,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from realm.errors import RealmError
-from realm.methods import METHODS
-from realm.progress import Progress, ignore_progress
 from realm.scorers import Scorer
 from realm.scorers.encoding import EncodedItems
-from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.scoring import Scores, score
 
 Result = TypeVar("Result")
@@ -60,53 +57,25 @@ def gather(args: Any, value: Any) -> list[Any]:
     return list(gather_object([value]))
 
 
-def score_shared(
-    args: Any,
-    scorer: Scorer,
-    encoded: EncodedItems,
-    *,
-    alone: bool = False,
-    answer_mass: bool = False,
-    cache: FrozenLayersCache | None = None,
-    progress: Progress = ignore_progress,
-    what: str = "scoring",
-) -> Scores:
+def score_shared(args: Any, scorer: Scorer, encoded: EncodedItems, *, alone: bool = False, **settings: Any) -> Scores:
     """`realm.scorers.scoring.score`, each process a share of the items; all must call it, and all get the whole.
 
     `alone`: every process scores all items, as a sharded model needs.
     """
-    how: dict[str, Any] = {"answer_mass": answer_mass, "cache": cache, "progress": progress, "what": what}
     if args.world_size == 1 or alone:
-        return score(scorer, encoded, **how)
-    own = np.arange(args.process_index, len(encoded), args.world_size)
-    scores = score(scorer, encoded, items=own, **how)
-    parts = gather(args, (scores.log_probs, scores.answer_mass))
-    log_probs = np.full((len(encoded), scores.log_probs.shape[1]), -np.inf)
-    masses = [mass for _, mass in parts]
-    mass = None if any(each is None for each in masses) else np.zeros(len(encoded))
-    for rank, (part, part_mass) in enumerate(parts):
+        return score(scorer, encoded, **settings)
+    own = score(scorer, encoded, items=np.arange(args.process_index, len(encoded), args.world_size), **settings)
+    parts = gather(args, (own.log_probs, own.answer_mass))
+    log_probs = np.full((len(encoded), own.log_probs.shape[1]), -np.inf)
+    answer_mass = None if any(mass is None for _, mass in parts) else np.zeros(len(encoded))
+    for rank, (part, mass) in enumerate(parts):
         log_probs[rank :: args.world_size] = part
-        if mass is not None:
-            mass[rank :: args.world_size] = part_mass
-    return Scores(log_probs, mass)
+        if answer_mass is not None:
+            answer_mass[rank :: args.world_size] = mass
+    return Scores(log_probs, answer_mass)
 
 
 # -------------------------------------------------------------------- a sharded backbone
-
-
-def check_deepspeed(config: Any, stage: int) -> None:
-    """Refuse what DeepSpeed's partitions of the parameters would break."""
-    if stage == 3:
-        raise RealmError("DeepSpeed ZeRO-3 is not supported: use stage 1 or 2, or FSDP.")
-    if (
-        METHODS[config.method].learns_expertise
-        and config.expertise_optimizer == "masked"
-        and config.method_update == "gradient"
-    ):
-        raise RealmError(
-            "DeepSpeed lays parameters end to end, so absent annotators cannot be left alone. Use "
-            "`expertise_optimizer=adamw` or `expertise_update=em`, or FSDP."
-        )
 
 
 def check(config: Any, plugin: Any) -> None:
@@ -161,7 +130,7 @@ def like(value: Tensor, parameter: Any) -> Tensor:
     return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
 
 
-def optimizer_state(model: nn.Module, optimizer: Any) -> dict[str, Any]:
+def sharded_state(model: nn.Module, optimizer: Any) -> dict[str, Any]:
     """The optimiser's state by the names of parameters, whole, on the first process; every process must ask."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
 
@@ -169,7 +138,7 @@ def optimizer_state(model: nn.Module, optimizer: Any) -> dict[str, Any]:
     return dict(get_optimizer_state_dict(model, optimizer.optimizer, options=options))
 
 
-def load_optimizer_state(model: nn.Module, optimizer: Any, state: dict[str, Any]) -> None:
+def load_sharded_state(model: nn.Module, optimizer: Any, state: dict[str, Any]) -> None:
     from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
 
     options = StateDictOptions(full_state_dict=True)

@@ -14,36 +14,31 @@ from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
 from realm.runs import Run, hub, writer
 from realm.runs import folder as layout
-from realm.runs.changes import Changes, find_changes
+from realm.runs.changes import find_changes
 from realm.training import checkpoints
 
 if TYPE_CHECKING:
-    from realm.crowd.estimate import Estimate
     from realm.scorers.scoring import Scores
     from realm.training.trainer import RealmTrainer
 
 
 def describe(trainer: RealmTrainer) -> writer.RunDescription:
-    continued = trainer.continued
+    args, channel, continued = trainer.args, trainer.channel, trainer.continued
+    settings = args.settings()
+    if channel is not None and trainer.given_channel is not None:  # the caller's, in place of the setting
+        names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
+        settings |= {"channel": names.get(type(channel), type(channel).__name__)}
+        settings |= {"channel_settings": channel.settings()}
     return writer.describe(
         trainer.model_name,
         trainer.annotations,
-        trainer.args.settings() | _channel_setting(trainer),
-        gold_used=trainer.args.reads_gold,
+        settings,
+        gold_used=args.reads_gold,
         test=trainer.test,
         prior=trainer.prior,
         start=None if continued is None else continued.description,
         weights=None if continued is None else continued.run.config.get("weights"),
     )
-
-
-def _channel_setting(trainer: RealmTrainer) -> dict[str, Any]:
-    """The channel that the caller gave, in place of the setting."""
-    if trainer.channel is None or trainer.given_channel is None:
-        return {}
-    names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
-    name = names.get(type(trainer.channel), type(trainer.channel).__name__)
-    return {"channel": name, "channel_settings": trainer.channel.settings()}
 
 
 def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
@@ -68,32 +63,49 @@ def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
 
 def end(trainer: RealmTrainer, test_scores: Scores | None) -> None:
     """Write everything the run produced; `test_scores` are what the model says of the test table."""
-    test = None
+    test, changes, continued = None, None, trainer.continued
     if trainer.test is not None and test_scores is not None:
         test = evaluate(trainer.test, test_scores)
         test["items_trained_on"] = items_trained_on(trainer.annotations, trainer.test)
     estimate = trainer.estimate()
-    writer.write_results(
-        trainer.run,
-        writer.RunResults(
-            scorer=trainer.scorer,
-            model=trainer.model_name,
-            method=trainer.args.method,
-            annotations=trainer.annotations,
-            log_probs=trainer.scores().log_probs,
-            estimate=estimate,
-            channel=channel_results(trainer),
-            history=trainer.state.log_history,
-            steps=trainer.state.global_step,
-            warnings=trainer.warnings,
-            notes=trainer.notes,
-            findings=trainer.findings,
-            probabilities=trainer.probabilities,
-            folds=trainer.folds,
-            temperature=trainer.temperature,
-            test=test,
-            changes=_changes(trainer, estimate, test),
-        ),
+    if continued is not None:
+        figures: dict[str, Any] = {"test_before": trainer.test_before, "test": test}
+        changes = find_changes(
+            continued.run, trainer.annotations, estimate, continued.diff, trained_items=len(continued.items), **figures
+        )
+    results = writer.RunResults(
+        scorer=trainer.scorer,
+        model=trainer.model_name,
+        method=trainer.args.method,
+        annotations=trainer.annotations,
+        log_probs=trainer.scores().log_probs,
+        estimate=estimate,
+        channel=channel_results(trainer),
+        history=trainer.state.log_history,
+        steps=trainer.state.global_step,
+        warnings=trainer.warnings,
+        notes=trainer.notes,
+        findings=trainer.findings,
+        probabilities=trainer.probabilities,
+        folds=trainer.folds,
+        temperature=trainer.temperature,
+        test=test,
+        changes=changes,
+    )
+    writer.write_results(trainer.run, results)
+
+
+def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
+    channel, trajectory = trainer.channel, trainer.trajectory()
+    if channel is None:
+        return None
+    columns = trajectory[-1][1] if trajectory else {}
+    return writer.ChannelResults(
+        name=type(channel).__name__,
+        state=channel.state(),
+        summary=channel.summary(),
+        steps=np.array([step for step, _ in trajectory], dtype=np.int64),
+        trajectory={name: np.stack([summary[name] for _, summary in trajectory]) for name in columns},
     )
 
 
@@ -102,32 +114,3 @@ def push(trainer: RealmTrainer) -> None:
     args = trainer.args
     assert args.hub_model_id is not None
     hub.push(Run.open(trainer.run), args.hub_model_id, private=args.hub_private_repo is not False)
-
-
-def _changes(trainer: RealmTrainer, estimate: Estimate, test: dict[str, Any] | None) -> Changes | None:
-    continued = trainer.continued
-    if continued is None:
-        return None
-    return find_changes(
-        continued.run,
-        trainer.annotations,
-        estimate,
-        continued.diff,
-        trained_items=len(continued.items),
-        test_before=trainer.test_before,
-        test=test,
-    )
-
-
-def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
-    channel, trajectory = trainer.channel, trainer.trajectory()
-    if channel is None:
-        return None
-    arrays = checkpoints.trajectory_arrays(trajectory) if trajectory else {}
-    return writer.ChannelResults(
-        name=type(channel).__name__,
-        state=channel.state(),
-        summary=channel.summary(),
-        steps=arrays.pop("steps", np.zeros(0, np.int64)),
-        trajectory=arrays,
-    )

@@ -31,8 +31,8 @@ LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # whi
 def setting(
     default: Any,
     help: str,
-    *,
     panel: str | None = None,
+    *,
     flag: str | None = None,
     choices: Collection[str] | None = None,
     words: Collection[str] = (),
@@ -49,22 +49,12 @@ def setting(
         flag: name of the flag without dashes; None for the field's own name, `NO_FLAG` for a setting of Python only.
         choices: the values allowed. A mapping may grow after this is called.
         words: what a setting that is a whole number may be instead.
-        minimum, maximum: bounds of a number, themselves allowed.
-        above: a bound of a number that is not itself allowed.
+        minimum, maximum, above: bounds of a number; `above` is not itself allowed.
         changes_results: whether a run computes something else under another value, or a function of the value that
             says so. Such settings are recorded with a run and are part of a result's key.
     """
-    metadata = {
-        "help": help,
-        "panel": panel,
-        "flag": flag,
-        "choices": choices,
-        "words": words,
-        "minimum": minimum,
-        "maximum": maximum,
-        "above": above,
-        "changes_results": changes_results,
-    }
+    metadata: dict[str, Any] = {"help": help, "panel": panel, "flag": flag, "choices": choices, "words": words}
+    metadata |= {"minimum": minimum, "maximum": maximum, "above": above, "changes_results": changes_results}
     return field(default=default, metadata=metadata)
 
 
@@ -103,16 +93,17 @@ def check_values(settings: Any) -> None:
             setattr(settings, each.name, value)
         if (choices := allowed["choices"]) is not None and value not in choices:
             raise RealmError(f"`{each.name}={value}`: must be one of {', '.join(choices)}.")
-        bounded = any(allowed[bound] is not None for bound in ("above", "minimum", "maximum"))
+        above, minimum, maximum = (allowed[bound] for bound in ("above", "minimum", "maximum"))
+        bounded = (above, minimum, maximum) != (None, None, None)
         if bounded and (isinstance(value, bool) or not isinstance(value, Real)):
             raise RealmError(f"`{each.name}={value!r}`: must be a number.")
         # `not`: NaN is above and below nothing
-        if (bound := allowed["above"]) is not None and not value > bound:
-            raise RealmError(f"`{each.name}` must be more than {bound}, but is {value}.")
-        if (least := allowed["minimum"]) is not None and not value >= least:
-            raise RealmError(f"`{each.name}` must be {least} or more, but is {value}.")
-        if (most := allowed["maximum"]) is not None and not value <= most:
-            raise RealmError(f"`{each.name}` must be {most} or less, but is {value}.")
+        if above is not None and not value > above:
+            raise RealmError(f"`{each.name}` must be more than {above}, but is {value}.")
+        if minimum is not None and not value >= minimum:
+            raise RealmError(f"`{each.name}` must be {minimum} or more, but is {value}.")
+        if maximum is not None and not value <= maximum:
+            raise RealmError(f"`{each.name}` must be {maximum} or less, but is {value}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise RealmError(f"`{each.name}` must be finite, but is {value}.")
     if settings.max_steps != EPOCHS_DECIDE and settings.max_steps < 1:
@@ -142,153 +133,112 @@ def recorded_values(settings: Any) -> dict[str, Any]:
 class Settings:
     """Every setting of REALM's own, and those of `transformers.TrainingArguments` that it exposes or changes."""
 
-    overwrite: bool = setting(False, "Replace the run that the folder holds.", panel=RUN, changes_results=False)
+    overwrite: bool = setting(False, "Replace the run that the folder holds.", RUN, changes_results=False)
     write_run: bool = setting(
-        True, "Write the run folder when training ends.", panel=RUN, flag=NO_FLAG, changes_results=False
+        True, "Write the run folder when training ends.", RUN, flag=NO_FLAG, changes_results=False
     )
     hub_model_id: str | None = setting(
         None,
         "Upload the model and its card to this Hugging Face repository (`owner/name`) when training ends.",
-        panel=RUN,
-        flag="push-to-hub",
-        changes_results=False,
-    )
-    seed: int = setting(0, "Random seed.", panel=RUN, minimum=0, maximum=LARGEST_SEED)
+        RUN, flag="push-to-hub", changes_results=False,
+    )  # fmt: skip
+    seed: int = setting(0, "Random seed.", RUN, minimum=0, maximum=LARGEST_SEED)
     logging_steps: int = setting(
-        10, "Log the loss and the expertise every n steps.", panel=RUN, minimum=1, changes_results=False
+        10, "Log the loss and the expertise every n steps.", RUN, minimum=1, changes_results=False
     )
     cross_fit: int | str = setting(
         "auto",
         "Folds to cross-fit, so that each item is judged by a model that was not trained on it; k folds take k - 1 "
         "times as long again. auto: 3 where frozen layers are cached (`train_layers`), else none.",
-        panel=RUN,
-        words=("auto",),
-        minimum=0,
-    )
+        RUN, words=("auto",), minimum=0,
+    )  # fmt: skip
 
-    replay: float = setting(
-        1.0,
-        "When an earlier run is continued: how many of its items are trained on again for each new one, and how much "
-        "of what balances changed items, such as doubtful ones labelled again.",
-        panel=RUN,
-        minimum=0,
-        changes_results=lambda replay: replay != 1.0,  # so that runs that go on from none are what they were
-    )
-
-    method: str = setting("realm", "What is trained on", panel=LEARNING, choices=METHODS)
+    method: str = setting("realm", "What is trained on", LEARNING, choices=METHODS)
     channel: str = setting(
         LEARNED_CHANNELS[0],
         "How annotators err: a whole confusion matrix each, drawn to a few numbers, or a constrained form of it",
-        panel=LEARNING,
-        choices=LEARNED_CHANNELS,
-    )
+        LEARNING, choices=LEARNED_CHANNELS,
+    )  # fmt: skip
     objective: str = setting(
-        "joint",
-        "How the annotations of an item become a loss",
-        panel=LEARNING,
-        choices=("joint", "paper"),
+        "joint", "How the annotations of an item become a loss", LEARNING, choices=("joint", "paper")
     )
     opinion: bool = setting(
         True,
         "Score the training items before the first step, and start the expertise from how annotators agree with that.",
-        panel=LEARNING,
+        LEARNING,
     )
+    judges: bool = setting(
+        False, "The annotators are language models: they err together more often than people.", LEARNING,
+        changes_results=lambda judges: judges,  # runs without it are what they were before it was a setting
+    )  # fmt: skip
     learning_rate: float | None = setting(
         None,
         f"Learning rate of the model. Default: {', '.join(f'{rate:g} for {part}' for part, rate in RATES.items())}.",
-        panel=LEARNING,
-        above=0,
-    )
-    weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", panel=LEARNING, minimum=0)
-    num_train_epochs: float = setting(3.0, "Passes over the data.", panel=LEARNING, flag="epochs", above=0)
-    max_steps: int = setting(
-        EPOCHS_DECIDE, "Optimiser steps; overrides `num_train_epochs`.", panel=LEARNING, flag="steps"
-    )
+        LEARNING, above=0,
+    )  # fmt: skip
+    weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", LEARNING, minimum=0)
+    num_train_epochs: float = setting(3.0, "Passes over the data.", LEARNING, flag="epochs", above=0)
+    max_steps: int = setting(EPOCHS_DECIDE, "Optimiser steps; overrides `num_train_epochs`.", LEARNING, flag="steps")
     expertise_learning_rate: float = setting(
-        0.1, "Learning rate of the expertise, under `expertise_update=gradient`.", panel=LEARNING, minimum=0
+        0.1, "Learning rate of the expertise, under `expertise_update=gradient`.", LEARNING, minimum=0
     )
     expertise_optimizer: str = setting(
-        "masked",
-        "Whether a step updates only the annotators of its batch or, as in the paper, all",
-        panel=LEARNING,
-        choices=("masked", "adamw"),
-    )
+        "masked", "Whether a step updates only the annotators of its batch or, as in the paper, all", LEARNING,
+        flag=NO_FLAG, choices=("masked", "adamw"),
+    )  # fmt: skip
     expertise_start: float = setting(
-        0.0, "Initial value of omega under `expertise_update=gradient`; expertise is sigmoid(omega).", panel=LEARNING
-    )
+        0.0, "Initial value of omega under `expertise_update=gradient`; expertise is sigmoid(omega).", LEARNING,
+        flag=NO_FLAG,
+    )  # fmt: skip
     expertise_update: str = setting(
-        "em",
-        "How expertise is learned: in closed form, without a learning rate, or by gradient",
-        panel=LEARNING,
+        "em", "How expertise is learned: in closed form, without a learning rate, or by gradient", LEARNING,
         choices=("em", "gradient"),
-    )
+    )  # fmt: skip
     use_gold: bool = setting(
-        False, "Use gold labels where there are any: to train on, and to judge annotators by.", panel=LEARNING
+        False, "Use gold labels where there are any: to train on, and to judge annotators by.", LEARNING
     )
     experts: list[str] | None = setting(
-        None, "An annotator taken to be right (expertise 0.999); may be repeated.", panel=LEARNING, flag="expert"
+        None, "An annotator taken to be right (expertise 0.999); may be repeated.", LEARNING, flag="expert"
     )
-    lr_scheduler_type: str = setting("cosine", "Schedule of the learning rates.", panel=LEARNING, flag=NO_FLAG)
-    warmup_steps: float = setting(0, "Warm-up steps of the learning rates.", panel=LEARNING, flag=NO_FLAG)
-    max_grad_norm: float = setting(1.0, "Maximum norm of the model's gradient.", panel=LEARNING, flag=NO_FLAG)
-    adam_beta1: float = setting(0.9, "Beta 1 of AdamW.", panel=LEARNING, flag=NO_FLAG)
-    adam_beta2: float = setting(0.999, "Beta 2 of AdamW.", panel=LEARNING, flag=NO_FLAG)
-    adam_epsilon: float = setting(1e-8, "Epsilon of AdamW.", panel=LEARNING, flag=NO_FLAG)
+    lr_scheduler_type: str = setting("cosine", "Schedule of the learning rates.", LEARNING, flag=NO_FLAG)
+    warmup_steps: float = setting(0, "Warm-up steps of the learning rates.", LEARNING, flag=NO_FLAG)
+    max_grad_norm: float = setting(1.0, "Maximum norm of the model's gradient.", LEARNING, flag=NO_FLAG)
+    adam_beta1: float = setting(0.9, "Beta 1 of AdamW.", LEARNING, flag=NO_FLAG)
+    adam_beta2: float = setting(0.999, "Beta 2 of AdamW.", LEARNING, flag=NO_FLAG)
+    adam_epsilon: float = setting(1e-8, "Epsilon of AdamW.", LEARNING, flag=NO_FLAG)
 
     per_device_train_batch_size: int = setting(
-        16,
-        "Items (or annotations) per forward pass; affects memory, not results.",
-        panel=BATCHES,
-        flag="micro-batch-size",
-        minimum=1,
+        16, "Items per forward pass; affects memory, not results.", BATCHES, flag="micro-batch-size", minimum=1
     )
     gradient_accumulation_steps: int = setting(
-        1, "Forward passes per optimiser step; the batch size is the product.", panel=BATCHES, flag=NO_FLAG, minimum=1
+        1, "Forward passes per optimiser step; the batch size is the product.", BATCHES, flag=NO_FLAG, minimum=1
     )
     batch_unit: str = setting(
-        "item",
-        "What a batch counts: items with all their annotations or, as in the paper, annotations",
-        panel=BATCHES,
-        choices=("item", "annotation"),
-    )
-    length_grouping: bool = setting(True, "Batch items of similar length together.", panel=BATCHES)
+        "item", "What a batch counts: items with all their annotations or, as in the paper, annotations", BATCHES,
+        flag=NO_FLAG, choices=("item", "annotation"),
+    )  # fmt: skip
+    length_grouping: bool = setting(True, "Batch items of similar length together.", BATCHES, flag=NO_FLAG)
 
-    scorer: str = setting("auto", "Kind of model", panel=MODEL, choices=("auto", *SCORERS))
-    answers: str = setting("auto", "How the model answers", panel=MODEL, choices=("auto", "letters", "names", "cloze"))
-    instruction: str | None = setting(None, "A sentence in front of every prompt.", panel=MODEL)
-    max_length: int = setting(
-        512, "Most tokens of a prompt; only the text or context is truncated.", panel=MODEL, minimum=1
-    )
-    chat_template: bool = setting(False, "Build prompts with the tokenizer's chat template.", panel=MODEL)
+    scorer: str = setting("auto", "Kind of model", MODEL, choices=("auto", *SCORERS))
+    answers: str = setting("auto", "How the model answers", MODEL, choices=("auto", "letters", "names", "cloze"))
+    instruction: str | None = setting(None, "A sentence in front of every prompt.", MODEL)
+    max_length: int = setting(512, "Most tokens of a prompt; only the text or context is truncated.", MODEL, minimum=1)
+    chat_template: bool = setting(False, "Build prompts with the tokenizer's chat template.", MODEL)
     cloze_learning_rate: float = setting(
-        0.01, "Learning rate of the scale of cloze answers.", panel=MODEL, flag=NO_FLAG, minimum=0
+        0.01, "Learning rate of the scale of cloze answers.", MODEL, flag=NO_FLAG, minimum=0
     )
     lora_rank: int = setting(
-        0, "Train LoRA adapters of this rank instead of all weights; merged at the end.", panel=MODEL, minimum=0
+        0, "Train LoRA adapters of this rank instead of all weights; merged at the end.", MODEL, minimum=0
     )
     train_layers: int | str = setting(
-        0,
-        "Train only the top n layers, or `head`: the output layer alone.",
-        panel=MODEL,
-        words=("head",),
-        minimum=0,
+        0, "Train only the top n layers, or `head`: the output layer alone.", MODEL, words=("head",), minimum=0
     )
     cache_gb: float = setting(
-        8.0,
-        "Gigabytes for the cached output of the frozen layers, computed once per item; 0 turns the cache off.",
-        panel=MODEL,
-        minimum=0,
-        changes_results=False,
-    )
-    cache_dtype: str = setting(
-        "float32",
-        "Precision of that cache: exact, or rounded in half the space",
-        panel=MODEL,
-        choices=("float32", "bfloat16"),
-        changes_results=lambda dtype: dtype != "float32",  # float32 computes what no cache would
-    )
-    bf16: bool = setting(False, "Compute in bfloat16.", panel=MODEL)
-    gradient_checkpointing: bool = setting(False, "Gradient checkpointing: less memory, more time.", panel=MODEL)
+        8.0, "Gigabytes for the cached output of the frozen layers, computed once per item; 0 turns the cache off.",
+        MODEL, minimum=0, changes_results=False,
+    )  # fmt: skip
+    bf16: bool = setting(False, "Compute in bfloat16.", MODEL)
+    gradient_checkpointing: bool = setting(False, "Gradient checkpointing: less memory, more time.", MODEL)
 
 
 PAPER: dict[str, Any] = {
@@ -300,8 +250,4 @@ PAPER: dict[str, Any] = {
     "expertise_optimizer": "adamw",
     "batch_unit": "annotation",
 }
-"""The paper's setting, whatever the defaults are: `RealmConfig(folder, **PAPER)`, the flag, and the lab's specs.
-
-Every setting in which the paper's method could differ from the default is here, so that a change of defaults changes
-neither.
-"""
+"""The paper's setting, whatever the defaults are: `RealmConfig(folder, **PAPER)`, the flag, and the lab's specs."""

@@ -7,7 +7,6 @@ import copy
 import logging
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,44 +19,44 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, set_seed
-from transformers.trainer_callback import ExportableState, PrinterCallback
+from transformers.trainer_callback import ExportableState, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import PredictionOutput, TrainOutput
 from transformers.training_args import OptimizerNames
 
 from realm.channels import Channel, ConfusionChannel, IdentityChannel
+from realm.crowd.earlier import EarlierEstimates, expert_rows
 from realm.crowd.engine import log_softmax
-from realm.crowd.estimate import Estimate
+from realm.crowd.estimate import Estimate, estimate_from_evidence
+from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
+from realm.data.alignment import aligned
 from realm.data.arguments import require_test
 from realm.display import ROWS, notebook_html
 from realm.errors import RealmError, refuses_other_names
 from realm.files import without_home, writing
-from realm.metrics import evaluate
+from realm.metrics import check_test, evaluate
 from realm.objectives import OBJECTIVES
 from realm.progress import Progress, ignore_progress, named
 from realm.runs import Run
 from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
 from realm.runs.hub import check_access
-from realm.scorers import Scorer
+from realm.scorers import Scorer, load_scorer
 from realm.scorers.finite import first_not_finite
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
 from realm.scorers.scoring import Scores, hidden_states
 from realm.training import channel as channels
 from realm.training import checkpoints, processes, run_output
-from realm.training.arguments import prediction_items
+from realm.training.arguments import check_arguments, prediction_items
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
-from realm.training.callbacks import StepProgress
 from realm.training.config import RealmConfig
 from realm.training.continued import ContinuedRun
 from realm.training.findings import few_steps, model_findings
 from realm.training.folds import FOLD_SETTINGS, cross_fit, planned_folds
+from realm.training.labels import training_labels
 from realm.training.model import RealmModel
 from realm.training.opinion import Opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
-from realm.training.parts import RunParts
-from realm.training.report_model import ReportModel
-from realm.training.running_loss import RunningLoss
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +68,8 @@ FEATURE_DIMS, MOST_FULL_FEATURES = 64, 20_000
 """Items above which hidden states are kept in so few dimensions: 16 of them are looked at."""
 MOST_TRAJECTORY = 200
 """Logging steps at which the trajectory of expertise is kept at most: a curve needs no more, and memory has an end."""
+TRAINING = "training"
+"""What optimiser steps are reported as."""
 
 
 @refuses_other_names({})
@@ -94,6 +95,7 @@ class RealmTrainer(Trainer):
     | test | the test table, or None |
     | channel | the learned channel; None for methods that learn nothing of annotators |
     | warnings | what the user should know |
+    | notes | what training found: the model's opinion, how its confidence was calibrated |
     | findings | what speaks against the model; empty where nothing does |
     | folds, temperature | how many folds were trained, and what brings P to what the labels bear out |
 
@@ -120,70 +122,96 @@ class RealmTrainer(Trainer):
         progress: Progress | None = None,
     ) -> None:
         model = os.fspath(model) if isinstance(model, os.PathLike) else model
-        parts = RunParts.of(model, annotations, config, test, channel, prior)
+        check_arguments(model, annotations, config, test, channel)
+        self.continued = ContinuedRun.of(model, annotations, config) if isinstance(model, Run) else None
+        if self.continued is not None:
+            annotations = self.continued.annotations
+            test = None if test is None else aligned(test, annotations.tasks, (), "the table")
+        if isinstance(config.cross_fit, int) and config.cross_fit:
+            annotations.items.folds(config.cross_fit)  # refuses more folds than texts before anything is trained
+        labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
+        experts = expert_rows(annotations, config.experts or ())
+        self.annotations = annotations if config.reads_gold else annotations.without_gold()
+        table = self.channel_annotations = labels.annotations
+        self.training_annotations = table if self.continued is None else table.take_items(self.continued.items)
+        self.test, self.prior = test, prior
+        self.earlier = None if prior is None else EarlierEstimates.from_table(annotations, prior)
+        self.given_channel = copy.deepcopy(channel)  # as it was, which folds start from
+        channel = channels.make_channel(table, config, channel, self.earlier)
         if (repo_id := config.hub_model_id) is not None:
             processes.on_first(config, lambda: check_access(repo_id, "hub_model_id"))
-        self.annotations, self.channel_annotations = parts.annotations, parts.channel_annotations
-        self.training_annotations, self.continued = parts.training_annotations, parts.continued
-        self.test, self.prior, self.earlier = parts.test, prior, parts.earlier
-        self.given_channel = parts.given_channel
-        self.scorer, self.model_name, self.loads_model = parts.scorer, parts.model_name, parts.loads_model
+        set_seed(config.seed)
+        self.loads_model = not isinstance(model, Scorer)
+        self.scorer, self.model_name = self._scorer(model, config)
+        self.scorer.temperature = 1.0
+        warnings = [*labels.warnings, *(self.continued.warnings if self.continued else ())]
+        warnings += [] if test is None else check_test(annotations, test)
+        self.notes: list[str] = []
+        self.is_fold = False  # whether this trains a fold of another run: nothing is calibrated or estimated
         self._adapted = add_lora(self.scorer, config.lora_rank) if config.lora_rank else None
         if config.train_layers:
             self.scorer.freeze_below(config.train_layers)
         self.encoded = self.scorer.encode(self.training_annotations.items)
-        self.encoded_test = None if self.test is None else self.scorer.encode(self.test.items)
-        self.warnings = [*parts.annotations.ledger.warnings, *parts.warnings]
-        self.findings: list[str] = []
+        self.encoded_test = None if test is None else self.scorer.encode(test.items)
         self._progress = progress or ignore_progress
         self._caches: dict[str, FrozenLayersCache | None] = {}
         self._untrained_scores: Scores | None = None
         self._features: npt.NDArray[Any] | None = None
-        self.test_before: dict[str, Any] | None = None
         self._initial_log_probs: Floats | None = None
+        self._trajectory: checkpoints.Trajectory = []
+        self._resumed_losses: dict[str, Any] | None = None
+        self.test_before: dict[str, Any] | None = None
         self._forget_results()
-        self.is_fold = False
-        """Whether this trains a fold of another run: nothing is calibrated or estimated."""
         if config.should_save:
             with writing(Path(config.output_dir)):
                 Path(config.output_dir).mkdir(parents=True, exist_ok=True)
         super().__init__(
-            model=RealmModel(self.scorer, parts.channel, OBJECTIVES[config.method_objective]),
+            model=RealmModel(self.scorer, channel, OBJECTIVES[config.method_objective]),
             args=config,
             train_dataset=TrainingItems(len(self.training_annotations)),
-            eval_dataset=None if self.test is None else TrainingItems(self.test.n_items),
+            eval_dataset=None if test is None else TrainingItems(test.n_items),
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
         self.loss_is_scaled_for_ga = True  # divided already by the count of the whole effective batch
         if self.is_deepspeed_enabled:
-            processes.check_deepspeed(config, int(self.accelerator.state.deepspeed_plugin.zero_stage))
+            raise RealmError("DeepSpeed is not supported: it lays all parameters end to end. Use FSDP.")
         if self.is_fsdp_enabled:
             processes.check(config, self.accelerator.state.fsdp_plugin)
             processes.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
-        self._set_up_channel(parts.experts)
+        warnings += self._set_up_channel(experts)
+        self.warnings = [*self.annotations.ledger.warnings, *warnings]
         if self._progress is not ignore_progress:
             self.add_callback(StepProgress(self._progress))
-        for warning in self.warnings[len(parts.annotations.ledger.warnings) :] if self.is_world_process_zero() else []:
+        for warning in warnings if self.is_world_process_zero() else ():
             logger.warning("%s", warning)
 
-    def _set_up_channel(self, experts: Sequence[int]) -> None:
-        """Where annotators start that something is known of, and whether the channel has a closed form."""
+    def _scorer(self, model: str | Scorer | Run, config: RealmConfig) -> tuple[Scorer, str]:
+        """The scorer to train, and the name of the model that it is made from."""
+        if self.continued is not None:
+            return self.continued.scorer(), str(self.continued.run.config["model"])
+        if isinstance(model, Scorer):
+            return model, without_home(model.backbone.config._name_or_path)
+        names = ("scorer", "answers", "instruction", "max_length", "chat_template")
+        settings = {name: getattr(config, name) for name in names}
+        return load_scorer(str(model), self.annotations.items, **settings), without_home(str(model))
+
+    def _set_up_channel(self, experts: Sequence[int]) -> list[str]:
+        """Where annotators start that something is known of, and whether the channel has a closed form; warnings."""
         channel, table, args = self.model.channel, self.channel_annotations, self.args
-        sampler = self._sampler()
         closed_form = args.method_update == "em" and channel.can("update")
         share = len(self.training_annotations) / max(len(table), 1)
-        self.updates = channels.ChannelUpdates(channel if closed_form else None, table, len(sampler.units), share)
+        units = len(self._sampler().units)
+        self.updates = channels.ChannelUpdates(channel if closed_form else None, table, units, share)
         self.add_callback(self.updates)
-        self.progress = checkpoints.Progress(self.scorer, channel, self.updates.record, RunningLoss(args))
         if self.channel is None:
-            return
+            return []
+        warnings = []
         if closed_form:
             channel.requires_grad_(False)
-            steps_per_epoch = max(math.ceil(len(sampler.units) / args.effective_batch_size), 1)
-            epochs = args.max_steps / steps_per_epoch if args.max_steps > 0 else args.num_train_epochs
-            if warning := channels.memorisation_warning(table, epochs):
-                self.warnings.append(warning)
+            epochs = args.max_steps / self.updates.steps_per_epoch(args.effective_batch_size)
+            if warning := channels.memorisation_warning(table, epochs if epochs > 0 else args.num_train_epochs):
+                warnings.append(warning)
         else:
             channels.place_annotators(channel, experts, self.earlier, table)
         carried = self.continued is not None and (closed_form or self.continued.start_channel(channel))
@@ -191,10 +219,9 @@ class RealmTrainer(Trainer):
         if not (self.anchored or args.opinion):
             channels.check_anchor(channel, table)
         if self.earlier is not None:
-            self.warnings.append(
-                f"`prior`: it has estimates of {self.earlier.annotators_named:,} of the {table.n_annotators:,} "
-                "annotators."
-            )
+            known, everybody = self.earlier.annotators_named, table.n_annotators
+            warnings.append(f"`prior`: it has estimates of {known:,} of the {everybody:,} annotators.")
+        return warnings
 
     @property
     def config(self) -> RealmConfig:
@@ -208,20 +235,10 @@ class RealmTrainer(Trainer):
         return Path(self.args.output_dir)
 
     @property
-    def notes(self) -> list[str]:
-        """What training found: the model's opinion, how its confidence was calibrated."""
-        return self.progress.notes
-
-    @property
     def channel(self) -> Channel | None:
         """The learned channel; None for methods that learn nothing of annotators."""
         channel: Channel = self.model.channel
         return None if isinstance(channel, IdentityChannel) else channel
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether no process holds the whole model."""
-        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
 
     def __repr__(self) -> str:
         steps = self.state.global_step
@@ -261,9 +278,9 @@ class RealmTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         sampler, rows = self._sampler(), {}
-        if self.continued is not None:
-            annotation_rows = self.continued.annotation_rows(self.channel_annotations)
-            rows = {"item_rows": self.continued.items, "annotation_rows": annotation_rows}
+        if (continued := self.continued) is not None:
+            annotation_rows = continued.annotation_rows(self.channel_annotations)
+            rows = {"item_rows": continued.items, "annotation_rows": annotation_rows}
         collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"), **rows)
         return BatchLoader(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
 
@@ -291,12 +308,17 @@ class RealmTrainer(Trainer):
         return (loss, terms) if return_outputs else loss
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        if (losses := self._resumed_losses) is not None:  # of which `Trainer` begins anew
+            own = losses["unlogged"]
+            same_processes = len(own) == self.args.world_size
+            self._tr_loss.fill_(own[self.args.process_index] if same_processes else sum(own) / len(own))
+            self._total_loss_scalar, self._globalstep_last_logged = losses["logged"], losses["last_logged_step"]
+            self._resumed_losses = None
         loss: Tensor = super().training_step(*args, **kwargs)
-        self.progress.running_loss.add(loss)
         if not self.accelerator.sync_gradients:
             return loss
         # once a step, when all processes have what is wrong in their gradients
-        if not self.progress.running_loss.is_finite:
+        if not bool((self._tr_loss + loss).isfinite()):
             raise self.diverged("the loss", self.state.global_step + 1)
         if self.is_fsdp_enabled:
             processes.average_gradients(self.model)
@@ -348,7 +370,13 @@ class RealmTrainer(Trainer):
 
     def diverged(self, what: str, step: int) -> RealmError:
         """The error that ends a training whose numbers are no longer finite."""
-        return checkpoints.diverged(self.run, what, step, self.args.learning_rate)
+        where = "No checkpoint was written before it."
+        for last in checkpoints.checkpoints(self.run / "checkpoints")[:1]:
+            where = f"{last} is the last checkpoint: `resume` goes on from it, with the same settings."
+        return RealmError(
+            f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
+            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {where}"
+        )
 
     def check_finite(self, parameters: Mapping[str, Tensor]) -> None:
         """End the training where one of these is not finite."""
@@ -364,12 +392,7 @@ class RealmTrainer(Trainer):
             self._caches[table] = None
             if encoded is not None and self.args.train_layers and self.args.cache_gb:
                 self._caches[table] = FrozenLayersCache(
-                    self.scorer,
-                    encoded,
-                    self.args.cache_gb,
-                    dtype=self.args.cache_dtype,
-                    beside=self._caches.get("train"),
-                    progress=self._progress,
+                    self.scorer, encoded, self.args.cache_gb, progress=self._progress
                 )
         return self._caches[table]
 
@@ -394,19 +417,18 @@ class RealmTrainer(Trainer):
         return self._score(self.encoded_test, "test", answer_mass=answer_mass)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        step, args = self.state.global_step, self.args
-        if "loss" in logs:
-            logs["loss"] = self.progress.running_loss.log(step)
-            every = max(math.ceil(self.state.max_steps / args.logging_steps / MOST_TRAJECTORY), 1) * args.logging_steps
-            if self.channel is not None and (step == 1 or step % every == 0 or step >= self.state.max_steps):
-                self.progress.trajectory.append((step, self.channel.summary()))
-        if "train_loss" in logs:
-            logs["train_loss"] = self.progress.running_loss.mean(step)
+        step, last, rate = self.state.global_step, self.state.max_steps, self.args.logging_steps
+        every = max(math.ceil(last / rate / MOST_TRAJECTORY), 1) * rate
+        if "loss" in logs and self.channel is not None and (step == 1 or step % every == 0 or step >= last):
+            self._trajectory.append((step, self.channel.summary()))
+        if "train_loss" in logs:  # of all steps of the run, over processes and interruptions
+            totals = processes.gather(self.args, self._total_loss_scalar)
+            logs["train_loss"] = sum(totals) / len(totals) / max(step, 1)
         super().log(logs, start_time)
 
     def trajectory(self) -> checkpoints.Trajectory:
         """(step, what the channel's `summary` said) at logging steps, of which at most 200 are kept."""
-        return list(self.progress.trajectory)
+        return list(self._trajectory)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
@@ -448,22 +470,19 @@ class RealmTrainer(Trainer):
         with ExitStack() as held:  # keeps the run folder from other processes
             args = self.args
             checkpoint = processes.on_first(args, lambda: run_output.begin(self, bool(resume_from_checkpoint), held))
-            with args.main_process_first(desc="computing the frozen layers"):  # which the others of a machine read
-                self._cache("train")
-                self._cache("test")
+            self._cache("train")
+            self._cache("test")
             self._forget_results()
             if args.world_size > 1:
                 set_seed(args.seed + args.process_index)  # each process its own dropout
-            start_time = time.monotonic()
             if self.continued is not None:
                 self._score_new_items(self.continued)
             if checkpoint is None:
                 self._start_channel()
             result = self._train_from(checkpoint, **more)
-            steps = self.state.global_step - (0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]))
             self._make_whole()
             if not self.is_fold:
-                self._judge((time.monotonic() - start_time) / max(steps, 1))
+                self._judge()
             if args.write_run:
                 test = None if self.test is None else self.test_scores(answer_mass=True)
                 processes.on_first(args, lambda: run_output.end(self, test))
@@ -480,8 +499,7 @@ class RealmTrainer(Trainer):
                 self.test_before = continued.earlier_figures(self.test, self.test_scores())
         finally:
             self.scorer.temperature = 1.0
-        knows_new_labels = self.scorer.knows_new_labels
-        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=knows_new_labels)
+        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=self.scorer.knows_new_labels)
 
     def _start_channel(self) -> None:
         """Fit the channel to what is known before the first step: the model's opinion, gold, and agreement."""
@@ -497,14 +515,13 @@ class RealmTrainer(Trainer):
         if isinstance(channel, ConfusionChannel) and channel.annotators.wants_features:
             self._read_features(channel)
         if closed_form:
-            nothing = np.full_like(self.updates.record.latest, np.nan)
-            self.updates.fit(self.args, nothing if log_probs is None else log_probs)
+            self.updates.fit(self.args, log_probs)
         elif self.continued is None and (log_probs is not None or table.gold is not None):
-            channels.start_gradient_channel(channel, table, log_probs)
+            channels.start_gradient_channel(channel, table, log_probs, self.args.annotator_kind)
 
     def _read_features(self, channel: ConfusionChannel) -> None:
         """With one label per item: let the channel see from the texts whether who was asked depends on the item."""
-        if self.is_sharded or self.continued is not None or self.scorer.style.answers == "cloze":
+        if self.is_fsdp_enabled or self.continued is not None or self.scorer.style.answers == "cloze":
             return  # no process has all the states, or there is no one state that answers
         if self._features is None:
             dims = FEATURE_DIMS if len(self.encoded) > MOST_FULL_FEATURES else None
@@ -515,16 +532,14 @@ class RealmTrainer(Trainer):
         """The untrained model's P of every item, where it is worth something. (items, K)"""
         if not self.args.opinion or self.scorer.new_head:
             return None
-        if self.is_sharded:
+        if self.is_fsdp_enabled:
             self.notes.append("opinion: a sharded model is not asked before training; expertise starts without it.")
             return None
         if self._untrained_scores is None:
             self._untrained_scores = self.score_training_items("scoring the training items before training")
         opinion = Opinion.of(table, self._untrained_scores.log_probs)
         self.notes.append(opinion.sentence)
-        if not opinion.used:
-            return None
-        return opinion.calibrated(table)
+        return opinion.calibrated(table, self.args.annotator_kind) if opinion.used else None
 
     def _train_from(self, checkpoint: Path | None, **more: Any) -> TrainOutput:
         """Train on from a checkpoint. `Trainer` would take a step too many from one that ends the run in mid-epoch."""
@@ -532,7 +547,9 @@ class RealmTrainer(Trainer):
         if state is None or state.global_step < state.max_steps:
             return super().train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint), **more)
         self._load_from_checkpoint(str(checkpoint))
-        self.state = state
+        self.state, losses = state, self._resumed_losses
+        assert losses is not None
+        self._total_loss_scalar = losses["logged"] + sum(losses["unlogged"]) / len(losses["unlogged"])
         metrics = {"train_loss": 0.0}
         self.log(metrics)  # fills in the mean loss
         return TrainOutput(state.global_step, metrics["train_loss"], metrics)
@@ -546,7 +563,7 @@ class RealmTrainer(Trainer):
             merge_lora(self.scorer, self._adapted)
             self._adapted = None
         self.scorer.merge_head()
-        if self.continued is not None and not self.is_deepspeed_enabled:  # whose weights are in several processes
+        if self.continued is not None:
             self.continued.average_weights(self.scorer)
 
     # ---------------------------------------------------------------- what the trained model says
@@ -554,13 +571,14 @@ class RealmTrainer(Trainer):
     def _forget_results(self) -> None:
         self.folds, self.temperature = 0, 1.0
         self._out_of_sample: Floats | None = None
-        self._report_model: ReportModel | None = None
+        self._report_model: tuple[AnnotatorModel, float, Floats] | None = None
         self._estimate: Estimate | None = None
+        self.findings: list[str] = []
         self.test_before = None
 
-    def _judge(self, seconds_per_step: float) -> None:
+    def _judge(self) -> None:
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
-        self._cross_fit(seconds_per_step)
+        self._cross_fit()
         log_probs = self.out_of_sample()
         if self.updates.channel is not None or self.folds:  # by gradient the paper's model stays as it is
             self._calibrate()
@@ -582,30 +600,28 @@ class RealmTrainer(Trainer):
 
     def _calibrate(self) -> None:
         """Bring the model to the temperature that the labels bear out."""
-        self.temperature = processes.on_first(self.args, lambda: self.report_model().temperature)
+        self.temperature = processes.on_first(self.args, lambda: self.report_model()[1])
         self.scorer.temperature = self.temperature
         self.scorer.merge_temperature()
         done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
         on = "items that were not trained on" if self.folds else "the items in training"
         self.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
 
-    def _cross_fit(self, seconds_per_step: float) -> None:
+    def _cross_fit(self) -> None:
         """Train the folds; rather than lose the training, a warning where that fails."""
-        args = self.args
         partly = self.continued is not None and not self.continued.retrain_all
-        possible = self.loads_model and not (partly or self.is_sharded)
-        folds = planned_folds(self.annotations, args, possible=possible)
+        possible = self.loads_model and not (partly or self.is_fsdp_enabled)
+        folds = planned_folds(self.annotations, self.args, possible=possible)
         if not folds:
             return
-        steps = self.state.max_steps * (folds if args.max_steps > 0 else folds - 1)
-        how: dict[str, Any] = {"seconds": seconds_per_step * steps, "verbose": self.is_world_process_zero()}
+        level = logging.WARNING if self.is_world_process_zero() else logging.DEBUG
+        logger.log(level, "cross-fit: %d folds to train", folds)
         try:
-            self._out_of_sample = cross_fit(self.annotations, folds, args.seed, self._score_fold, **how)
+            self._out_of_sample = cross_fit(self.annotations, folds, self.args.seed, self._score_fold)
             self.folds = folds
         except RealmError as error:
             self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
-            if self.is_world_process_zero():
-                logger.warning("%s", self.warnings[-1])
+            logger.log(level, "%s", self.warnings[-1])
 
     def _score_fold(self, name: str, others: Annotations) -> Floats:
         """log P of all items by a model trained from the start on `others`, which lack the labels of a fold."""
@@ -632,15 +648,14 @@ class RealmTrainer(Trainer):
         Out of fold; or what the run that is continued said; or what the last forward gave before its step on the item,
         and what the trained model says of items that it never visited.
         """
-        if self._out_of_sample is None:
+        if self._out_of_sample is None and self._initial_log_probs is not None:
             self._out_of_sample = self._initial_log_probs
-        if self._out_of_sample is None:
-            log_probs = self.updates.record.latest.copy()
-            unseen = np.isnan(log_probs[:, 0])
+        elif self._out_of_sample is None:
+            self._out_of_sample = self.updates.log_probs.copy()
+            unseen = np.isnan(self._out_of_sample[:, 0])
             if unseen.any():
                 scores = self.score_training_items().log_probs
-                log_probs[unseen, : scores.shape[1]] = scores[unseen]
-            self._out_of_sample = log_probs
+                self._out_of_sample[unseen, : scores.shape[1]] = scores[unseen]
         return self._out_of_sample
 
     def scores(self) -> Scores:
@@ -654,15 +669,25 @@ class RealmTrainer(Trainer):
             return self.continued.run.probabilities
         return f"{OUT_OF_FOLD} ({self.folds} folds)" if self.folds else BEFORE_TRAINING
 
-    def report_model(self) -> ReportModel:
-        """The model of annotators behind the estimates: the trained channel's, brought to out-of-sample P."""
+    def report_model(self) -> tuple[AnnotatorModel, float, Floats]:
+        """The model of annotators behind the estimates, brought to P out of sample, T, and log P at it (items, Kmax).
+
+        It is the trained channel's own; where the channel is of another kind, the default one. NaN rows of log P: items
+        that are judged by their labels alone.
+        """
         if self._report_model is None:
-            hidden = self._hidden_states() if self.model.channel.needs_hidden else None
-            gold = self.annotations.gold if self.args.use_gold else None
-            known: dict[str, Any] = {"gold": gold, "experts": self.args.experts or (), "earlier": self.earlier}
-            self._report_model = ReportModel.of(
-                self.channel, self.annotations, self.out_of_sample(), hidden=hidden, in_sample=self._in_sample, **known
-            )
+            log_probs = self.out_of_sample()
+            if isinstance(self.channel, ConfusionChannel):
+                model = self.channel.fitted_model()
+            else:
+                model = AnnotatorModel(
+                    self.annotations,
+                    gold=self.annotations.gold if self.args.use_gold else None,
+                    experts=self.args.experts or (),
+                    earlier=self.earlier,
+                    kind=self.args.annotator_kind,
+                ).fit(log_probs)
+            self._report_model = model.brought_to(log_probs, in_sample=self._in_sample)
         return self._report_model
 
     def _hidden_states(self, dims: int | None = None) -> Tensor:
@@ -670,9 +695,23 @@ class RealmTrainer(Trainer):
         return hidden_states(self.scorer, self.encoded, dims=dims, cache=self._cache("train"), progress=self._progress)
 
     def estimate(self) -> Estimate:
-        """Labels, accuracies and intervals by the trained model of annotators, with P out of sample."""
+        """Labels, accuracies and intervals by the evidence of the channel that was trained, with P out of sample."""
         if self._estimate is None:
-            self._estimate = self.report_model().estimate()
+            model, temperature, log_probs = self.report_model()
+            if self.channel is None or isinstance(self.channel, ConfusionChannel):
+                self._estimate = model.estimate(log_probs)
+            else:
+                hidden = self._hidden_states() if self.channel.needs_hidden else None
+                softened = log_softmax(self.out_of_sample() / temperature)
+                self._estimate = estimate_from_evidence(
+                    self.annotations,
+                    channels.annotation_evidence(self.channel, self.annotations, softened, hidden),
+                    model.log_prior(log_probs),
+                    known=model.known,
+                    experts=model.expert,
+                    earlier=model.earlier,
+                    kind=model.kind,
+                )
         return self._estimate
 
     def expertise(self) -> pd.DataFrame:
@@ -685,57 +724,65 @@ class RealmTrainer(Trainer):
     # ---------------------------------------------------------------- checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes.
-
-        Under DeepSpeed none is written: its optimiser state is pickled, process by process.
-        """
-        if self.is_deepspeed_enabled:
-            return
+        """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes."""
         self.store_flos()
         args, sharded = self.args, self.is_fsdp_enabled
-        optimizer = processes.optimizer_state(self.model, self.optimizer) if sharded else self.optimizer.state_dict()
-        states = {checkpoints.SHARDED_OPTIMIZER if sharded else checkpoints.OPTIMIZER: optimizer}
-        states[checkpoints.SCHEDULER] = self.lr_scheduler.state_dict()
-        if (scaler := getattr(self.accelerator, "scaler", None)) is not None:
-            states[checkpoints.SCALER] = scaler.state_dict()
-        random = processes.gather(args, checkpoints.random_state(distributed=args.world_size > 1))
-        write_progress = self.progress.writer()
+        optimizer = processes.sharded_state(self.model, self.optimizer) if sharded else self.optimizer.state_dict()
+        scaler = getattr(self.accelerator, "scaler", None)
+        progress = {
+            "trained": checkpoints.trained_state(self.scorer),
+            "channel": checkpoints.tensors(self.model.channel.state()),
+            "log_probs": torch.from_numpy(self.updates.log_probs),
+            "trajectory": [(step, checkpoints.tensors(summary)) for step, summary in self._trajectory],
+            "notes": self.notes,
+            "losses": {
+                "unlogged": processes.gather(args, float(self._tr_loss)),
+                "logged": self._total_loss_scalar,
+                "last_logged_step": self._globalstep_last_logged,
+            },
+            "optimizer": optimizer,
+            "schedule": self.lr_scheduler.state_dict(),
+            "scaler": None if scaler is None else scaler.state_dict(),
+        }
+        random_states = processes.gather(args, checkpoints.random_state(distributed=args.world_size > 1))
         self.check_finite({n: p for n, p in self.model.named_parameters() if p.requires_grad})
         for stateful in (*self.callback_handler.callbacks, self.control):
             if isinstance(stateful, ExportableState):
                 self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
 
         def write_files(folder: Path) -> None:
-            write_progress(folder)
-            checkpoints.write_trainer_files(folder, states, random, self.state)
+            checkpoints.write_files(folder, progress, random_states, self.state, sharded)
 
         folder, step, keep = self.run / "checkpoints", self.state.global_step, args.save_total_limit
         processes.on_first(args, lambda: checkpoints.write_checkpoint(folder, step, keep, write_files))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         with checkpoints.reading(resume_from_checkpoint):
-            self._load_rng_state(
-                resume_from_checkpoint
-            )  # read again after skipped batches, too late for a clear message
-            self.progress.read(Path(resume_from_checkpoint))
+            # read again after skipped batches, too late for a clear message
+            self._load_rng_state(resume_from_checkpoint)
+            progress = checkpoints.read_progress(Path(resume_from_checkpoint))
+            checkpoints.load_trained(self.scorer, progress["trained"])
+            if progress["channel"]:
+                self.model.channel.load_state({name: value.numpy() for name, value in progress["channel"].items()})
+            self.updates.log_probs[:] = progress["log_probs"].numpy()
+            self._trajectory = [
+                (step, {name: value.numpy() for name, value in summary.items()})
+                for step, summary in progress["trajectory"]
+            ]
+            self.notes, self._resumed_losses = list(progress["notes"]), progress["losses"]
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is None:
+            return
         with checkpoints.reading(checkpoint):
-            if checkpoint is None:
-                super()._load_optimizer_and_scheduler(checkpoint)
-                return
-            folder = Path(checkpoint)
-            checkpoints.check_schedule(folder / checkpoints.SCHEDULER, self.lr_scheduler)
-            if not self.is_fsdp_enabled:
-                super()._load_optimizer_and_scheduler(checkpoint)
-                checkpoints.check_optimizer(folder / checkpoints.OPTIMIZER, self.optimizer)
-                return
-            state, schedule = (
-                torch.load(folder / name, map_location="cpu", weights_only=True)
-                for name in (checkpoints.SHARDED_OPTIMIZER, checkpoints.SCHEDULER)
-            )
-            processes.load_optimizer_state(self.model, self.optimizer, state)
-            self.lr_scheduler.load_state_dict(schedule)
+            progress = checkpoints.read_progress(Path(checkpoint))
+            if self.is_fsdp_enabled:
+                processes.load_sharded_state(self.model, self.optimizer, progress["optimizer"])
+            else:
+                self.optimizer.load_state_dict(progress["optimizer"])
+            self.lr_scheduler.load_state_dict(progress["schedule"])
+            if progress["scaler"] is not None:
+                self.accelerator.scaler.load_state_dict(progress["scaler"])
 
     # ---------------------------------------------------------------- what `Trainer` offers and a run does otherwise
 
@@ -756,3 +803,21 @@ class RealmTrainer(Trainer):
             "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Give "
             f"`hub_model_id` before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
         )
+
+
+class StepProgress(TrainerCallback):
+    """Calls `progress("training", step, steps)` at the start and after every optimiser step, on the first process."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        self.on_step_end(args, state, control)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if state.is_world_process_zero:
+            self.progress(TRAINING, state.global_step, state.max_steps)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if state.global_step < state.max_steps and state.is_world_process_zero:  # stopped early
+            self.progress(TRAINING, state.max_steps, state.max_steps)
