@@ -375,3 +375,24 @@ def test_labels_that_tell_nothing_of_each_other_are_no_worse_than_a_vote() -> No
         tied = shares >= shares.max(axis=1, keepdims=True) - 1e-9
         votes.append((tied[np.arange(150), truth] / tied.sum(axis=1)).mean())
     assert np.mean(right) > np.mean(votes) - 0.01, (np.mean(right), np.mean(votes))
+
+
+def test_guessers_stay_at_the_pool_until_a_model_predicts_their_labels() -> None:
+    """One who knows among nine who guess: a model that they have taught would confirm whoever was lucky first."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 300)
+    made = drawn(1, truth, coins([0.9] + [0.2] * 9, 5), 4)
+    annotations = table(made.item, made.annotator, made.label, n_items=300, n_annotators=10, options=5)
+    model = AnnotatorModel(annotations).fit(waits=True)
+    before = model.tasks[0].fitted.parameters.skill
+    again = AnnotatorModel(annotations)
+    again.load_state(model.state())
+    for each in (model, again):
+        each.update(np.log(rng.dirichlet(np.ones(5), 300)), steps=5)
+        np.testing.assert_array_equal(each.tasks[0].fitted.parameters.skill, before)
+    again.update(log_softmax(2.0 * np.eye(5)[truth]), steps=5)
+    assert again.tasks[0].fitted.parameters.skill.argmax() == 0
+    known = AnnotatorModel(annotations).fit(log_softmax(np.eye(5)[truth]), waits=True)
+    assert known.tasks[0].fitted.parameters.skill.argmax() == 0, (
+        "a model that knows before it is trained tells who does"
+    )

@@ -26,7 +26,9 @@ class Case:
     kind: str = "causal"
     double: bool = True
     micro: int = 4
-    table: dict[str, Any] = field(default_factory=lambda: {"n_items": 50, "per_item": 2})
+    table: dict[str, Any] = field(
+        default_factory=lambda: {"n_items": 50, "per_item": 2, "accuracies": (0.95, 0.85, 0.7)}
+    )
     settings: dict[str, Any] = field(default_factory=dict)
 
 

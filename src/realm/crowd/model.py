@@ -123,7 +123,8 @@ class AnnotatorModel:
         )
         assigned = not sparse and priors.form == "habit" and bool(np.isfinite(priors.rows))
         assigned = assigned and assignment_z_of_labels(table) > ASSIGNED_Z_OF_LABELS
-        return TaskModel(table, items, rows, self.known[items], priors, pool, copies, sparse, assigned, self.kind == "models")
+        known, models = self.known[items], self.kind == "models"
+        return TaskModel(table, items, rows, known, priors, pool, copies, sparse, assigned, models)
 
     @property
     def wants_features(self) -> bool:
@@ -421,6 +422,7 @@ class AnnotatorModel:
                 "class_shares": state.class_shares,
                 "offset": state.offset,
                 "exponent": np.array([task.exponent]),
+                "held_pool": np.array([task.held_pool]),
                 "label_offset": np.zeros(0) if task.label_offset is None else task.label_offset,
                 "held_shares": np.zeros(0) if task.held_shares is None else task.held_shares,
                 "bracket": np.zeros((0, 0)) if task.bracket is None else task.bracket,
@@ -438,7 +440,7 @@ class AnnotatorModel:
             parameters = Parameters(**{name: np.array(own[name]) for name in Parameters.__dataclass_fields__})
             empty = np.zeros((0, task.table.n_options))
             task.state = Fit(parameters, np.array(own["class_shares"]), empty, -np.inf, np.array(own["offset"]))
-            task.exponent = float(own["exponent"][0])
+            task.exponent, task.held_pool = float(own["exponent"][0]), bool(own["held_pool"][0])
             task.label_offset = np.array(own["label_offset"]) if own["label_offset"].size else None
             task.held_shares = np.array(own["held_shares"]) if own["held_shares"].size else None
             task.bracket = np.array(own["bracket"]) if own["bracket"].size else None

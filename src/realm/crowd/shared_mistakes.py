@@ -25,7 +25,8 @@ LEAST_SAMPLED = 1000
 HELD_BELOW = 0.5
 """Annotators with a tau below this clearly err together, and class shares are held at the mean of their own: 24 judges
 of CivilComments 65.2 -> 69.3, no other table of eleven is concerned. Where annotators are said to be models they are
-held at any tau, which a few labels per item do not show: two to eight of these judges +.7 to +1.0, of LLMBar's -.6 to +.1."""
+held at any tau, which a few labels per item do not show: two to eight of these judges +.7 to +1.0, of LLMBar's -.6
+to +.1."""
 KINDS = {"people": (1.0, 19.0), "models": (2.0, 6.0)}
 """The Beta prior on e, by kind of annotator. Of 18 crowds, people .006 to .15, panels of language models .16 to .57."""
 INTERVAL_LEVEL = 0.9

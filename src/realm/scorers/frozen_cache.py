@@ -23,19 +23,12 @@ from realm.progress import Progress, ignore_progress
 from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, ranges
 
-# How states are computed with and stored. NumPy has no bfloat16, so its bits are stored as integers.
-DTYPES: dict[str, tuple[torch.dtype, torch.dtype, np.dtype[Any]]] = {
-    "float32": (torch.float32, torch.float32, np.dtype(np.float32)),
-    "bfloat16": (torch.bfloat16, torch.int16, np.dtype(np.int16)),
-}
-
 
 class FrozenStates:
     """The states of rows, by what the rows hold, in one file that grows: a row's begin at `starts[digest]`."""
 
-    def __init__(self, width: int, dtype: str) -> None:
-        self.dtype, self.bits, self.stored_dtype = DTYPES[dtype]
-        self.width, self.token_bytes, self.length = width, width * self.stored_dtype.itemsize, 0
+    def __init__(self, width: int) -> None:
+        self.width, self.token_bytes, self.length = width, width * np.dtype(np.float32).itemsize, 0
         self.starts: dict[bytes, int] = {}
         self.tables: WeakSet[FrozenLayersCache] = WeakSet()
         self.values: Any = None  # (length, width)
@@ -49,7 +42,7 @@ class FrozenStates:
             os.posix_fallocate(self.file.fileno(), 0, length * self.token_bytes)
         else:
             self.file.truncate(length * self.token_bytes)
-        self.values = np.memmap(self.file, self.stored_dtype, "r+", shape=(length, self.width))
+        self.values = np.memmap(self.file, np.float32, "r+", shape=(length, self.width))
 
 
 _STATES: dict[str, FrozenStates] = {}
@@ -66,8 +59,7 @@ class FrozenLayersCache:
 
     A row has a state per token; where the head alone trains, one. `collate` makes batches with these states. A row is
     known by the frozen weights and its tokens: one that occurs in several tables, folds or runs of a process is
-    computed once. At most `limit_gb` are kept; what does not fit is computed anew each time it is needed. `dtype` is
-    how states are stored, `float32` or `bfloat16`.
+    computed once. At most `limit_gb` are kept; what does not fit is computed anew each time it is needed.
     """
 
     def __init__(
@@ -76,7 +68,6 @@ class FrozenLayersCache:
         encoded: EncodedItems,
         limit_gb: float,
         *,
-        dtype: str = "float32",
         progress: Progress = ignore_progress,
     ) -> None:
         self.scorer, self.encoded = scorer, encoded
@@ -84,8 +75,8 @@ class FrozenLayersCache:
         digests, limit = _digests(scorer, encoded), int(limit_gb * 1e9)
         try:
             # a forked process would write to the same file
-            key = f"{os.getpid()} {fingerprint(scorer)} {dtype}"
-            self.store = self._open(key, digests, limit, dtype)
+            key = f"{os.getpid()} {fingerprint(scorer)}"
+            self.store = self._open(key, digests, limit)
             self._fill(digests, limit, progress)
         except OSError as error:
             raise RealmError(
@@ -107,7 +98,7 @@ class FrozenLayersCache:
         whole = self.scorer.head_only and (self.starts >= 0).all()
         return np.ones(len(self.encoded), np.int64) if whole else self.encoded.lengths
 
-    def _open(self, key: str, digests: list[bytes], limit: int, dtype: str) -> FrozenStates:
+    def _open(self, key: str, digests: list[bytes], limit: int) -> FrozenStates:
         """The states of these frozen layers; begun anew where there is no room and no table uses what is there."""
         if (store := _STATES.get(key)) is not None:
             lengths = dict(zip(digests, self.lengths.tolist(), strict=True))
@@ -118,7 +109,7 @@ class FrozenLayersCache:
             if store.tables:
                 return store
         _STATES.clear()
-        _STATES[key] = FrozenStates(int(self.scorer.backbone.config.get_text_config().hidden_size), dtype)
+        _STATES[key] = FrozenStates(int(self.scorer.backbone.config.get_text_config().hidden_size))
         return _STATES[key]
 
     def _fill(self, digests: list[bytes], limit: int, progress: Progress) -> None:
@@ -147,8 +138,7 @@ class FrozenLayersCache:
             places = np.array([starts.get(digests[row], -1) for row in rows])
             is_new = places >= 0
             tokens = ranges(places[is_new], self.lengths[rows][is_new])
-            values = states.to(store.dtype).view(store.bits).numpy()
-            store.values[tokens] = values[np.repeat(is_new, self.lengths[rows])]
+            store.values[tokens] = states.numpy()[np.repeat(is_new, self.lengths[rows])]
         store.starts |= starts
         store.length = end
 
@@ -166,8 +156,7 @@ class FrozenLayersCache:
         if (starts < 0).any():
             batch = self.scorer.collate(self.encoded, items)
             return {**batch, "frozen_states": self._compute(batch)}
-        stored = np.asarray(self.store.values[ranges(starts, self.lengths[rows])])
-        states = torch.from_numpy(stored).view(self.store.dtype).float()
+        states = torch.from_numpy(np.asarray(self.store.values[ranges(starts, self.lengths[rows])]))
         if self.scorer.head_only:
             return {**self.scorer.collate_options(self.encoded, items), "frozen_states": states}
         batch = self.scorer.collate(self.encoded, items)
