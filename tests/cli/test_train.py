@@ -176,7 +176,7 @@ def test_train_shows_the_test_and_how_unused_gold_judges_it(files, tiny_model, r
         assert code == 0, error
         assert "Base rate" in out and "mistaken most for" in out and "Recall of the rarest label" in out
         shown[name] = error
-    assert "of the 40 labels with gold are right (gold was not used)" in shown["gold"]
+    assert "of the 40 labels with gold are right (gold was not used; 95% interval" in shown["gold"]
     assert "95% intervals" in shown["gold"] and "gold" not in shown["bare"]
     contents = [
         {

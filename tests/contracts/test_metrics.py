@@ -31,7 +31,7 @@ def test_one_row_reaches_train_evaluate_compare_and_the_reports(tmp_path: Path, 
         ["evaluate", run, test, "--no-generation", "--json"],
         ["compare", labels, "--test", test, *model, "--methods", "noisy,realm", "--seeds", 1, "--output", compared],
     )
-    assert [code for code, _, _ in results] == [0, 0, 0, 0], results
+    assert [code for code, _, _ in results] == [0, 0, 0], results
     evaluated = json.loads(results[1][1])
     recorded = json.loads((run / "metrics.json").read_text())["test"]
     assert 0 < evaluated["brier"] < 2 and abs(recorded["brier"] - evaluated["brier"]) < 1e-6

@@ -16,7 +16,7 @@ from realm.crowd.screens import Screens
 from realm.data import Annotations, Items, Task
 from realm.files import write_manifest
 from realm.report.run_data import RunData
-from realm.runs.folder import probabilities_in_words
+from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
 from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables
 from realm.scorers.prompts import PromptStyle
 from tests.crowd.crowds import coins, known_estimate
@@ -95,6 +95,7 @@ def write_run(
     )
     history = [{"loss": 1.2 * 0.9**step + 0.3, "step": 10 * step, "epoch": step / 10} for step in range(20)]
     usual: dict[str, Any] = {"history": history, "steps": 200, "warnings": [], "notes": [], "test": None}
+    usual["probabilities"] = f"{OUT_OF_FOLD} ({folds} folds)" if folds else BEFORE_TRAINING
     usual |= metrics or {}
     style = PromptStyle()
     scorer: Any = SimpleNamespace(kind="seq2seq", style=style, tasks=annotations.tasks, extra_state=dict)
@@ -107,7 +108,7 @@ def write_run(
     found = found or estimate(annotations, np.exp(log_probs))
     results = RunResults(
         scorer, "tiny/model", "realm", annotations, log_probs, found, channel,
-        probabilities=probabilities_in_words(folds), folds=folds, temperature=temperature, **usual,
+        folds=folds, temperature=temperature, **usual,
     )  # fmt: skip
     write_tables(folder, results)
     write_manifest(folder)

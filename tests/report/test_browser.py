@@ -340,7 +340,7 @@ def test_the_page_of_a_comparison_is_quiet_too(browser: Any, tmp_path: Path) -> 
 def test_the_bars_that_the_script_draws_are_those_of_the_page(browser: Any, many: Path) -> None:
     def figures(source: str) -> list[list[float]]:
         bars = re.findall(r'<svg[^>]*class="inline".*?</svg>', source, flags=re.DOTALL)
-        return [[float(n) for n in re.findall(r'(?:x1="|x2="|translate\\()([0-9.]+)', bar)] for bar in bars]
+        return [[float(n) for n in re.findall(r'(?:x1="|x2="|translate\()([0-9.]+)', bar)] for bar in bars]
 
     drawn = Opened(browser, many).page.locator("#annotators tbody").inner_html()
     written = many.read_text(encoding="utf-8").split('<table id="annotators"')[1].split("</table>")[0]

@@ -89,7 +89,7 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
     for page in (plain, sparse):
         assert "no ground for paying, promoting, punishing or dismissing" in page
         assert "A minority view looks like unreliability" in page
-        assert "In-sample" in page and "not used: neither training" in page
+        assert "Seen in training" in page and "not used: neither training" in page
     assert "Relative values" in sparse and "Relative values" not in plain
     assert "Two options" in sparse and "Two options" not in plain
     assert "If the model were as accurate as it claims" in sparse
@@ -102,7 +102,7 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
         folds=5, temperature=1.43,
     )  # fmt: skip
     page = page_of(run).text
-    assert "Each item was judged by a model that was trained without it." in page and "In-sample" not in page
+    assert "Each item was judged by a model that was trained without it." in page and "Seen in training" not in page
     assert "used: where it is known it decides" in page and "Compared with gold, the model" in page
     assert "1.43: the model's probabilities were softened" in page
     in_sample = write_run(
@@ -122,20 +122,6 @@ def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> Non
         np.testing.assert_allclose(data.confidence, labels["confidence"], atol=1e-5)
         assert [data.annotations.label_name(i, k) for i, k in enumerate(data.labels)] == labels["label"].tolist()
         assert data.overruled.tolist() == labels["majority_disagrees"].tolist()
-
-
-def test_the_items_judged_in_sample_are_counted(tmp_path: Path) -> None:
-    table, log_probs = crowd()
-    first = np.zeros(table.n_annotations, dtype=bool)
-    first[table.offsets[:-1]] = True
-    mixed = table.keep_annotations(first | (table.item >= 7))
-    data = read_run(write_run(tmp_path / "run", mixed, log_probs))
-    partly = replace(data, metrics={**data.metrics, "probabilities": "agreement alone, in-sample with one label"})
-    page = Page(render(partly)).text
-    assert "7 of 80 items have one label: they are judged by a model that was trained on that label" in page
-    assert "Items with several labels rest on agreement alone." in page
-    assert "it judges items with one label only" in page
-    assert "The model that judges these labels was trained on them" in Page(render(data)).text
 
 
 @pytest.mark.parametrize(("sure", "word"), [(0.8, "well calibrated"), (0.6, "underconfident"), (0.95, "overconfident")])

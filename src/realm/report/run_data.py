@@ -93,10 +93,10 @@ class RunData:
     @property
     def probabilities(self) -> str:
         """What labels and reliability rest on, in words."""
-        return str(self.metrics.get("probabilities", layout.IN_SAMPLE))
+        return str(self.metrics.get("probabilities", layout.BEFORE_TRAINING))
 
     def rests_on(self, basis: str) -> bool:
-        """Whether some items rest on this: `out of fold`, `in-sample`, `agreement alone`, `the label alone`."""
+        """Whether they rest on this: `out of fold`, `before each step`, `agreement alone`."""
         return basis in self.probabilities
 
     # ---------------------------------------------------------------- items

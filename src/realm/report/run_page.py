@@ -158,44 +158,31 @@ def _compared_figures(data: RunData) -> list[tuple[str, float, float]]:
 
 
 def making(data: RunData) -> list[tuple[str, str]]:
-    """How the run was made: terms and values, the essential ones."""
+    """How the run was made: terms and values, the essential ones; all settings stand below them."""
     settings, config, scorer = data.settings, data.config, data.scorer_settings
     method = METHODS.get(str(settings.get("method", "realm")))
-    batch = int(settings.get("effective_batch_size", 0)) or (
-        int(settings.get("per_device_train_batch_size", 0)) * int(settings.get("gradient_accumulation_steps", 1))
-    )
-    versions = {"realm": config.get("realm"), **config.get("versions", {})}
-    steps, epochs = data.metrics.get("steps"), settings.get("num_train_epochs")
-    temperature, gold = data.metrics.get("temperature", 1.0), "used: where it is known it decides"
-    if not data.gold_used:
-        gold = "not used: neither training nor these estimates have seen a true label"
-    rates = f"model {settings['learning_rate']:g}" if "learning_rate" in settings else None
-    if rates and method is not None and method.learns_expertise:
-        if (method.update or settings.get("expertise_update")) == "em":
-            rates += ", expertise solved for (em), no rate"
-        elif (rate := settings.get("expertise_learning_rate")) is not None:
-            rates += f", expertise {rate:g}"
     told = settings.get("method", "realm") if method is None else f"{method.name} ({method.description})"
     answers = scorer.get("style", {}).get("answers")  # a classifier has no answer tokens
-    softened = f"{temperature:.2f}: the model's probabilities were softened to fit the annotations"
-    rows: list[tuple[str, Any]] = [
-        ("Report of", " · ".join(part for part in (data.name, data.date) if part)),
-        ("Table", data.file or None),
-        (
-            "Method",
-            told if data.has_model else "agreement between annotators; no model was trained",
-        ),
-        ("Model", config.get("model")),
-        ("Asked as", ", ".join(str(part) for part in (scorer.get("kind"), answers) if part) or None),
-        ("Training", f"{steps} steps, {epochs:g} epochs, {batch} per step" if epochs and steps else None),
-        ("Learning rates", rates),
-        ("Seed", settings.get("seed")),
-        ("Gold labels", gold),
-        ("Probabilities", data.probabilities),
-        ("Temperature", None if temperature == 1 else softened),
-        ("Taken as experts", ", ".join(map(str, settings.get("experts") or [])) or None),
-        ("Carried in", "an earlier estimate of expertise" if config.get("prior") else None),
-        ("Data", f"fingerprint {config.get('data', {}).get('fingerprint', 'not recorded')}"),
-        ("Versions", ", ".join(f"{name} {number}" for name, number in versions.items() if number) or None),
-    ]
-    return [(term, str(value)) for term, value in rows if value is not None]
+    steps, temperature = data.metrics.get("steps"), data.metrics.get("temperature")
+    epochs, versions = settings.get("num_train_epochs"), {"realm": config.get("realm"), **config.get("versions", {})}
+    rows = {
+        "Report of": " · ".join(part for part in (data.name, data.date) if part),
+        "Table": data.file,
+        "Method": told if data.has_model else "agreement between annotators; no model was trained",
+        "Model": config.get("model"),
+        "Asked as": ", ".join(str(part) for part in (scorer.get("kind"), answers) if part),
+        "Training": f"{steps} steps, {epochs:g} epochs" if epochs and steps else "",
+        "Seed": settings.get("seed"),
+        "Gold labels": "used: where it is known it decides"
+        if data.gold_used
+        else "not used: neither training nor these estimates have seen a true label",
+        "Probabilities": data.probabilities,
+        "Temperature": f"{temperature:.2f}: the model's probabilities were softened to fit the annotations"
+        if temperature not in (None, 1)
+        else "",
+        "Taken as experts": ", ".join(map(str, settings.get("experts") or [])),
+        "Carried in": "an earlier estimate of expertise" if config.get("prior") else "",
+        "Data": f"fingerprint {config.get('data', {}).get('fingerprint', 'not recorded')}",
+        "Versions": ", ".join(f"{name} {number}" for name, number in versions.items() if number),
+    }
+    return [(term, str(value)) for term, value in rows.items() if value not in (None, "")]
