@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     shares = np.where(np.arange(2) == sure[:, None], 0.7, 0.3)
     shares[0] = [0.999, 0.001] if truth[0] == 1 else [0.001, 0.999]
     order = [int(name[1:]) for name in annotations.item_ids.to_pylist()]
-    return write_run(path, annotations, np.log(shares[order]))
+    return write_run(path, annotations, np.log(shares[order]), metrics={"probabilities": "in-sample"})
 
 
 def rows(text: str) -> list[dict[str, str]]:
