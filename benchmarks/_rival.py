@@ -131,16 +131,23 @@ def save_gradient(row_trainer: RowTrainer, items: int, path: Path) -> None:
 
 
 def save_realm_gradient(trainer: Any, items: int, path: Path) -> None:
-    """The same of a `RealmTrainer`, through its own collator and, where layers are frozen, its cache."""
-    from realm.training.batches import Collator, ItemGroup
+    """The same of a `RealmTrainer`, through its own collator and, where layers are frozen, its cache.
 
-    table, model = trainer.training_annotations, trainer.model.eval()
+    Under the paper's loss, which is the rival's, whatever the trainer trains by.
+    """
+    from realm.channels import UniformChannel
+    from realm.objectives import OBJECTIVES
+    from realm.training.batches import Collator, ItemGroup
+    from realm.training.model import RealmModel
+
+    table = trainer.training_annotations
+    channel = UniformChannel.from_annotations(table)
+    model = RealmModel(trainer.scorer, channel, OBJECTIVES["paper"]).eval()
     collate = Collator(trainer.scorer, trainer.encoded, table, trainer._cache("train"))
     batch = collate([ItemGroup(item, np.flatnonzero(table.item == item)) for item in range(items)])
     (-model(**batch).sum() / len(batch["annotation_labels"])).backward()
-    _save_gradients(trainer.scorer.backbone, trainer.channel.omega, path)
+    _save_gradients(trainer.scorer.backbone, channel.omega, path)
     model.zero_grad()
-    trainer.channel.clear_touched()
 
 
 def _save_gradients(backbone: nn.Module, omega: nn.Parameter, path: Path) -> None:

@@ -86,7 +86,7 @@ def serve(side: str, size: Size, pipe: Connection) -> None:
         from realm.crowd.estimate import estimate
 
         def fit() -> Any:
-            return estimate(table, np.log(probabilities)).posterior.argmax(axis=1)
+            return estimate(table, probabilities).posterior.argmax(axis=1)
     else:
         import cleanlab.multiannotator  # noqa: F401  (so that no import is timed)
 

@@ -60,7 +60,7 @@ DEVICES: dict[str, Off] = {
     "pooling (skill worth 0.1 labels)": priors(skill=0.1),
     "copies": replaced((model, "find_task_copies", lambda table: [])),
     "the two other starts": replaced(
-        (task_model, "best_start", lambda table, run: run(table.vote_shares)),
+        (starts, "best_start", lambda table, run: run(table.vote_shares)),
     ),
     "their guard": replaced((starts, "TRUST_KEPT", -1.0), (starts, "RENAMED", 2.0)),
     "tau": replaced((model, "fit_exponent", lambda forecasts: 1.0)),

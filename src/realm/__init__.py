@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from realm.crowd.drift import over_time
     from realm.crowd.estimate import estimate
     from realm.crowd.estimators import DawidSkene, Mace, MajorityVote, OneCoin
-    from realm.data import Annotations, Items, Task
+    from realm.data import Annotations, Items, ReadOptions, Task
     from realm.errors import RealmError
     from realm.methods import METHODS
     from realm.runs import Run
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from realm.training.settings import PAPER
 
 _MODULES = {
-    "realm.data": ("Annotations", "Items", "Task"),
+    "realm.data": ("Annotations", "Items", "ReadOptions", "Task"),
     "realm.errors": ("RealmError",),
     "realm.methods": ("METHODS",),
     "realm.channels": (
@@ -80,6 +80,7 @@ __all__ = [
     "MajorityVote",
     "Observed",
     "OneCoin",
+    "ReadOptions",
     "RealmClassifier",
     "RealmConfig",
     "RealmError",

@@ -11,8 +11,7 @@ import pytest
 from realm.check import Examination, examine
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.screens import Screens
-from realm.data import Annotations
-from realm.data.build import build, build_items
+from realm.data import Annotations, Items
 from realm.data.spelling import look_alikes
 from realm.methods import METHODS
 
@@ -58,7 +57,7 @@ def named(examination: Examination) -> dict[str, str]:
 
 
 def look(frame: pd.DataFrame) -> Examination:
-    return examine(build(frame.drop(columns="truth"), keep_rows=True))
+    return examine(Annotations.from_pandas(frame.drop(columns="truth"), keep_rows=True))
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 5])
@@ -100,7 +99,7 @@ def test_thousands_of_annotators_take_seconds() -> None:
     n = 60_000
     frame = pd.DataFrame({"text": rng.integers(6000, size=n).astype(str), "annotator": rng.integers(6000, size=n)})
     frame["label"] = rng.integers(2, size=n)
-    table = build(frame, keep_rows=True)
+    table = Annotations.from_pandas(frame, keep_rows=True)
     assert table.n_annotators > 5000
     assert named(examine(table)) == {}
 
@@ -143,9 +142,9 @@ def test_separate_groups() -> None:
 
 def test_gold_and_the_oracle() -> None:
     frame = crowd(0, 2)
-    assert verdicts(examine(build(frame, gold="truth")))["oracle"] == "yes"
+    assert verdicts(examine(Annotations.from_pandas(frame, gold="truth")))["oracle"] == "yes"
     some = frame.assign(truth=frame["truth"].where(frame["text"] < "text 2"))
-    assert verdicts(examine(build(some, gold="truth")))["oracle"] == "with care"
+    assert verdicts(examine(Annotations.from_pandas(some, gold="truth")))["oracle"] == "with care"
 
 
 def test_few_labels_rare_labels_emails_and_low_agreement() -> None:
@@ -160,25 +159,27 @@ def test_few_labels_rare_labels_emails_and_low_agreement() -> None:
 
 
 def test_texts_that_are_in_the_test_set_too() -> None:
-    table = build(crowd(0, 2), keep_rows=True)
-    test = build_items(pd.DataFrame({"text": ["text 1", " TEXT  2", "new"], "item": ["t1", "t2", "t3"]}))
+    table = Annotations.from_pandas(crowd(0, 2), keep_rows=True)
+    test = Items.from_pandas(pd.DataFrame({"text": ["text 1", " TEXT  2", "new"], "item": ["t1", "t2", "t3"]}))
     leak = next(finding for finding in examine(table, test).findings if finding.code == "text leak")
     assert leak.message.startswith("2 of 3 test items are in the table too.")
     assert leak.about == ("t1", "t2")
-    clean = build_items(pd.DataFrame({"text": ["new"]}))
+    clean = Items.from_pandas(pd.DataFrame({"text": ["new"]}))
     assert "text leak" not in codes(examine(table, clean))
 
 
 def test_one_text_in_another_context_is_no_leak() -> None:
     columns = {"text": ["it sleeps"] * 2, "context": ["a cat on a mat", "a dog in a fog"]}
-    table = build(pd.DataFrame({**columns, "annotator": "w", "label": ["x", "y"]}), context="context")
+    table = Annotations.from_pandas(pd.DataFrame({**columns, "annotator": "w", "label": ["x", "y"]}), context="context")
     test = pd.DataFrame({"text": ["it sleeps"] * 2, "context": ["a bird", "A dog in a fog"], "item": ["1", "2"]})
-    leaks = [each for each in examine(table, build_items(test, context="context")).findings if each.code == "text leak"]
+    leaks = [
+        each for each in examine(table, Items.from_pandas(test, context="context")).findings if each.code == "text leak"
+    ]
     assert [leak.about for leak in leaks] == [("2",)], "as `evaluate` has it"
 
 
 def test_the_screens_of_a_report_can_be_passed() -> None:
-    table = build(planted(0, 3).drop(columns="truth"), keep_rows=True)
+    table = Annotations.from_pandas(planted(0, 3).drop(columns="truth"), keep_rows=True)
     model = AnnotatorModel(table).fit()
     screens = Screens(table, model.estimate(), model)
     assert examine(table, screens=screens).as_dict() == examine(table).as_dict()
@@ -186,7 +187,9 @@ def test_the_screens_of_a_report_can_be_passed() -> None:
 
 def test_texts_under_two_ids() -> None:
     frame = pd.DataFrame({"text": ["a", "a", "b"], "item": ["1", "2", "3"], "annotator": "w", "label": ["x", "y", "x"]})
-    repeated = next(finding for finding in examine(build(frame)).findings if finding.code == "repeated texts")
+    repeated = next(
+        finding for finding in examine(Annotations.from_pandas(frame)).findings if finding.code == "repeated texts"
+    )
     assert repeated.about == ("1", "2")
 
 

@@ -110,7 +110,7 @@ def test_columns_are_named_by_flags_or_a_config_file(typed: Typed, tmp_path: Pat
     code, _, err = typed(path)
     assert code == 2
     assert "there is no column 'text'. The columns are: review, worker, answer" in err
-    assert err.rstrip().endswith("with --text, and likewise --annotator and --label.")  # all at once
+    assert err.rstrip().endswith("with --text, and likewise --label.")  # all at once
     assert typed(path, *flags[:4])[2].rstrip().endswith("with --label.")
 
 

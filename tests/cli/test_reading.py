@@ -125,13 +125,13 @@ def test_mistakes_name_flags(tmp_path: Path, realm_cli) -> None:
 def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     path = tmp_path / "map.csv"
-    code, out, error = realm_cli("check", one, two, "--write-label-map", path)
+    code, out, error = realm_cli("check", one, two, "--exact-labels", "--write-label-map", path)
     assert code == 0 and "1 spelling in" in error and "say so with --map-labels" in out
     entries = pd.read_csv(path)
     assert list(entries.columns) == ["from", "to"] and entries["from"][0] == entries["to"][0].upper()
     code, out, error = realm_cli("check", one, two, "--map-labels", path)
     assert code == 0 and "look alike" not in out
-    code, _, error = realm_cli("check", one, two, "--write-label-map", path)
+    code, _, error = realm_cli("check", one, two, "--exact-labels", "--write-label-map", path)
     assert code == 2 and "exists already" in error
     code, _, error = realm_cli("check", one, two, "--write-label-map", one, "--overwrite")
     assert code == 2 and "the command reads this file" in error
@@ -141,13 +141,13 @@ def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
 
 def test_check_compares_the_labels_of_a_test_table(tmp_path: Path, realm_cli) -> None:
     (tmp_path / "t.csv").write_text("text,annotator,label\na,v,good\nb,v,bad\na,w,good\nc,w,mixed\n")
-    (tmp_path / "test.csv").write_text("text,gold\na,Good\nx,bad\ny,awful\n")
+    (tmp_path / "test.csv").write_text("text,gold\na,gооd\nx,bad\nb,Bad\ny,awful\n")
     code, out, _ = realm_cli("check", tmp_path / "t.csv", "--test", tmp_path / "test.csv", "--json")
     findings = {finding["code"]: finding for finding in json.loads(out)["findings"]}
     assert code == 0 and findings["labels only in test"]["about"] == ["awful"]
-    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["Good"]
+    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["gооd"]
     assert "--map-labels" in findings["test spelling"]["remedy"] and "text leak" in findings
-    (tmp_path / "map.yaml").write_text("Good: good\nawful: bad\nmixed: bad\n")
+    (tmp_path / "map.yaml").write_text("gооd: good\nawful: bad\nmixed: bad\n")
     flags = ("--test", tmp_path / "test.csv", "--map-labels", tmp_path / "map.yaml")
     code, out, _ = realm_cli("check", tmp_path / "t.csv", *flags)
     assert code == 0 and "of the test table" not in out and "spells" not in out

@@ -78,7 +78,17 @@ def test_train_and_compare_say_what_was_read_and_left_out(files, tiny_model, tmp
     repeated = pd.concat([table, table.iloc[[3, 5]]])
     repeated.loc[len(repeated)] = {**table.iloc[7].to_dict(), "label": None}
     repeated.to_csv(tmp_path / "labels.csv", index=False)
-    words = (tmp_path / "labels.csv", "--missing", "drop", "--model", tiny_model("bert"), "--steps", 1)
+    words = (
+        tmp_path / "labels.csv",
+        "--missing",
+        "drop",
+        "--repeats",
+        "last",
+        "--model",
+        tiny_model("bert"),
+        "--steps",
+        1,
+    )
     code, output, error = realm_cli("train", *words, "--output", tmp_path / "run", "--json")
     assert code == 0, error
     assert "120 annotations of 40 items by 3 annotators\n" in error
@@ -260,7 +270,16 @@ def test_bad_input_says_what_and_where_and_writes_nothing(
 def test_a_label_given_twice_keeps_the_last(tiny_model, realm_cli, tmp_path) -> None:
     (tmp_path / "labels.csv").write_text(GOOD + "3,red tree,w2,red,red\n")
     code, _, error = realm_cli(
-        "train", tmp_path / "labels.csv", "--output", tmp_path / "run", "--model", tiny_model("bert"), "--steps", "1"
+        "train",
+        tmp_path / "labels.csv",
+        "--repeats",
+        "last",
+        "--output",
+        tmp_path / "run",
+        "--model",
+        tiny_model("bert"),
+        "--steps",
+        "1",
     )
     assert code == 0, error
     kept = Run.open(tmp_path / "run").annotations.to_pandas()

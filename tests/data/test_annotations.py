@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from realm.data import Annotations
-from realm.data.build import build
 from realm.errors import RealmError
 
 
@@ -58,7 +57,7 @@ def test_questions_with_their_own_options(shared_data: Path) -> None:
 def table() -> Annotations:
     rows = [(text, f"w{k}", "xyx"[(k + len(text)) % 3]) for text in ("a", "bb", "ccc") for k in range(4)]
     frame = pd.DataFrame(rows, columns=["text", "annotator", "label"])
-    return build(frame.assign(gold="x"))
+    return Annotations.from_pandas(frame.assign(gold="x"))
 
 
 def test_contrast_takes_lowest_and_highest_without_overlap() -> None:
@@ -75,7 +74,7 @@ def test_split_keeps_equal_texts_together() -> None:
         {"text": [f"t{k % 40}" for k in range(80)], "task": ["u", "v"] * 40, "annotator": "w", "label": 0}
     )
     frame["label"] = np.arange(80) % 3
-    first, second = build(frame, labels=["0", "1", "2"]).split(0.25, seed=1)
+    first, second = Annotations.from_pandas(frame, labels=["0", "1", "2"]).split(0.25, seed=1)
     assert not set(first.texts.to_pylist()) & set(second.texts.to_pylist())
     assert 0 < second.n_items < first.n_items
 
@@ -85,7 +84,7 @@ def test_a_question_asked_of_many_contexts_is_split_by_context() -> None:
         {"text": "Is it good?", "context": [f"c{k % 40}" for k in range(80)], "task": np.arange(80) // 40}
     )
     frame = frame.assign(annotator="w", label=np.arange(80) % 2)
-    made = build(frame, labels=["0", "1"])
+    made = Annotations.from_pandas(frame, labels=["0", "1"])
     first, second = made.split(0.25, seed=1)
     assert not set(first.items.contexts.to_pylist()) & set(second.items.contexts.to_pylist())
     assert second.n_items == 20
@@ -93,9 +92,9 @@ def test_a_question_asked_of_many_contexts_is_split_by_context() -> None:
 
 
 def test_a_split_leaves_neither_half_empty() -> None:
-    made = build(pd.DataFrame({"text": ["a", "b", "c"], "annotator": "w", "label": ["x", "y", "x"]}))
+    made = Annotations.from_pandas(pd.DataFrame({"text": ["a", "b", "c"], "annotator": "w", "label": ["x", "y", "x"]}))
     assert [half.n_items for half in made.split(0.01)] == [2, 1]
-    alone = build(pd.DataFrame({"text": ["a"], "annotator": "w", "label": ["x"]}), labels=["x", "y"])
+    alone = Annotations.from_pandas(pd.DataFrame({"text": ["a"], "annotator": "w", "label": ["x"]}), labels=["x", "y"])
     with pytest.raises(RealmError, match="nothing can be held out"):
         alone.split(0.5)
     with pytest.raises(RealmError, match="too few for 5 folds"):

@@ -9,8 +9,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from realm.data import Annotations, Task
-from realm.data.build import CONTRADICTED, GOLD_CHANGED, REPEATED, build, build_items, build_test
+from realm.data import Annotations, Items, Task
+from realm.data.build import CONTRADICTED, GOLD_CHANGED, REPEATED
+from realm.data.corrections import SPELLED
 from realm.data.rows import NO_ANNOTATION, NO_LABEL, POINT_ZERO
 from realm.errors import RealmError
 
@@ -24,7 +25,7 @@ def small(**more: Any) -> pd.DataFrame:
 
 
 def test_items_annotators_and_labels_are_numbered_in_order() -> None:
-    table = build(small())
+    table = Annotations.from_pandas(small())
     assert (table.n_items, table.n_annotators, table.n_annotations) == (2, 2, 3)
     assert table.annotators == ("w1", "w2")
     assert table.texts.to_pylist() == ["a", "b"]
@@ -35,7 +36,7 @@ def test_items_annotators_and_labels_are_numbered_in_order() -> None:
 
 
 def test_rows_are_sorted_by_item_and_annotators_by_first_appearance() -> None:
-    table = build(frame(text=["a", "b", "a"], annotator=["x", "y", "z"], label=["p", "q", "q"]))
+    table = Annotations.from_pandas(frame(text=["a", "b", "a"], annotator=["x", "y", "z"], label=["p", "q", "q"]))
     assert table.item.tolist() == [0, 0, 1]
     assert [table.annotators[i] for i in table.annotator] == ["x", "z", "y"]
     assert table.annotators == ("x", "y", "z")
@@ -43,7 +44,7 @@ def test_rows_are_sorted_by_item_and_annotators_by_first_appearance() -> None:
 
 def test_own_column_names() -> None:
     source = small().rename(columns={"text": "review", "annotator": "worker", "label": "answer"})
-    table = build(source, text="review", annotator="worker", label="answer")
+    table = Annotations.from_pandas(source, text="review", annotator="worker", label="answer")
     assert table.n_annotations == 3
 
 
@@ -54,50 +55,52 @@ def test_any_kind_of_table(made: str) -> None:
         source = pa.Table.from_pandas(source)
     elif made == "categorical":
         source = source.astype("category")
-    assert build(source).to_pandas().equals(build(small()).to_pandas())
+    assert Annotations.from_pandas(source).to_pandas().equals(Annotations.from_pandas(small()).to_pandas())
 
 
 def test_a_dataset_gives_the_same_table() -> None:
     datasets = pytest.importorskip("datasets")
     table = Annotations.from_dataset(datasets.Dataset.from_pandas(small()))
-    assert table.to_pandas().equals(build(small()).to_pandas())
+    assert table.to_pandas().equals(Annotations.from_pandas(small()).to_pandas())
 
 
 def test_missing_required_column_names_the_flag_and_the_columns() -> None:
     with pytest.raises(RealmError, match=r"no column 'annotator'.*text, label.*`annotator`"):
-        build(small().drop(columns="annotator"))
+        Annotations.from_pandas(small().drop(columns="annotator"))
 
 
 def test_named_column_that_is_absent() -> None:
     with pytest.raises(RealmError, match=r'`label="nope"`.*text, annotator, label'):
-        build(small(), label="nope")
+        Annotations.from_pandas(small(), label="nope")
 
 
 def test_a_column_that_appears_twice() -> None:
     with pytest.raises(RealmError, match="'label' appears 2 times"):
-        build(pa.table([pa.array(["a"])] * 4, names=["text", "annotator", "label", "label"]))
+        Annotations.from_pandas(pa.table([pa.array(["a"])] * 4, names=["text", "annotator", "label", "label"]))
 
 
 def test_what_is_needed() -> None:
     gold = frame(text=["a", "b"], gold=["x", "y"])
-    assert build_test(gold).gold is not None
-    assert len(build_items(frame(text=["a"]))) == 1
+    assert Annotations.test_from_pandas(gold).gold is not None
+    assert len(Items.from_pandas(frame(text=["a"]))) == 1
     with pytest.raises(RealmError, match="`gold`"):
-        build_test(frame(text=["a"]))
+        Annotations.test_from_pandas(frame(text=["a"]))
     with pytest.raises(RealmError, match="`text`"):
-        build_items(frame(label=["a"]))
+        Items.from_pandas(frame(label=["a"]))
 
 
 def test_a_table_without_rows() -> None:
     with pytest.raises(RealmError, match="no rows"):
-        build(small().iloc[:0])
+        Annotations.from_pandas(small().iloc[:0])
 
 
 # ---------------------------------------------------------------- items
 
 
 def test_items_by_id_within_task() -> None:
-    table = build(small(item=["1", "1", "1"], task=["t", "t", "u"]).assign(label=["p", "q", "p"]), labels=["p", "q"])
+    table = Annotations.from_pandas(
+        small(item=["1", "1", "1"], task=["t", "t", "u"]).assign(label=["p", "q", "p"]), labels=["p", "q"]
+    )
     assert table.n_items == 2
     assert table.item_ids.to_pylist() == ["1", "1"]
     assert [task.name for task in table.tasks] == ["t", "u"]
@@ -105,18 +108,18 @@ def test_items_by_id_within_task() -> None:
 
 def test_one_id_with_two_texts_names_both_rows() -> None:
     with pytest.raises(RealmError, match=r"rows 1 and 3: the item '1' has two different texts"):
-        build(small(item=["1", "1", "1"]))
+        Annotations.from_pandas(small(item=["1", "1", "1"]))
 
 
 def test_ids_of_items_without_are_the_same_in_every_table() -> None:
-    one, other = build(small()), build(small().iloc[::-1])
+    one, other = Annotations.from_pandas(small()), Annotations.from_pandas(small().iloc[::-1])
     ids = dict(zip(one.texts.to_pylist(), one.item_ids.to_pylist(), strict=True))
     assert ids == dict(zip(other.texts.to_pylist(), other.item_ids.to_pylist(), strict=True))
     assert len(set(ids.values())) == 2
 
 
 def test_the_same_text_in_two_contexts_is_two_items() -> None:
-    table = build(small(context=["c", "d", "c"]))
+    table = Annotations.from_pandas(small(context=["c", "d", "c"]))
     assert table.n_items == 3
 
 
@@ -124,69 +127,71 @@ def test_the_same_text_in_two_contexts_is_two_items() -> None:
 
 
 def test_numbers_sort_as_numbers() -> None:
-    table = build(frame(text=list("abc"), annotator=["w"] * 3, label=[10, 9, -1]))
+    table = Annotations.from_pandas(frame(text=list("abc"), annotator=["w"] * 3, label=[10, 9, -1]))
     assert table.tasks[0].labels == ("-1", "9", "10")
 
 
 def test_float_labels_read_as_whole_numbers() -> None:
-    table = build(frame(text=list("ab"), annotator=["w"] * 2, label=[1.0, 2.0]))
+    table = Annotations.from_pandas(frame(text=list("ab"), annotator=["w"] * 2, label=[1.0, 2.0]))
     assert table.tasks[0].labels == ("1", "2")
     assert not table.ledger.counts
 
 
 def test_text_labels_1_and_1_0_are_one_and_counted() -> None:
-    table = build(frame(text=list("abc"), annotator=["w"] * 3, label=["1", "1.0", "2"]))
+    table = Annotations.from_pandas(frame(text=list("abc"), annotator=["w"] * 3, label=["1", "1.0", "2"]))
     assert table.tasks[0].labels == ("1", "2")
     assert table.ledger.counts == {POINT_ZERO: 1}
     assert table.ledger.rows == {POINT_ZERO: [2]}
 
 
 def test_versions_are_not_numbers() -> None:
-    table = build(frame(text=list("abc"), annotator=["w"] * 3, label=["1.0", "1", "1.5"]))
+    table = Annotations.from_pandas(frame(text=list("abc"), annotator=["w"] * 3, label=["1.0", "1", "1.5"]))
     assert table.tasks[0].labels == ("1", "1.0", "1.5")
 
 
 def test_gold_written_as_1_0_meets_label_1() -> None:
-    table = build(frame(text=list("ab"), annotator=["w"] * 2, label=["0", "1"], gold=["1.0", ""]))
+    table = Annotations.from_pandas(frame(text=list("ab"), annotator=["w"] * 2, label=["0", "1"], gold=["1.0", ""]))
     assert table.gold is not None
     assert table.gold.tolist() == [1, -1]
 
 
 def test_gold_is_spelled_as_labels_that_are_not_whole() -> None:
-    table = build(frame(text=list("ab"), annotator=["w"] * 2, label=["1.0", "1.5"], gold=["1.0", "1.0"]))
+    table = Annotations.from_pandas(
+        frame(text=list("ab"), annotator=["w"] * 2, label=["1.0", "1.5"], gold=["1.0", "1.0"])
+    )
     assert table.gold is not None
     assert table.gold.tolist() == [0, 0]
 
 
 def test_the_inventory_never_comes_from_gold() -> None:
     with pytest.raises(RealmError, match=r"row 2: the gold 'other' is not among the labels: neg, pos"):
-        build(small(gold=["pos", "other", "neg"]))
+        Annotations.from_pandas(small(gold=["pos", "other", "neg"]))
 
 
 def test_deleting_gold_changes_nothing_else() -> None:
-    with_gold, without = build(small(gold=["pos", "pos", None])), build(small())
+    with_gold, without = Annotations.from_pandas(small(gold=["pos", "pos", None])), Annotations.from_pandas(small())
     assert with_gold.tasks == without.tasks
     assert with_gold.label.tolist() == without.label.tolist()
     assert with_gold.item_ids.equals(without.item_ids)
 
 
 def test_a_later_gold_is_kept_and_counted() -> None:
-    table = build(small(gold=["pos", "neg", "neg"]))
+    table = Annotations.from_pandas(small(gold=["pos", "neg", "neg"]))
     assert table.gold is not None
     assert table.gold.tolist() == [0, 0]
     assert table.ledger.counts == {GOLD_CHANGED: 1}
 
 
 def test_labels_in_the_order_given() -> None:
-    assert build(small(), labels=["pos", "neg", "none"]).tasks[0].labels == ("pos", "neg", "none")
+    assert Annotations.from_pandas(small(), labels=["pos", "neg", "none"]).tasks[0].labels == ("pos", "neg", "none")
     with pytest.raises(RealmError, match=r"row 1: the label 'pos' is not among"):
-        build(small(), labels=["neg", "none"])
+        Annotations.from_pandas(small(), labels=["neg", "none"])
     with pytest.raises(RealmError, match="listed twice"):
-        build(small(), labels=["neg", "neg"])
+        Annotations.from_pandas(small(), labels=["neg", "neg"])
 
 
 def test_each_task_has_its_own_labels() -> None:
-    table = build(
+    table = Annotations.from_pandas(
         frame(text=list("aabb"), annotator=["w", "v"] * 2, label=["x", "y", "1", "2"], task=["t", "t", "u", "u"])
     )
     assert table.tasks == (Task("t", ("x", "y")), Task("u", ("1", "2")))
@@ -194,22 +199,22 @@ def test_each_task_has_its_own_labels() -> None:
 
 def test_the_tasks_of_a_run_give_their_numbers() -> None:
     tasks = (Task("u", ("b", "a")), Task("t", ("x", "y")))
-    table = build_test(frame(text=["q", "r"], task=["t", "u"], gold=["y", "a"]), tasks=tasks)
+    table = Annotations.test_from_pandas(frame(text=["q", "r"], task=["t", "u"], gold=["y", "a"]), tasks=tasks)
     assert table.tasks == tasks
     assert table.item_tasks.tolist() == [1, 0]
     assert table.gold is not None
     assert table.gold.tolist() == [1, 1]
     with pytest.raises(RealmError, match="row 1: the task 'v'"):
-        build_test(frame(text=["q"], task=["v"], gold=["y"]), tasks=tasks)
+        Annotations.test_from_pandas(frame(text=["q"], task=["v"], gold=["y"]), tasks=tasks)
     with pytest.raises(RealmError, match="row 1: the gold 'z'"):
-        build_test(frame(text=["q"], task=["t"], gold=["z"]), tasks=tasks)
+        Annotations.test_from_pandas(frame(text=["q"], task=["t"], gold=["z"]), tasks=tasks)
     with pytest.raises(RealmError, match="`task`"):
-        build_test(frame(text=["q"], gold=["y"]), tasks=tasks)
+        Annotations.test_from_pandas(frame(text=["q"], gold=["y"]), tasks=tasks)
 
 
 def test_a_single_class() -> None:
     with pytest.raises(RealmError, match="every label is 'x'"):
-        build(frame(text=["a", "b"], annotator=["w", "w"], label=["x", "x"]))
+        Annotations.from_pandas(frame(text=["a", "b"], annotator=["w", "w"], label=["x", "x"]))
 
 
 # ---------------------------------------------------------------- missing and repeated
@@ -219,8 +224,8 @@ def test_a_single_class() -> None:
 def test_a_missing_label(nothing: Any) -> None:
     source = frame(text=list("abc"), annotator=["w"] * 3, label=["x", nothing, "y"])
     with pytest.raises(RealmError, match=r'row 2: no label \(1 in all\).*`missing="drop"`'):
-        build(source)
-    table = build(source, missing="drop")
+        Annotations.from_pandas(source)
+    table = Annotations.from_pandas(source, missing="drop")
     assert table.n_annotations == 2
     assert table.ledger.counts == {NO_LABEL: 1}
     assert table.ledger.rows == {NO_LABEL: [2]}
@@ -231,23 +236,24 @@ def test_a_missing_annotator_text_task_or_id(column: str) -> None:
     source = small(task=["t"] * 3, item=["1", "1", "2"])
     source.loc[2, column] = ""
     with pytest.raises(RealmError, match=f"row 3: no {column}"):
-        build(source)
+        Annotations.from_pandas(source)
 
 
 def test_a_row_with_neither_annotator_nor_label_is_an_item_without_annotations() -> None:
     source = pd.concat([small(), frame(text=["c"], annotator=[None], label=[None])])
-    table = build(source)
+    table = Annotations.from_pandas(source)
     assert (table.n_items, table.n_annotations) == (3, 3)
     assert table.ledger.counts == {NO_ANNOTATION: 1}
 
 
 def test_repeats_and_contradictions() -> None:
-    table = build(
+    table = Annotations.from_pandas(
         frame(
             text=["a", "a", "a", "b", "b"],
             annotator=["w", "w", "w", "v", "v"],
             label=["x", "y", "x", "y", "x"],
-        )
+        ),
+        repeats="last",
     )
     assert table.n_annotations == 2
     assert table.label.tolist() == [0, 0]
@@ -256,32 +262,35 @@ def test_repeats_and_contradictions() -> None:
 
 
 def test_mixed_types_in_one_column() -> None:
-    table = build(frame(text=list("abcd"), annotator=[1, "1", 2.0, True], label=[1, "1", 2.0, "two"]))
+    table = Annotations.from_pandas(frame(text=list("abcd"), annotator=[1, "1", 2.0, True], label=[1, "1", 2.0, "two"]))
     assert table.annotators == ("1", "2", "True")
     assert table.tasks[0].labels == ("1", "2", "two")
 
 
 def test_source_rows_are_kept_on_request() -> None:
-    table = build(frame(text=list("aba"), annotator=["w", "w", "v"], label=["x", "y", "y"]), keep_rows=True)
+    table = Annotations.from_pandas(
+        frame(text=list("aba"), annotator=["w", "w", "v"], label=["x", "y", "y"]), keep_rows=True
+    )
     assert table.source_rows is not None
     assert table.source_rows.tolist() == [1, 3, 2]
     assert table.sparse(0).source_rows is not None
-    assert build(small()).source_rows is None
+    assert Annotations.from_pandas(small()).source_rows is None
 
 
 @pytest.mark.parametrize("flag", ["missing", "label_form"])
 def test_words_that_mean_nothing(flag: str) -> None:
     with pytest.raises(RealmError, match="must be one of"):
-        build(small(), **{flag: "perhaps"})
+        Annotations.from_pandas(small(), **{flag: "perhaps"})
 
 
 def test_annotators_whose_names_look_alike_are_named() -> None:
     rows = [("one", "ann", "a"), ("one", " ann ", "b"), ("two", "Ann", "a"), ("two", "bob", "b")]
     frame = pd.DataFrame(rows, columns=["text", "annotator", "label"])
     table = Annotations.from_pandas(frame)
-    assert table.n_annotators == 4
+    assert table.annotators == ("ann", "Ann", "bob") and table.ledger.rows == {SPELLED: [2]}
     (warning,) = [text for text in table.ledger.warnings if "look alike" in text]
-    assert "'ann' and ' ann ' and 'Ann'" in warning and "bob" not in warning
+    assert "'ann' and 'Ann'" in warning and "`map_annotators`" in warning and "bob" not in warning
+    assert Annotations.from_pandas(frame, map_annotators={"Ann": "ann"}).annotators == ("ann", "bob")
     assert not Annotations.from_pandas(frame.iloc[[0, 3]]).ledger.warnings
 
 

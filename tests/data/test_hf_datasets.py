@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm.data import Annotations, Task
-from realm.data.build import build
 from realm.errors import RealmError
 from tests.data.test_write import same, tables
 
@@ -46,7 +45,7 @@ def test_own_options_and_items_without_annotations_survive() -> None:
             "label": ["x", "y", "w", None],
         }
     )
-    table = build(frame)
+    table = Annotations.from_pandas(frame)
     assert table.annotations_per_item.tolist() == [2, 1, 0]
     made = table.to_dataset()
     assert made.features["label"].dtype in ("string", "large_string")

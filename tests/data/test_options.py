@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from realm.data.annotations import Annotations
-from realm.data.build import build, build_items
-from realm.data.items import Task
+from realm.data.items import Items, Task
 from realm.errors import RealmError
 
 OPTIONS = [["red", "green", "blue"], ["yes", "no"]]
@@ -19,7 +18,7 @@ OPTIONS = [["red", "green", "blue"], ["yes", "no"]]
 def table(labels: list[Any], options: Any = None, **more: Any) -> Annotations:
     options = OPTIONS if options is None else options
     source = pd.DataFrame({"text": ["q1", "q2"], "annotator": ["w", "w"], "options": options, "label": labels})
-    return build(source, **more)
+    return Annotations.from_pandas(source, **more)
 
 
 @pytest.mark.parametrize("labels", [[2, 1], ["2", "1"], [2.0, 1.0], ["C", "B"], ["c", "b"], ["blue", "no"]])
@@ -49,15 +48,15 @@ def test_options_in_columns() -> None:
             "o3": ["blue", None],
         }
     )
-    read = build(source.assign(label=["blue", "no"]), options="o1, o2,o3")
+    read = Annotations.from_pandas(source.assign(label=["blue", "no"]), options="o1, o2,o3")
     assert [read.options_of(0), read.options_of(1)] == OPTIONS
     with pytest.raises(RealmError, match='`options="o9"`'):
-        build(source.assign(label=["blue", "no"]), options="o1, o9")
+        Annotations.from_pandas(source.assign(label=["blue", "no"]), options="o1, o9")
 
 
 def test_gold_may_have_another_form() -> None:
     source = pd.DataFrame({"text": ["q1", "q2"], "annotator": ["w", "w"], "options": OPTIONS, "label": ["blue", "no"]})
-    read = build(source.assign(gold=[0, None]))
+    read = Annotations.from_pandas(source.assign(gold=[0, None]))
     assert read.gold is not None
     assert read.gold.tolist() == [0, -1]
 
@@ -95,9 +94,9 @@ def test_the_same_question_with_other_options_is_another_item() -> None:
     source = pd.DataFrame(
         {"text": ["q", "q"], "annotator": ["w", "w"], "options": [["a", "b"], ["a", "c"]], "label": [0, 1]}
     )
-    assert build(source).n_items == 2
+    assert Annotations.from_pandas(source).n_items == 2
     with pytest.raises(RealmError, match="rows 1 and 2: the item '1' has two different options"):
-        build(source.assign(item="1"))
+        Annotations.from_pandas(source.assign(item="1"))
 
 
 def test_tasks_with_options_and_tasks_with_labels_side_by_side() -> None:
@@ -110,18 +109,18 @@ def test_tasks_with_options_and_tasks_with_labels_side_by_side() -> None:
             "label": ["b", "good", "bad"],
         }
     )
-    read = build(source)
+    read = Annotations.from_pandas(source)
     assert read.tasks == (Task("quiz", None), Task("mood", ("bad", "good")))
     assert read.label.tolist() == [1, 1, 0]
     with pytest.raises(RealmError, match="row 3: the items of task 'mood' list their own options"):
-        build(source.assign(options=[["a", "b"], ["good", "bad"], None]))
+        Annotations.from_pandas(source.assign(options=[["a", "b"], ["good", "bad"], None]))
 
 
 def test_a_run_with_options_needs_options() -> None:
     quiz = (Task("default", None),)
     with pytest.raises(RealmError, match="`options`"):
-        build_items(pd.DataFrame({"text": ["q"]}), tasks=quiz)
-    read = build_items(pd.DataFrame({"text": ["q"], "options": [["a", "b"]]}), tasks=quiz)
+        Items.from_pandas(pd.DataFrame({"text": ["q"]}), tasks=quiz)
+    read = Items.from_pandas(pd.DataFrame({"text": ["q"], "options": [["a", "b"]]}), tasks=quiz)
     assert read.option_counts.tolist() == [2]
 
 
@@ -135,7 +134,7 @@ def test_an_option_that_is_written_like_a_number_is_not_rewritten() -> None:
             "options": [["2.0", "0.0", "1.0"]] * 2,
         }
     )
-    read = build(source)
+    read = Annotations.from_pandas(source)
     assert [read.label_name(0, int(label)) for label in read.label] == ["2.0", "0.0"]
     assert read.gold is not None and read.label_name(0, int(read.gold[0])) == "2.0"
     assert read.ledger.counts == {}

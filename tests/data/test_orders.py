@@ -9,14 +9,13 @@ import pandas as pd
 import pytest
 
 from realm.data import Annotations
-from realm.data.build import build
 from realm.data.orders import SAME, TORN, join_orders
 from realm.errors import RealmError
 
 
 def table_of(rows: Iterable[tuple[str, str, str]], **arguments: object) -> Annotations:
     frame = pd.DataFrame(rows, columns=["text", "annotator", "label"])
-    return build(frame, labels=["1", "2"], **arguments)  # type: ignore[arg-type]
+    return Annotations.from_pandas(frame, labels=["1", "2"], **arguments)  # type: ignore[arg-type]
 
 
 ROWS = [

@@ -8,11 +8,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from realm.data.build import build
+from realm.data import Annotations
 from realm.data.pseudonyms import pseudonymise, read_key
 from realm.errors import RealmError
 
-TABLE = build(pd.DataFrame({"text": ["a", "b"], "annotator": ["ann@example.org", "bob"], "label": ["x", "y"]}))
+TABLE = Annotations.from_pandas(
+    pd.DataFrame({"text": ["a", "b"], "annotator": ["ann@example.org", "bob"], "label": ["x", "y"]})
+)
 
 
 def test_hashes_depend_on_name_and_key_alone() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from realm.data import Annotations
-from realm.data.several_answers import SEVERAL_DROPPED, SEVERAL_FIRST, SEVERAL_GOLD
+from realm.data.answers import SEVERAL_DROPPED, SEVERAL_FIRST, SEVERAL_GOLD
 from realm.errors import RealmError
 
 

@@ -12,8 +12,6 @@ import pytest
 
 from realm.cli.messages import with_flags
 from realm.data import Annotations, Task
-from realm.data.build import build, build_test
-from realm.data.verdicts import threshold_labels
 from realm.errors import RealmError
 
 
@@ -32,53 +30,62 @@ def test_scores_fall_on_either_side_of_the_threshold(seed: int, as_text: bool) -
     scores = np.random.default_rng(seed).integers(0, 11, size=40) / 10
     scores[:2] = 0.1, 0.9
     labels: list[Any] = [f"{score:.1f}" for score in scores] if as_text else scores.tolist()
-    table = build(verdicts(labels), threshold=0.5)
-    assert table.tasks[0].labels == threshold_labels(0.5) == ("below 0.5", "0.5 or more")
+    table = Annotations.from_pandas(verdicts(labels), threshold=0.5)
+    assert table.tasks[0].labels == ("below 0.5", "0.5 or more")
     assert table.label.tolist() == (scores >= 0.5).astype(int).tolist()
     assert table.ledger.counts == {}
 
 
 def test_the_two_options_are_called_as_labels_say() -> None:
-    table = build(verdicts([1, 5, 3, 2]), threshold=3, labels=["fine", "toxic"])
+    table = Annotations.from_pandas(verdicts([1, 5, 3, 2]), threshold=3, labels=["fine", "toxic"])
     assert table.tasks[0].labels == ("fine", "toxic") and table.label.tolist() == [0, 1, 1, 0]
     with pytest.raises(RealmError, match="makes two options, and the labels are a,b,c"):
-        build(verdicts([1, 5]), threshold=3, labels=["a", "b", "c"])
+        Annotations.from_pandas(verdicts([1, 5]), threshold=3, labels=["a", "b", "c"])
 
 
 def test_gold_is_cut_too_unless_it_is_in_the_words_of_the_options() -> None:
     scores = verdicts([1, 5, 3, 2], gold=[4, 4, None, None])
-    assert build(scores, threshold=3, labels=["no", "yes"]).gold.tolist() == [1, -1]  # type: ignore[union-attr]
+    assert Annotations.from_pandas(scores, threshold=3, labels=["no", "yes"]).gold.tolist() == [1, -1]  # type: ignore[union-attr]
     words = verdicts([1, 5, 3, 2], gold=["no", "no", "yes", "yes"])
-    assert build(words, threshold=3, labels=["no", "yes"]).gold.tolist() == [0, 1]  # type: ignore[union-attr]
+    assert Annotations.from_pandas(words, threshold=3, labels=["no", "yes"]).gold.tolist() == [0, 1]  # type: ignore[union-attr]
     # the labels 0 and 1 are words, too
-    zero_one = build(verdicts([1, 5, 3, 2], gold=[1, 1, 0, 0]), threshold=3, labels=["0", "1"])
+    zero_one = Annotations.from_pandas(verdicts([1, 5, 3, 2], gold=[1, 1, 0, 0]), threshold=3, labels=["0", "1"])
     assert zero_one.gold.tolist() == [1, 0] and not zero_one.ledger.warnings  # type: ignore[union-attr]
-    other_scale = build(verdicts([1, 5, 3, 2], gold=[1, 1, 0, 0]), threshold=3)
+    other_scale = Annotations.from_pandas(verdicts([1, 5, 3, 2], gold=[1, 1, 0, 0]), threshold=3)
     assert any("all gold is 'below 3'" in warning for warning in other_scale.ledger.warnings)
 
 
 def test_a_test_table_is_cut_by_the_names_of_the_run() -> None:
     tasks = (Task("default", ("fine", "toxic")),)
-    test = build_test(pd.DataFrame({"text": ["a", "b"], "gold": [0.2, 0.7]}), threshold=0.5, tasks=tasks)
+    test = Annotations.test_from_pandas(
+        pd.DataFrame({"text": ["a", "b"], "gold": [0.2, 0.7]}), threshold=0.5, tasks=tasks
+    )
     assert test.gold is not None and test.gold.tolist() == [0, 1]
 
 
 def test_what_is_no_score_is_an_error_that_names_the_row() -> None:
     with pytest.raises(RealmError, match=r"row 3: the label 'refused' is no number, and `threshold=0.5`.*`unanswered`"):
-        build(verdicts([0.1, 0.9, "refused", 0.2]), threshold=0.5)
-    assert build(verdicts([0.1, 0.9, "Refused.", 0.2]), threshold=0.5, unanswered=["refused"]).n_annotations == 3
+        Annotations.from_pandas(verdicts([0.1, 0.9, "refused", 0.2]), threshold=0.5)
+    assert (
+        Annotations.from_pandas(
+            verdicts([0.1, 0.9, "Refused.", 0.2]), threshold=0.5, unanswered=["refused"]
+        ).n_annotations
+        == 3
+    )
     with pytest.raises(RealmError, match="`threshold=nan`"):
-        build(verdicts([0.1, 0.9]), threshold=float("nan"))
+        Annotations.from_pandas(verdicts([0.1, 0.9]), threshold=float("nan"))
     options = verdicts(["0", "1"], options=[["a", "b"]] * 2)
     with pytest.raises(RealmError, match="not where items list their own options"):
-        build(options, threshold=0.5)
+        Annotations.from_pandas(options, threshold=0.5)
 
 
 # ---------------------------------------------------------------- ties and refusals
 
 
 def test_ties_and_refusals_are_counted_and_are_no_labels() -> None:
-    table = build(verdicts(["A", "Tie", "B", "refused", "A", "tie ", "B", "A"]), unanswered=["tie", "Refused"])
+    table = Annotations.from_pandas(
+        verdicts(["A", "Tie", "B", "refused", "A", "tie ", "B", "A"]), unanswered=["tie", "Refused"]
+    )
     assert table.tasks[0].labels == ("A", "B") and table.n_annotations == 5
     assert table.ledger.counts == {"no answer: tie": 2, "no answer: refused": 1}
     assert table.ledger.rows == {"no answer: tie": [2, 6], "no answer: refused": [4]}
@@ -89,36 +96,44 @@ def test_leaving_words_out_is_the_same_as_a_table_without_these_rows(seed: int) 
     draw = np.random.default_rng(seed)
     frame = verdicts(["A", "B", *draw.choice(["A", "B", "tie", "N/A"], size=40).tolist()])
     without = frame[~frame["label"].isin(["tie", "N/A"])]
-    assert build(frame, unanswered=["tie", "n/a"]).to_pandas().equals(build(without).to_pandas())
+    assert (
+        Annotations.from_pandas(frame, unanswered=["tie", "n/a"])
+        .to_pandas()
+        .equals(Annotations.from_pandas(without).to_pandas())
+    )
 
 
 def test_gold_that_is_a_tie_is_no_gold() -> None:
-    table = build(verdicts(["A", "B", "A", "B"], gold=["tie", "tie", "A", "A"]), unanswered=["tie"])
+    table = Annotations.from_pandas(verdicts(["A", "B", "A", "B"], gold=["tie", "tie", "A", "A"]), unanswered=["tie"])
     assert table.gold is not None and table.gold.tolist() == [-1, 0]
     assert table.ledger.counts == {"no answer in gold: tie": 2}
 
 
 def test_a_table_of_refusals_alone_and_a_blank_word_are_errors() -> None:
     with pytest.raises(RealmError, match="every label is tie"):
-        build(verdicts(["tie", "Tie"]), unanswered=["tie"])
+        Annotations.from_pandas(verdicts(["tie", "Tie"]), unanswered=["tie"])
     with pytest.raises(RealmError, match="is blank"):
-        build(verdicts(["A", "B"]), unanswered=["tie", " "])
+        Annotations.from_pandas(verdicts(["A", "B"]), unanswered=["tie", " "])
 
 
 def test_labels_that_look_like_refusals_are_warned_of_with_the_flag_to_give() -> None:
     labels = ["A", "B"] * 10 + ["Refused", "N/A"]
-    (warning,) = build(verdicts(labels)).ledger.warnings
+    (warning,) = Annotations.from_pandas(verdicts(labels)).ledger.warnings
     assert "'Refused' (1), 'N/A' (1)" in warning
     assert with_flags(warning).endswith("leave them out with --unanswered Refused,N/A.")
-    assert not build(verdicts(labels), unanswered=["refused", "n/a"]).ledger.warnings
-    assert not build(verdicts(labels), labels=["A", "B", "Refused", "N/A"]).ledger.warnings  # meant as labels
-    assert not build(verdicts(["error", "fine"] * 5)).ledger.warnings  # one of two labels, and frequent
-    assert not build(verdicts(["A", "B", "tie"] * 4)).ledger.warnings  # a tie may well be an answer
+    assert not Annotations.from_pandas(verdicts(labels), unanswered=["refused", "n/a"]).ledger.warnings
+    assert not Annotations.from_pandas(
+        verdicts(labels), labels=["A", "B", "Refused", "N/A"]
+    ).ledger.warnings  # meant as labels
+    assert not Annotations.from_pandas(
+        verdicts(["error", "fine"] * 5)
+    ).ledger.warnings  # one of two labels, and frequent
+    assert not Annotations.from_pandas(verdicts(["A", "B", "tie"] * 4)).ledger.warnings  # a tie may well be an answer
 
 
 def test_a_label_beyond_the_list_says_how_to_leave_it_out() -> None:
     with pytest.raises(RealmError, match=r"'tie' is not among the labels.*`unanswered`"):
-        build(verdicts(["A", "B", "tie", "A"]), labels=["A", "B"])
+        Annotations.from_pandas(verdicts(["A", "B", "tie", "A"]), labels=["A", "B"])
 
 
 # ---------------------------------------------------------------- JSON Lines

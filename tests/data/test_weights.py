@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from realm.data import Annotations
-from realm.data.build import CONTRADICTED, build
+from realm.data.build import CONTRADICTED
 from realm.data.write import write_table
 from realm.errors import RealmError
 
@@ -36,16 +36,16 @@ EXPECTED = {("1", "v"): 0.5, ("1", "w"): 2.0, ("2", "v"): 1.0, ("3", "w"): 0.25}
 
 
 def test_without_a_column_every_annotation_counts_alike() -> None:
-    assert build(rows().drop(columns="weight")).weight is None
-    assert "weight" not in build(rows().drop(columns="weight")).to_pandas()
+    assert Annotations.from_pandas(rows().drop(columns="weight")).weight is None
+    assert "weight" not in Annotations.from_pandas(rows().drop(columns="weight")).to_pandas()
 
 
 def test_weights_follow_their_annotations() -> None:
-    table = build(rows())
+    table = Annotations.from_pandas(rows())
     assert table.weight is not None and table.weight.dtype == np.float64
     assert by_pair(table) == EXPECTED
-    assert by_pair(build(rows().iloc[[3, 1, 2, 0]])) == EXPECTED
-    assert by_pair(build(rows().rename(columns={"weight": "sure"}), weight="sure")) == EXPECTED
+    assert by_pair(Annotations.from_pandas(rows().iloc[[3, 1, 2, 0]])) == EXPECTED
+    assert by_pair(Annotations.from_pandas(rows().rename(columns={"weight": "sure"}), weight="sure")) == EXPECTED
     assert by_pair(table.take_items(np.array([2, 0]))) == {k: w for k, w in EXPECTED.items() if k[0] != "2"}
     assert by_pair(table.keep_annotations(table.annotator == 1).compact()) == {("1", "w"): 2.0, ("3", "w"): 0.25}
     assert by_pair(table.select(annotators=["v"])) == {("1", "v"): 0.5, ("2", "v"): 1.0}
@@ -57,33 +57,43 @@ def test_weights_follow_their_annotations() -> None:
 
 def test_of_repeated_annotations_the_last_weight_counts() -> None:
     frame = pd.DataFrame({"text": list("aab"), "annotator": "w", "label": ["x", "y", "x"], "weight": [1, 3, 2]})
-    table = build(frame)
+    assert Annotations.from_pandas(frame).weight.tolist() == [1.0, 3.0, 2.0]
+    table = Annotations.from_pandas(frame, repeats="last")
     assert table.weight is not None and table.weight.tolist() == [3.0, 2.0]
     assert table.ledger.counts == {CONTRADICTED: 1}
 
 
 def test_the_fingerprint_knows_the_weights() -> None:
-    same, other = build(rows()), build(rows(weight=[0.5, 2.0, 1.0, 0.3]))
-    assert same.fingerprint() == build(rows()).fingerprint()
-    assert len({same.fingerprint(), other.fingerprint(), build(rows().drop(columns="weight")).fingerprint()}) == 3
+    same, other = Annotations.from_pandas(rows()), Annotations.from_pandas(rows(weight=[0.5, 2.0, 1.0, 0.3]))
+    assert same.fingerprint() == Annotations.from_pandas(rows()).fingerprint()
+    assert (
+        len(
+            {
+                same.fingerprint(),
+                other.fingerprint(),
+                Annotations.from_pandas(rows().drop(columns="weight")).fingerprint(),
+            }
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize("wrong", [0, -1.5, "heavy", np.inf, "1_0", True])
 def test_a_weight_must_be_a_number_above_0(wrong: Any) -> None:
     frame = rows(weight=[1, 1, wrong, 1]).astype({"weight": object}).rename(columns={"weight": "sure"})
     with pytest.raises(RealmError, match=rf"t\.csv, row 3: the weight '{wrong}' in column 'sure' is not a finite"):
-        build(frame, weight="sure", source="t.csv")
+        Annotations.from_pandas(frame, weight="sure", source="t.csv")
 
 
 @pytest.mark.parametrize("absent", [None, np.nan, "", "nan"])
 def test_every_annotation_needs_its_weight(absent: Any) -> None:
     with pytest.raises(RealmError, match=r"t\.csv, row 2: no weight in column 'weight'"):
-        build(rows(weight=[1, absent, 1, 1]), source="t.csv")
+        Annotations.from_pandas(rows(weight=[1, absent, 1, 1]), source="t.csv")
 
 
 def test_an_item_without_annotations_needs_no_weight(tmp_path: Path) -> None:
     frame = rows(annotator=["v", "w", None, "w"], label=["x", "y", None, "y"], weight=[1, 2, None, 3])
-    table = build(frame)
+    table = Annotations.from_pandas(frame)
     assert by_pair(table) == {("1", "v"): 1.0, ("1", "w"): 2.0, ("3", "w"): 3.0} and table.n_items == 3
     write_table(table, tmp_path / "t.csv")
     assert by_pair(Annotations.read(tmp_path / "t.csv")) == by_pair(table)
@@ -107,7 +117,7 @@ def test_where_weights_are_not_read(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(weights=st.lists(WEIGHTS, min_size=4, max_size=4))
 def test_weights_survive_writing_and_reading_to_the_bit(tmp_path: Path, suffix: str, weights: list[float]) -> None:
-    table = build(rows(weight=weights))
+    table = Annotations.from_pandas(rows(weight=weights))
     write_table(table, tmp_path / f"t{suffix}")
     read = Annotations.read(tmp_path / f"t{suffix}")
     assert table.weight is not None and read.weight is not None

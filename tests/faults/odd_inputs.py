@@ -33,7 +33,7 @@ TEXTS = (
 )  # fmt: skip
 LABEL_SETS = (
     ("x", "y"), ("C#", "C", "Java"), ("yes", "no", "may be"), ("0", "1"), ("10", "9", "2"), ("a,b", "a"), ("=x", "+y"),
-    ("Ja", "ja"), ("真", "假"), ("True", "False"), ("#", "a"), ("a;b", "c|d"),
+    ("Ja", "Nein"), ("真", "假"), ("True", "False"), ("#", "a"), ("a;b", "c|d"),
 )  # fmt: skip
 PEOPLE = ("ada", "bob", "cyd@example.org", "7", "Ünal", "=cmd()", "a b", "O'Neil", "x#y", "[dan]", "-", "..")
 

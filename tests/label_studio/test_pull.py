@@ -12,8 +12,8 @@ import pytest
 
 from realm.data import Annotations
 from realm.data.build import CONTRADICTED
+from realm.data.long_table import NO_ANNOTATIONS
 from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
-from realm.data.readers.long_table import NO_ANNOTATIONS
 from realm.data.write import to_arrow, write_table
 from realm.errors import RealmError
 from realm.label_studio import Project, Server, pull

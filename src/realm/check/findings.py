@@ -18,7 +18,7 @@ from realm.crowd.suspects import FEW
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.overlap import shown_in
-from realm.data.spelling import look_alikes
+from realm.data.spelling import folded, look_alikes
 from realm.display import counted
 
 LOW_ALPHA = 0.4
@@ -179,8 +179,12 @@ def gold_label_findings(
             continue
         where = f" in task '{task.name}'" if len(own) > 1 else ""
         gold = test.gold[(test.item_tasks == index) & (test.gold != UNKNOWN)]
-        in_test = dict(zip(task.labels, np.bincount(gold, minlength=len(task.labels)).tolist(), strict=True))
-        in_test = {label: count for label, count in in_test.items() if count}
+        spelled = {folded(label): label for label in table.labels}  # as gold is read when a model is evaluated
+        in_test: dict[str, int] = {}
+        for label, count in zip(task.labels, np.bincount(gold, minlength=len(task.labels)).tolist(), strict=True):
+            name = label if label in table.labels else spelled.get(folded(label), label)
+            if count:
+                in_test[name] = in_test.get(name, 0) + count
         new = {label: count for label, count in in_test.items() if label not in table.labels}
         spelling = {label: own_label for label in new if (own_label := _look_alike(label, counts[table.name]))}
         if spelling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -76,14 +77,13 @@ def _with_flags(told: dict[str, Any]) -> dict[str, Any]:
 def _read_test(reading: ReadingFlags, test: Path, annotations: Annotations) -> Annotations | Items:
     """The test table, or its items where it has no gold; its format is its own, all else as for the table."""
     names = ("text", "item", "task", "options", "context", "gold", "map_labels", "unanswered", "encoding")
-    names += ("label_form", *(("threshold", "labels") if reading.threshold is not None else ()))
+    names += ("label_form", "exact_labels", *(("threshold", "labels") if reading.threshold is not None else ()))
     own = ReadingFlags(**{name: getattr(reading, name) for name in names})
     optional = optional_in_test(annotations)
     try:
         return own.read_test(test, optional=optional)
     except RealmError as error:
-        own.gold = None
-        items = own.read_items(test, optional)
+        items = replace(own, gold=None).read_items(test, optional)
         note(f"note: the labels of the test table are not compared with the table's: {error}")
         return items
 

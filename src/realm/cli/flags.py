@@ -100,7 +100,7 @@ def _parameters_of(group: type) -> list[inspect.Parameter]:
         help = described(each) if each.name not in of_library else with_flags(described(each), flags)
         option = typer.Option(names, help=help, rich_help_panel=each.metadata["panel"])
         # a number or a word is typed as text, which the settings' own check makes a number
-        kind = str if each.metadata["words"] else hints[each.name]
+        kind = str if each.metadata["words"] else each.metadata.get("typed") or hints[each.name]
         parameters.append(_parameter(each.name, each.default, annotated[kind, option]))
     return parameters
 

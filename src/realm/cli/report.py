@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -94,7 +93,7 @@ def _table_report(
 
 def _refuse_table_flags(paths: list[Path], reading: ReadingFlags, use_gold: bool) -> None:
     """A run was read when it was trained: flags that say how to read a table would do nothing."""
-    given = [f"--{each.name.replace('_', '-')}" for each in fields(reading) if getattr(reading, each.name) is not None]
+    given = [f"--{name.replace('_', '-')}" for name in reading.arguments()]
     given += ["--use-gold"] if use_gold else []
     if given:
         raise RealmError(f"{given[0]}: is for a table of annotations, and {paths[0]} is not a file.")

@@ -231,7 +231,8 @@ def calibrated(trainer: RealmTrainer, scores: Scores) -> Scores:
     """
     table = trainer.annotations
     if table.n_annotations:
-        temperature = trainer.report_model()[1] / trainer.temperature
+        _, best, _ = trainer.report_model()
+        temperature = best / trainer.temperature
     else:
         log_probs, gold = trainer.out_of_sample(), table.gold
         assert gold is not None

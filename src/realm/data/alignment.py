@@ -129,8 +129,9 @@ def difference(earlier: Annotations, later: Annotations, *, gold: bool = False) 
     places[match[match >= 0]] = np.flatnonzero(match >= 0)
     item = places[earlier.item]
     present = np.flatnonzero(item >= 0)
-    before = _keys(item[present], earlier.annotator[present], earlier.label[present], later)
-    now = _keys(later.item, later.annotator, later.label, later)
+    most = max(_most_repeats(earlier), _most_repeats(later))
+    before = _keys(item[present], earlier.annotator[present], earlier.label[present], later, most)
+    now = _keys(later.item, later.annotator, later.label, later, most)
     new, gone = ~np.isin(now, before), ~np.isin(before, now)
     if earlier.weight is not None or later.weight is not None:
         new |= _other_weights(earlier, later, present, before, now)
@@ -190,11 +191,23 @@ def _keys(
     annotator: npt.NDArray[np.integer],
     label: npt.NDArray[np.integer],
     later: Annotations,
+    most: int,
 ) -> npt.NDArray[np.int64]:
-    """One number for every (item, annotator, label) of the later table's numbering."""
+    """One number for every annotation: of its (item, annotator, label) in the later table's numbering, and how many
+    equal ones stand before it, which are fewer than `most`."""
     width = int(later.option_counts.max(initial=1))
-    # a table has one annotation of an annotator for an item at most
-    return np.asarray((item.astype(np.int64) * later.n_annotators + annotator) * width + label)
+    keys = np.asarray((item.astype(np.int64) * later.n_annotators + annotator) * width + label)
+    order = np.argsort(keys, kind="stable")
+    _, starts, counts = np.unique(keys[order], return_index=True, return_counts=True)
+    before = np.empty(len(keys), dtype=np.int64)
+    before[order] = np.arange(len(keys)) - np.repeat(starts, counts)
+    return keys * most + before
+
+
+def _most_repeats(annotations: Annotations) -> int:
+    """How many annotations of one item there are by one annotator at most; 1 where there are none."""
+    pair = annotations.item.astype(np.int64) * annotations.n_annotators + annotations.annotator
+    return int(np.unique(pair, return_counts=True)[1].max(initial=1))
 
 
 def _other_weights(

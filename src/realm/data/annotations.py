@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from realm.data.items import Ints, Items, Task, clipped
 from realm.data.ledger import Ledger
+from realm.data.read_options import ReadArguments, ReadOptions, completes
 from realm.data.roles import Corrections
 from realm.display import ROWS, counted, notebook_html
 from realm.errors import RealmError
@@ -74,33 +75,57 @@ class Annotations:
             raise ValueError("Annotations: item, annotator, label, weight, times and source_rows must be equally long.")
         if self.groups is not None and len(self.groups) != len(self.annotators):
             raise ValueError("Annotations: groups must have one entry for each annotator.")
+        if len(self.item) and (np.diff(self.item) < 0).any():
+            raise ValueError("Annotations: annotations must be sorted by item.")
 
     # ---------------------------------------------------------------- building
 
     @classmethod
-    def read(cls, path: str | Path | Sequence[str | Path], **columns: Any) -> Annotations:
-        """Read a file, several files that are one table, or an annotation tool's export; see `realm.data.readers.read`.
+    @completes
+    def read(
+        cls,
+        path: str | Path | Sequence[str | Path],
+        read_options: ReadOptions | None = None,
+        **arguments: Unpack[ReadArguments],
+    ) -> Annotations:
+        """Read a file, several files that are one table, or an annotation tool's export.
+
+        How is said by the fields of `ReadOptions`, as arguments or whole.
 
         Example:
             >>> Annotations.read(["monday.csv", "tuesday.csv"], text="review", exclude=["cyd"])  # doctest: +SKIP
         """
         from realm.data.readers import read
 
-        return read(path, **columns)
+        return read(path, read_options, **arguments)
 
     @classmethod
-    def read_test(cls, path: str | Path, **columns: Any) -> Annotations:
+    @completes
+    def read_test(
+        cls,
+        path: str | Path | Sequence[str | Path],
+        read_options: ReadOptions | None = None,
+        **arguments: Unpack[ReadArguments],
+    ) -> Annotations:
         """Read items with gold, to evaluate a model on. Annotations are not read and need not be there."""
         from realm.data.readers import read_test
 
-        return read_test(path, **columns)
+        return read_test(path, read_options, **arguments)
 
     @classmethod
-    def from_pandas(cls, frame: pd.DataFrame, *, source: str = "the table", **columns: Any) -> Annotations:
+    @completes
+    def from_pandas(
+        cls,
+        frame: pd.DataFrame,
+        read_options: ReadOptions | None = None,
+        *,
+        source: str = "the table",
+        **arguments: Unpack[ReadArguments],
+    ) -> Annotations:
         """Build from a DataFrame with one row per annotation (or one per item, with `wide`), its columns named by role.
 
-        Other arguments are those of `realm.data.readers.read`; the frame of an annotation tool's export is recognised.
-        Errors call the table by `source`.
+        Other arguments are those of `read`; the frame of an annotation tool's export is recognised. Errors call the
+        table by `source`.
         """
         from realm.data.readers import read_table
 
@@ -108,13 +133,19 @@ class Annotations:
             hint = {"Dataset": "from_dataset", "DatasetDict": "from_dataset", "list": "from_list"}
             other = hint.get(type(frame).__name__, "read")
             raise RealmError(f"`frame` is {type(frame).__name__}: give a DataFrame, or use `Annotations.{other}`.")
-        return read_table(frame, source, **columns)
+        return read_table(frame, source, read_options, **arguments)
 
     @classmethod
-    def from_list(cls, records: Sequence[Mapping[str, Any]], **columns: Any) -> Annotations:
+    @completes
+    def from_list(
+        cls,
+        records: Sequence[Mapping[str, Any]],
+        read_options: ReadOptions | None = None,
+        **arguments: Unpack[ReadArguments],
+    ) -> Annotations:
         """Build from a list of dicts, one for each annotation; those of an annotation tool's export are recognised.
 
-        Arguments are those of `realm.data.readers.read`.
+        Arguments are those of `read`.
 
         Example:
             >>> rows = [{"review": "a", "who": "ada", "mood": "bad"}, {"review": "a", "who": "bob", "mood": "good"}]
@@ -129,7 +160,8 @@ class Annotations:
         for position, record in enumerate(rows):
             if not isinstance(record, Mapping):
                 raise RealmError(f"`records`: entry {position} is {type(record).__name__}, not a dict of fields.")
-        return read_table([dict(record) for record in rows], "the records", **columns)
+        fields = [{str(name): value for name, value in record.items()} for record in rows]
+        return read_table(fields, "the records", read_options, **arguments)
 
     @classmethod
     def from_arrays(
@@ -158,15 +190,15 @@ class Annotations:
         size = int(item.max(initial=-1)) + 1 if n_items is None else n_items
         people = map(str, range(int(annotator.max(initial=-1)) + 1)) if names is None else names
         texts = [f"item {row}" for row in range(size)]
-        table = cls(Items.from_texts(texts, [Task("labels", labels_of_task)]), tuple(people), item, annotator, label)
-        limits = {"items": size, "annotators": table.n_annotators, "labels": len(labels_of_task)}
+        names = tuple(people)
+        limits = {"items": size, "annotators": len(names), "labels": len(labels_of_task)}
         for (name, limit), column in zip(limits.items(), (item, annotator, label), strict=True):
             whole = np.issubdtype(column.dtype, np.integer) or not len(column)
             if not whole or column.min(initial=0) < 0 or column.max(initial=-1) >= limit:
                 raise RealmError(f"`{name}` must hold whole numbers from 0 to {limit - 1}.")
         order = np.argsort(item, kind="stable")
         item, annotator, label = (column[order].astype(np.int32) for column in (item, annotator, label))
-        return replace(table, item=item, annotator=annotator, label=label)
+        return cls(Items.from_texts(texts, [Task("labels", labels_of_task)]), names, item, annotator, label)
 
     @classmethod
     def from_matrix(cls, labels: Any) -> Annotations:
@@ -183,24 +215,44 @@ class Annotations:
         return read_matrix(labels)[0]
 
     @classmethod
-    def test_from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Annotations:
+    @completes
+    def test_from_pandas(
+        cls,
+        frame: pd.DataFrame,
+        read_options: ReadOptions | None = None,
+        *,
+        source: str = "the table",
+        **arguments: Unpack[ReadArguments],
+    ) -> Annotations:
         """Build from a DataFrame of items with gold, to evaluate a model on. Annotations are not read."""
-        from realm.data.build import build_test
+        from realm.data.readers import read_table
 
-        return build_test(frame, **columns)
+        return read_table(frame, source, read_options, wants="gold", **{"format": "table", **arguments})
 
     @classmethod
-    def from_dataset(cls, dataset: Any, split: str | None = None, **columns: Any) -> Annotations:
+    @completes
+    def from_dataset(
+        cls,
+        dataset: Any,
+        split: str | None = None,
+        read_options: ReadOptions | None = None,
+        **arguments: Unpack[ReadArguments],
+    ) -> Annotations:
         """Build from a `datasets.Dataset` with one row per annotation, or from a split of a `DatasetDict`.
 
         The numbers of a `ClassLabel` column are read as the names that they stand for, -1 as a missing cell; where it
-        is the label of one task, its names are the label set. Arguments are those of `realm.data.readers.read`.
+        is the label of one task, its names are the label set. Other arguments are those of `read`.
         """
         from realm.data.hf_datasets import read_dataset
 
-        return read_dataset(dataset, split, **columns)
+        return read_dataset(dataset, split, read_options, **arguments)
 
     # ---------------------------------------------------------------- sizes
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether items have texts, or only ids, which stand for them."""
+        return "text" in self.columns or not self.columns
 
     @property
     def n_items(self) -> int:
@@ -298,10 +350,16 @@ class Annotations:
     def take_items(self, items: npt.NDArray[np.integer[Any]]) -> Annotations:
         """Keep these items (by index, in this order) with their annotations."""
         items = np.asarray(items, dtype=np.int64)
+        if len(items) and (items.min() < 0 or items.max() >= self.n_items):
+            raise RealmError(f"take_items: items are numbered from 0 to {self.n_items - 1}.")
         counts = self.annotations_per_item[items]
         starts = np.repeat(self.offsets[items] - (np.cumsum(counts) - counts), counts)
+        kept = starts + np.arange(counts.sum())
+        columns = {name: getattr(self, name) for name in ("annotator", "label", *OPTIONAL)}
+        columns = {name: None if column is None else column[kept] for name, column in columns.items()}
         return replace(
-            self.keep_annotations(starts + np.arange(counts.sum())),
+            self,
+            **columns,
             items=self.items.take(items),
             item=np.repeat(np.arange(len(items), dtype=np.int32), counts),
             gold=None if self.gold is None else self.gold[items],
@@ -365,7 +423,12 @@ class Annotations:
     ) -> Annotations:
         """Keep only what is named. Tasks keep their numbering; annotators left with nothing are dropped."""
         task_names = [task.name for task in self.tasks]
-        for kind, names, existing in (("tasks", tasks, task_names), ("annotators", annotators, list(self.annotators))):
+        there_are = {
+            "tasks": (tasks, task_names),
+            "annotators": (annotators, list(self.annotators)),
+            "items": (items, [] if items is None else self.items.ids.to_pylist()),
+        }
+        for kind, (names, existing) in there_are.items():
             if missing := [name for name in names or () if name not in existing]:
                 there = ", ".join(existing[:NAMES_SHOWN])
                 raise RealmError(f"select: no such {kind}: {', '.join(missing)}. There are: {there}.")

@@ -9,42 +9,26 @@ from realm.data.annotations import Annotations
 from realm.data.items import Items
 from realm.errors import RealmError
 
+MAKERS = {"Dataset": "from_dataset(dataset)", "DataFrame": "from_pandas(frame)", "list": "from_list(records)"}
+"""How other tables become annotations."""
 
-def require_annotations(value: Any, argument: str) -> None:
-    """Refuse what is no table of annotations."""
+
+def require_annotations(value: Any, argument: str, call: str | None = None) -> None:
+    """Refuse what is no table of annotations; `call` is how it is made."""
     if isinstance(value, Annotations):
         return
-    raise RealmError(f"`{argument}` is {_described(value)}, not `Annotations`. {_how(value)}")
+    is_path = isinstance(value, str | Path)
+    given = repr(str(value)) if is_path else f"a {type(value).__name__}"
+    if isinstance(value, Items):
+        raise RealmError(
+            f"`{argument}` are `Items`, not `Annotations`. Items say nothing of who labelled them: read the table of "
+            "labels with `Annotations.read(path)`."
+        )
+    call = call or (f"read({str(value)!r})" if is_path else MAKERS.get(type(value).__name__, "read(path)"))
+    raise RealmError(f"`{argument}` is {given}, not `Annotations`. Give `Annotations.{call}`.")
 
 
 def require_test(value: Any, argument: str) -> None:
     """Refuse what is no table of items with gold."""
-    if isinstance(value, Annotations):
-        return
-    call = "test_from_pandas(frame" if _is_table(value) else "read_test(path"
-    raise RealmError(
-        f"`{argument}` is {_described(value)}, not `Annotations`. Give `Annotations.{call}, tasks=annotations.tasks)`, "
-        "so that labels mean the same in both."
-    )
-
-
-def _described(value: Any) -> str:
-    return repr(str(value)) if isinstance(value, str | Path) else f"a {type(value).__name__}"
-
-
-def _is_table(value: Any) -> bool:
-    return hasattr(value, "columns") or hasattr(value, "column_names") or isinstance(value, list | tuple | dict)
-
-
-def _how(value: Any) -> str:
-    if isinstance(value, str | Path):
-        return f"Give `Annotations.read({str(value)!r})`."
-    if isinstance(value, Items):
-        return "Items say nothing of who labelled them: read the table of labels with `Annotations.read(path)`."
-    if hasattr(value, "column_names"):
-        return "Give `Annotations.from_dataset(dataset)`."
-    if isinstance(value, list | tuple):
-        return "Give `Annotations.from_list(records)`, with the fields for text, annotator and label."
-    if _is_table(value):
-        return "Give `Annotations.from_pandas(frame)`, with the columns for text, annotator and label."
-    return "Make them with `Annotations.read(path)` or `Annotations.from_pandas(frame)`."
+    maker = "test_from_pandas(frame" if hasattr(value, "iloc") else "read_test(path"
+    require_annotations(value, argument, f"{maker}, tasks=annotations.tasks)")

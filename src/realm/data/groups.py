@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from realm.data.categorical import Codes
+from realm.data.columns import Codes
 from realm.data.rows import SourceRows
-from realm.data.sources import place_of_two
 from realm.errors import RealmError
 
 NO_GROUP = ""
@@ -36,7 +35,7 @@ def read_groups(rows: SourceRows, annotated: Codes, annotator: Codes, names: Seq
         before = int(first[annotator[np.searchsorted(annotated, row)]])
         who = rows.columns["annotator"].at(row)
         raise RealmError(
-            f"{place_of_two(rows.source, rows.numbers[before], rows.numbers[row])}: the annotator '{who}' is in the "
+            f"{rows.source.both(rows.numbers[before], rows.numbers[row])}: the annotator '{who}' is in the "
             f"group '{column.at(before)}' and in '{column.at(row)}'. An annotator is in one group; if these are two, "
             "give them two names."
         )

@@ -14,12 +14,15 @@ import pyarrow.compute as pc
 
 from realm.data.annotations import Annotations
 from realm.data.items import Task
+from realm.data.read_options import ReadOptions
 from realm.data.roles import listed
 from realm.data.write import to_arrow
 from realm.errors import RealmError
 
 
-def read_dataset(dataset: Any, split: str | None = None, **arguments: Any) -> Annotations:
+def read_dataset(
+    dataset: Any, split: str | None = None, read_options: ReadOptions | None = None, **arguments: Any
+) -> Annotations:
     """Annotations from a `datasets.Dataset` with one row per annotation; see `Annotations.from_dataset`."""
     dataset = _one_split(dataset, split)
     names_of = _class_names(dataset)
@@ -30,7 +33,7 @@ def read_dataset(dataset: Any, split: str | None = None, **arguments: Any) -> An
         arguments["labels"] = _label_set(table, names_of, arguments)
     from realm.data.readers import read_table
 
-    return read_table(table, "the data set", **arguments)
+    return read_table(table, "the data set", read_options, **arguments)
 
 
 def _one_split(dataset: Any, split: str | None) -> Any:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from realm.data.columns import list_lengths
+from realm.data.read_options import ReadArguments, ReadOptions, completes
 from realm.display import ROWS, counted, notebook_html
 from realm.errors import RealmError
 
@@ -82,18 +83,32 @@ class Items:
     # ---------------------------------------------------------------- building
 
     @classmethod
-    def read(cls, path: str | Path | Sequence[str | Path], **columns: Any) -> Items:
-        """Read the items of a file, or of several that are one table; see `realm.data.readers.read_items`."""
+    @completes
+    def read(
+        cls,
+        path: str | Path | Sequence[str | Path],
+        read_options: ReadOptions | None = None,
+        **arguments: Unpack[ReadArguments],
+    ) -> Items:
+        """Read the items of a file, or of several that are one table; see `Annotations.read`."""
         from realm.data.readers import read_items
 
-        return read_items(path, **columns)
+        return read_items(path, read_options, **arguments)
 
     @classmethod
-    def from_pandas(cls, frame: pd.DataFrame, **columns: Any) -> Items:
+    @completes
+    def from_pandas(
+        cls,
+        frame: pd.DataFrame,
+        read_options: ReadOptions | None = None,
+        *,
+        source: str = "the table",
+        **arguments: Unpack[ReadArguments],
+    ) -> Items:
         """Build from a DataFrame; rows with equal ids (or else equal texts) are one item."""
-        from realm.data.build import build_items
+        from realm.data.readers import read_table
 
-        return build_items(frame, **columns)
+        return read_table(frame, source, read_options, wants="items", **{"format": "table", **arguments}).items
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], tasks: Sequence[Task], *, task: str | None = None) -> Items:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from realm.data.annotations import UNKNOWN
-from realm.data.categorical import Codes
-from realm.data.columns import Mask
+from realm.data.columns import Codes, Mask
 from realm.data.items import Task
-from realm.data.options import LabelForm, read_labels
-from realm.data.rows import SourceRows
+from realm.data.options import read_labels
+from realm.data.read_options import LabelForm
+from realm.data.roles import listed
 from realm.errors import RealmError
+
+if TYPE_CHECKING:
+    from realm.data.rows import SourceRows
 
 LABELS_SHOWN = 20
 """Labels that a message lists: the whole of a usual label set."""
@@ -136,7 +140,7 @@ def _label_sets(
 ) -> list[LabelSet]:
     """The label set of each task; None where its items list their own options."""
     if labels is not None:
-        _check_labels(labels, rows.source)
+        _check_labels(labels, str(rows.source))
         return [None if listed else tuple(labels) for listed in lists_options]
     # A test table on its own has no annotations to take the labels from, and nothing is trained on it.
     role = "label" if rows.wants_annotations else "gold"
@@ -182,7 +186,7 @@ def _look_up(rows: SourceRows, role: str, mask: Mask, task_of_row: Codes, tasks:
         row = int(unknown[0])
         task = tasks[task_of_row[row]]
         names = task.labels or ()
-        names_text = ", ".join(names[:LABELS_SHOWN]) + (", ..." if len(names) > LABELS_SHOWN else "")
+        names_text = listed(names, LABELS_SHOWN) if names else ""
         of_task = "" if len(tasks) == 1 else f" of task '{task.name}'"
         raise rows.error(
             unknown[codes[unknown] == codes[row]],

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from realm.data.columns import Mask, Rows, as_array, as_text, is_list, list_lengths, take_column
+from realm.data.columns import Mask, as_array, as_text, is_list, list_lengths
+from realm.data.read_options import LabelForm
 from realm.data.roles import split_columns
-from realm.data.sources import place
-from realm.errors import RealmError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from realm.data.source import Rows, Source
 
 MAX_OPTIONS = 26
 """As many as there are letters to name them."""
-LabelForm = Literal["auto", "index", "letter", "text"]
 LABEL_FORMS: tuple[LabelForm, ...] = ("index", "letter", "text")
 OPTIONS_TYPE = pa.large_list(pa.large_string())
 NO_OPTION = -1
@@ -29,29 +25,29 @@ MAX_DIGITS = 2
 """Digits of an index: enough for 26 options; a longer number cannot be one."""
 
 
-def read_options(table: pd.DataFrame | pa.Table, column_name: str, rows: Rows, source: str) -> pa.LargeListArray:
-    """The options of every row as lists of text; null where a row lists none. Shape (rows,).
+def options_column(table: pa.Table, name: str, source: Source) -> pa.Array | pa.ChunkedArray:
+    """The column of options, or one of lists made of several columns, comma separated, with one option each (an empty
+    cell is an option that the item does not have)."""
+    if name in table.column_names:
+        return table.column(name)
+    return _from_columns(table, split_columns(name, table.column_names), source)
 
-    `column_name` is a column of lists, a column of JSON lists, or several columns, comma separated, one option each
-    (an empty cell is an option that the item does not have).
-    """
-    names = list(table.column_names) if isinstance(table, pa.Table) else [str(name) for name in table.columns]
-    if column_name not in names:
-        options = _from_columns(table, split_columns(column_name, names), source)
+
+def read_options(column: pa.Array | pa.ChunkedArray, name: str, rows: Rows, source: Source) -> pa.LargeListArray:
+    """The options of every row as lists of text, null where a row lists none: of lists or JSON lists. Shape (rows,)."""
+    column = as_array(column)
+    if is_list(column.type):
+        options = _lists(as_text(column.flatten(), name, source), list_lengths(column))
+    elif pa.types.is_null(column.type):
+        options = pa.nulls(len(column), OPTIONS_TYPE)
     else:
-        column = as_array(take_column(table, column_name, source))
-        if is_list(column.type):
-            options = _lists(as_text(column.flatten(), column_name, source), list_lengths(column))
-        elif pa.types.is_null(column.type):
-            options = pa.nulls(len(column), OPTIONS_TYPE)
-        else:
-            options = _from_json(as_text(column, column_name, source), column_name, rows, source)
+        options = _from_json(as_text(column, name, source), name, rows, source)
     _check(options, rows, source)
     return options
 
 
-def _from_columns(table: pd.DataFrame | pa.Table, names: list[str], source: str) -> pa.LargeListArray:
-    columns = [as_text(take_column(table, name, source), name, source) for name in names]
+def _from_columns(table: pa.Table, names: list[str], source: Source) -> pa.LargeListArray:
+    columns = [as_text(table.column(name), name, source) for name in names]
     present = np.stack([np.asarray(pc.fill_null(pc.greater(pc.utf8_length(c), 0), False)) for c in columns])
     row_by_row = pa.array(np.arange(present.size).reshape(present.shape).T.ravel())
     values = pa.concat_arrays(columns).take(row_by_row).filter(pa.array(present.T.ravel()))
@@ -64,7 +60,7 @@ def _lists(values: pa.LargeStringArray, counts: npt.NDArray[np.int64]) -> pa.Lar
     return pc.if_else(pa.array(counts == 0), pa.scalar(None, lists.type), lists) if len(lists) else lists
 
 
-def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) -> pa.LargeListArray:
+def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: Source) -> pa.LargeListArray:
     encoded = column.dictionary_encode()
     lists: list[list[str] | None] = []
     for code, text in enumerate(encoded.dictionary.to_pylist()):
@@ -76,26 +72,23 @@ def _from_json(column: pa.LargeStringArray, name: str, rows: Rows, source: str) 
                 options = text
             if not isinstance(options, list) or not all(isinstance(o, str | int | float) for o in options):
                 wrong = np.flatnonzero(np.asarray(encoded.indices) == code)
-                raise RealmError(
-                    f"{place(source, rows[wrong])}: the options in column '{name}' are not a list "
-                    'such as ["yes", "no"].'
+                raise source.error(
+                    f'the options in column \'{name}\' are not a list such as ["yes", "no"].', rows[wrong]
                 )
         lists.append([str(o) for o in options] if options else None)
     return pa.array(lists, OPTIONS_TYPE).take(encoded.indices)
 
 
-def _check(options: pa.LargeListArray, rows: Rows, source: str) -> None:
+def _check(options: pa.LargeListArray, rows: Rows, source: Source) -> None:
     counts = list_lengths(options)
     if (few := np.flatnonzero((counts < 2) & np.asarray(options.is_valid()))).size:
-        raise RealmError(f"{place(source, rows[few])}: an item needs two options or more.")
+        raise source.error("an item needs two options or more.", rows[few])
     if (many := np.flatnonzero(counts > MAX_OPTIONS)).size:
-        raise RealmError(
-            f"{place(source, rows[many])}: {counts[many[0]]} options; an item can have {MAX_OPTIONS} at most."
-        )
+        raise source.error(f"{counts[many[0]]} options; an item can have {MAX_OPTIONS} at most.", rows[many])
     values = options.flatten()
     if values.null_count:
         empty = np.unique(np.asarray(pc.list_parent_indices(options).filter(values.is_null())))
-        raise RealmError(f"{place(source, rows[empty])}: an option is empty.")
+        raise source.error("an option is empty.", rows[empty])
 
 
 def option_keys(options: pa.LargeListArray) -> pa.LargeStringArray:
@@ -120,7 +113,7 @@ def read_labels(
     *,
     label_form: LabelForm,
     role: str,
-    source: str,
+    source: Source,
 ) -> npt.NDArray[np.int64]:
     """The option that the label of each row in `mask` points at, -1 elsewhere. Shape (rows,).
 
@@ -134,17 +127,18 @@ def read_labels(
         best = max(forms, key=lambda form: int((by_form[form][mask] != NO_OPTION).sum()))
         wrong = np.flatnonzero(mask & (by_form[best] == NO_OPTION))
         how = f"read as {best}" if label_form == "auto" else f'`label_form="{label_form}"`'
-        raise RealmError(
-            f"{place(source, rows[wrong])}: the {role} '{column[int(wrong[0])].as_py()}' is none of the item's "
-            f"options ({how}). Give 0-based indices, letters or the options' own text, one way throughout."
+        raise source.error(
+            f"the {role} '{column[int(wrong[0])].as_py()}' is none of the item's options ({how}). Give 0-based "
+            "indices, letters or the options' own text, one way throughout.",
+            rows[wrong],
         )
     first = by_form[fitting[0]]
     for other in fitting[1:]:
         if (differing := np.flatnonzero(mask & (by_form[other] != first))).size:
-            raise RealmError(
-                f"{place(source, rows[differing])}: the {role} '{column[int(differing[0])].as_py()}' can be read "
-                f"as {fitting[0]} and as {other}, and they differ. Say which with "
-                f'`label_form="{fitting[0]}"` or `label_form="{other}"`.'
+            raise source.error(
+                f"the {role} '{column[int(differing[0])].as_py()}' can be read as {fitting[0]} and as {other}, and "
+                f'they differ. Say which with `label_form="{fitting[0]}"` or `label_form="{other}"`.',
+                rows[differing],
             )
     return np.where(mask, first, NO_OPTION)
 

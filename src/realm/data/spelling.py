@@ -1,9 +1,10 @@
-"""Names that are probably one, written in several ways: of labels and of annotators."""
+"""Names that are one, written in several ways: of labels and of annotators."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 # Letters of other scripts that are drawn as Latin ones.
 _LATIN = dict(
@@ -13,13 +14,36 @@ _LATIN = dict(
         strict=True,
     )
 )
+BLANKS = " \t\r\n\xa0"
+"""What may stand around a name by mistake."""
+_POINT_ZERO = re.compile(r"(-?[0-9]+)\.0+")
+
+
+def plain(name: str) -> str:
+    """A name without the spaces around it, and 1 for 1.0."""
+    name = name.strip(BLANKS)
+    match = _POINT_ZERO.fullmatch(name)
+    return match[1] if match else name
+
+
+def folded(name: str) -> str:
+    """A name without regard to case and spaces."""
+    return " ".join(name.casefold().split())
 
 
 def look_alikes(names: Sequence[str]) -> list[tuple[str, ...]]:
     """Groups of names that differ only in case, spacing, Unicode form or in letters that look the same."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
+
+    def drawn(name: str) -> str:
         normal = unicodedata.normalize("NFKC", name)
-        latin = "".join(_LATIN.get(letter, letter) for letter in normal if unicodedata.category(letter) != "Cf")
-        groups.setdefault(" ".join(latin.casefold().split()), []).append(name)
-    return [tuple(group) for group in groups.values() if len(group) > 1]
+        return folded("".join(_LATIN.get(each, each) for each in normal if unicodedata.category(each) != "Cf"))
+
+    return [group for group in groups(names, drawn) if len(group) > 1]
+
+
+def groups(names: Sequence[str], key: Callable[[str], str]) -> list[tuple[str, ...]]:
+    """The names that have one key together, in order of appearance."""
+    by_key: dict[str, list[str]] = {}
+    for name in names:
+        by_key.setdefault(key(name), []).append(name)
+    return [tuple(group) for group in by_key.values()]

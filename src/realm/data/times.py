@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from realm.data.columns import encode
 
 Floats = npt.NDArray[np.float64]
 SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
@@ -31,12 +34,12 @@ def read_times(column: pa.Array | pa.ChunkedArray) -> Floats:
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        whole = column.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(pa.int64())
+        whole = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
         seconds = _floats(whole.cast(pa.float64(), safe=False)) / 1e6
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         seconds = _in_seconds(_floats(column.cast(pa.float64(), safe=False)))
     else:
-        seconds = np.array([_time(cell) for cell in column.to_pylist()], dtype=np.float64)
+        seconds = _by_distinct(column, _time)
     with np.errstate(invalid="ignore"):
         return np.where((seconds >= EARLIEST) & (seconds <= LATEST), seconds, np.nan)
 
@@ -47,7 +50,7 @@ def read_durations(column: pa.Array | pa.ChunkedArray) -> Floats:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         seconds = _floats(column.cast(pa.float64(), safe=False))
     else:
-        seconds = np.array([_number(cell) for cell in column.to_pylist()], dtype=np.float64)
+        seconds = _by_distinct(column, _number)
     return np.where(np.isfinite(seconds) & (seconds >= 0), seconds, np.nan)
 
 
@@ -57,6 +60,14 @@ def written(seconds: Floats) -> pa.LargeStringArray:
     micros = np.round(np.where(known, seconds, 0.0) * 1e6).astype(np.int64)
     texts = pc.strftime(pa.array(micros).cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%SZ")
     return pc.if_else(pa.array(known), texts.cast(pa.large_string()), pa.scalar(None, pa.large_string()))
+
+
+def _by_distinct(column: pa.Array, read: Callable[[Any], float]) -> Floats:
+    """What is read of each cell, of equal texts once."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return np.array([read(cell) for cell in column.to_pylist()], dtype=np.float64)
+    codes, values = encode(column)
+    return np.array([*(read(cell) for cell in values.to_pylist()), np.nan], dtype=np.float64)[codes]
 
 
 def _floats(column: pa.Array) -> Floats:

@@ -18,8 +18,10 @@ from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.columns import list_lengths
 from realm.data.items import Items
 from realm.data.label_sets import sorted_labels
-from realm.data.options import LABEL_FORMS, LabelForm, read_labels
+from realm.data.options import LABEL_FORMS, read_labels
+from realm.data.read_options import LabelForm
 from realm.data.roles import OWN_NAMES
+from realm.data.source import Source
 from realm.data.times import written
 from realm.errors import RealmError
 from realm.files import replacing
@@ -28,7 +30,7 @@ Index = npt.NDArray[np.int64]
 
 
 def write_table(annotations: Annotations, path: str | Path) -> None:
-    """Write a .csv or .parquet file that `Annotations.read` reads back as the same table.
+    """Write a .csv or .parquet file that `Annotations.read`, with `exact_labels`, reads back as the same table.
 
     Spreadsheets would run a cell that begins with =, +, - or @: this file is for reading back, not for opening there.
     """
@@ -138,7 +140,7 @@ def _reads_back(items: Items, item: Index, codes: Index, form: LabelForm) -> boo
     mask = np.asarray(options.is_valid()) & (codes != UNKNOWN)
     column = _labels(items, item, codes, form)
     try:
-        labels = read_labels(column, mask, options, item, label_form="auto", role="label", source="the table")
+        labels = read_labels(column, mask, options, item, label_form="auto", role="label", source=Source("the table"))
     except RealmError:
         return False
     return bool((labels[mask] == codes[mask]).all())

@@ -52,7 +52,7 @@ class OwnBenchmark:
     def load(self) -> Benchmark:
         columns: dict[str, Any] = dict(self.columns)
         of_items = {name: value for name, value in columns.items() if name not in OF_ANNOTATIONS}
-        labels = {} if self.labels is None else {"labels": self.labels}
+        labels: dict[str, Any] = {} if self.labels is None else {"labels": self.labels}
         if self.annotated:
             train = Annotations.read(self.train, **columns, **labels)
         else:

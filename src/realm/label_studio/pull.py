@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from realm.data import Annotations
+from realm.data.answers import answers_of
 from realm.data.build import build
 from realm.data.label_sets import sorted_labels
+from realm.data.read_options import Multi, ReadOptions
 from realm.data.readers import label_studio
 from realm.data.readers.files import SourceFile
-from realm.data.roles import ANNOTATIONS, Multi, check_word
+from realm.data.roles import check_word
+from realm.data.source import Source
 from realm.errors import RealmError
 from realm.label_studio.arrived import kept_tasks
 from realm.label_studio.project import Project
@@ -78,20 +81,17 @@ def pull(
     fields = {name for task in tasks for name in task["data"]}
     if text is not None and text not in fields:
         raise RealmError(f"{project.source}: `text={text}`: no task has this data field: {', '.join(sorted(fields))}.")
-    request = replace(ANNOTATIONS, text=text or chosen.field, label=chosen.name, multi=multi)
-    file = SourceFile(Path(), project.source, tasks)
-    long = label_studio.read(file, request)
+    options = ReadOptions(text=text or chosen.field, label=chosen.name, multi=multi)
+    long = label_studio.read(SourceFile(Path(), Source(project.source), tasks), options)
     for reason, count in (
         (DRAFT, lambda task: len(task["drafts"])),
         (NOBODY, lambda task: task["nobodys"]),
         (UPDATED, lambda task: sum(map(_updated, task["annotations"]))),
     ):
         long.ledger.add(reason, [row for row, task in enumerate(tasks, 1) for _ in range(count(task))])
-    occurring = set(map(str, filter(None, long.table.column("label").to_pylist())))
+    occurring = {label for cell in long.columns["label"].to_pylist() for label in answers_of(cell)}
     labels = sorted_labels(chosen.labels) if occurring <= set(chosen.labels) else None
-    return build(
-        long.table, request.without_columns(), labels=labels, source=project.source, rows=long.rows, ledger=long.ledger
-    )
+    return build(long, replace(options, labels=labels))
 
 
 def _as_exported(task: dict[str, Any], project: Project, predictions: bool) -> dict[str, Any]:

@@ -55,6 +55,7 @@ CONFIG_SCHEMA = {
     "export?": (str, None),
     "exclude?": ([str], None),
     "map_labels?": ({str: str}, None),
+    "map_annotators?": ({str: str}, None),
     "file?": (str, None),
     "versions": {str: str},
 }

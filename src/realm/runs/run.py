@@ -18,7 +18,7 @@ from realm.crowd.relabel import relabel_queue
 from realm.crowd.screens import Screens
 from realm.crowd.tables import contradictions, expertise_table, labels_table
 from realm.data import Annotations, Items, Task
-from realm.data.build import build_rows
+from realm.data.build import items_of_rows
 from realm.data.roles import Corrections, TrainedColumns
 from realm.display import counted, notebook_html
 from realm.errors import RealmError, no_attribute
@@ -195,7 +195,8 @@ class Run:
         """How tables for this run are read: by the columns it was trained on, with the same labels renamed."""
         if not self.columns:
             return None
-        corrections = Corrections(tuple(self.config.get("exclude") or ()), self.config.get("map_labels") or {})
+        maps = (self.config.get(name) or {} for name in ("map_labels", "map_annotators"))
+        corrections = Corrections(tuple(self.config.get("exclude") or ()), *maps)
         return TrainedColumns(str(self.folder), self.columns, self.config.get("export"), corrections)
 
     @cached_property
@@ -357,7 +358,7 @@ class Run:
 
             return pd.concat(list(self.predict_file(items, progress, task=task, **columns)), ignore_index=True)
         if (table := asked_table(items)) is not None:
-            rows = build_rows(table, tasks=self.tasks, trained=self.trained_columns, task=task, **columns)
+            rows = items_of_rows(table, tasks=self.tasks, trained=self.trained_columns, task=task, **columns)
             return with_answers(table, self._answers([rows], progress)[0])
         if columns:
             raise RealmError(f"`{next(iter(columns))}` names a column of a table, and `items` is none.")

@@ -57,7 +57,7 @@ class RunDescription:
     `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
     for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate;
     `start` the run that this one goes on from.
-    `columns`, `export`, `exclude` and `map_labels` say how the table was read, so that tables for the run are read in
+    `columns`, `export`, `exclude` and the maps say how the table was read, so that tables for the run are read in
     the same way, and `file` what it was called; a run goes on with the same data under other names.
     """
 
@@ -73,6 +73,7 @@ class RunDescription:
     export: str | None = None
     exclude: list[str] | None = None
     map_labels: dict[str, str] | None = None
+    map_annotators: dict[str, str] | None = None
     file: str | None = None
     versions: dict[str, str] = field(
         default_factory=lambda: {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")}
@@ -117,6 +118,7 @@ def describe(
         export=annotations.ledger.format if annotations.ledger.format in EXPORTS else None,
         exclude=list(annotations.corrections.exclude) or None,
         map_labels=dict(annotations.corrections.map_labels) or None,
+        map_annotators=dict(annotations.corrections.map_annotators) or None,
         file=annotations.ledger.file,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from realm.channels import Channel
 from realm.data import Annotations, Items
 from realm.data.arguments import require_annotations, require_test
-from realm.data.build import build_rows
+from realm.data.build import items_of_rows
 from realm.data.roles import TrainedColumns
 from realm.errors import RealmError
 from realm.runs import Run
@@ -25,6 +25,11 @@ def check_arguments(model: Any, annotations: Any, config: Any, test: Any, channe
         kind = type(model).__name__
         raise RealmError(f"`model` is a {kind}: it must be a name, a folder, a `Scorer` or a `Run`.{how}")
     require_annotations(annotations, "annotations")
+    if not annotations.has_texts:
+        raise RealmError(
+            f"the table of annotations has no texts: the column '{annotations.columns.get('item')}' tells its items "
+            "apart, and a model learns from texts. Name their column with `text`."
+        )
     if not isinstance(config, RealmConfig):
         how = f"RealmConfig({config!r})" if isinstance(config, str) else "RealmConfig(folder, ...)"
         raise RealmError(f"`config` is a {type(config).__name__}, not a `RealmConfig`. Give `{how}`.")
@@ -52,7 +57,7 @@ def prediction_items(asked: Any, annotations: Annotations, run: str) -> Items:
         items = asked if isinstance(asked, Items) else asked.items
     elif (table := asked_table(asked)) is not None:
         columns = TrainedColumns(run, annotations.columns)
-        items = build_rows(table, tasks=annotations.tasks, trained=columns if columns.columns else None)
+        items = items_of_rows(table, tasks=annotations.tasks, trained=columns if columns.columns else None)
     elif isinstance(asked, Iterable) and not isinstance(asked, dict | bytes):
         if isinstance(asked, str):
             refuse_file_name(asked, "test_dataset")

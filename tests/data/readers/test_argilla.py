@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from realm.data import Annotations
+from realm.data.answers import SEVERAL_DROPPED
+from realm.data.long_table import NO_ANNOTATIONS
 from realm.data.readers.argilla import NESTED
-from realm.data.readers.long_table import NO_ANNOTATIONS, SEVERAL_DROPPED
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -39,7 +40,7 @@ def test_the_nested_form_warns_that_drafts_are_among_them() -> None:
 
 
 def test_several_labels_in_one_response() -> None:
-    with pytest.raises(RealmError, match="1 annotations have several answers"):
+    with pytest.raises(RealmError, match="an annotation has several answers"):
         Annotations.read(EXPORTS / "argilla_multi.jsonl")
     table = Annotations.read(EXPORTS / "argilla_multi.jsonl", multi="drop")
     assert table.ledger.counts == {SEVERAL_DROPPED: 1}

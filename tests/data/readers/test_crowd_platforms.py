@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from realm.data import Annotations, Items
+from realm.data.long_table import NO_ANSWER
 from realm.data.readers import crowd_platforms
-from realm.data.readers.long_table import NO_ANSWER
 from realm.errors import RealmError
 
 MTURK_HEADER = """

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from realm.data import Annotations, Items
+from realm.data.answers import SEVERAL_FIRST
 from realm.data.readers.doccano import UNLABELLED
-from realm.data.readers.long_table import SEVERAL_FIRST
 from realm.errors import RealmError
 
 
@@ -45,7 +45,7 @@ def test_a_zip_with_a_file_per_annotator(tmp_path: Path) -> None:
 def test_a_folder_json_and_csv(tmp_path: Path) -> None:
     (tmp_path / "ada.json").write_text(json.dumps(ADA))
     (tmp_path / "bob.csv").write_text("id,text,label,Comments\n1,a,neg,\n2,b,,\n3,c,pos#neg,\n")
-    with pytest.raises(RealmError, match="row 6: 1 annotations have several answers"):
+    with pytest.raises(RealmError, match="row 6: an annotation has several answers"):
         Annotations.read(tmp_path)
     table = Annotations.read(tmp_path, multi="first")
     assert table.ledger.counts == {UNLABELLED: 2, SEVERAL_FIRST: 1}
@@ -91,10 +91,10 @@ def test_a_zip_without_files(tmp_path: Path) -> None:
 
 def test_lists_of_labels_beside_an_annotator_are_a_plain_table(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
-    path.write_text(lines([example(1, "a", "pos", worker="ada"), example(1, "a", "neg", worker="bob")]))
-    with pytest.raises(RealmError, match=r"there is no column 'annotator'.*worker.*`annotator`"):
+    path.write_text(lines([example(1, "a", "pos", rater="ada"), example(1, "a", "neg", rater="bob")]))
+    with pytest.raises(RealmError, match=r"there is no column 'annotator'.*rater.*`annotator`"):
         Annotations.read(path)
-    table = Annotations.read(path, annotator="worker")
+    table = Annotations.read(path, annotator="rater")
     assert (table.annotators, table.ledger.format) == (("ada", "bob"), "table")
 
 

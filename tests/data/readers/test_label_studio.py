@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from realm.data import Annotations, Items
+from realm.data.answers import SEVERAL_DROPPED, SEVERAL_FIRST
 from realm.data.build import CONTRADICTED
+from realm.data.long_table import NO_ANNOTATIONS, NO_ANSWER
 from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
-from realm.data.readers.long_table import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED, SEVERAL_FIRST
 from realm.data.rows import NO_ANNOTATION
 from realm.data.write import label_studio_tasks
 from realm.errors import RealmError
@@ -54,7 +55,7 @@ def test_the_latest_annotation_counts_though_it_is_listed_first() -> None:
 
 
 def test_several_choices_are_refused_with_a_count_unless_told() -> None:
-    with pytest.raises(RealmError, match=r'row 3: 1 annotations have several answers.*`multi="first"`.*`multi="drop"`'):
+    with pytest.raises(RealmError, match=r'row 3: an annotation has several answers.*`multi="first"`.*`multi="drop"`'):
         Annotations.read(EXPORTS / "label_studio.json")
     table = Annotations.read(EXPORTS / "label_studio.json", multi="first")
     assert table.ledger.counts[SEVERAL_FIRST] == 1

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from realm import Annotations, RealmError
+from realm.data.long_table import NO_ANNOTATIONS, NO_ANSWER
 from realm.data.readers import read_items
-from realm.data.readers.long_table import NO_ANNOTATIONS, NO_ANSWER
 
 BY_JUDGE = [
     {"id": 7, "text": "x", "gold": "A", "verdicts": {"gpt-4": {"label": "A", "rationale": "long"}, "llama": "B"}},

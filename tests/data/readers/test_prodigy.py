@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.readers.long_table import NO_ANSWER
+from realm.data.long_table import NO_ANSWER
 from realm.data.readers.prodigy import IGNORED, NEITHER, NOT_THIS, REJECTED
 from realm.errors import RealmError
 
@@ -57,7 +57,7 @@ def test_items_are_those_of_one_input_hash(tmp_path: Path) -> None:
 
 def test_several_accepted(tmp_path: Path) -> None:
     records = [chosen("a", "POS", "NEU"), chosen("b", "NEG")]
-    with pytest.raises(RealmError, match="row 1: 1 annotations have several answers"):
+    with pytest.raises(RealmError, match="row 1: an annotation has several answers"):
         read(tmp_path, records)
     assert read(tmp_path, records, multi="first").n_annotations == 2
 

@@ -1,4 +1,4 @@
-"""Disaggregated research sets: lists of structs, GoEmotions raw, LeWiDi, Wikipedia Detox."""
+"""Disaggregated research sets: lists of structs, one column per label, LeWiDi."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.readers.detox import NO_COMMENT
-from realm.data.readers.go_emotions import UNCLEAR
-from realm.data.readers.long_table import NO_ANNOTATIONS, NO_ANSWER, SEVERAL_DROPPED
+from realm.data.answers import SEVERAL_DROPPED
+from realm.data.long_table import NO_ANNOTATIONS, NO_ANSWER
+from realm.data.readers.one_hot import UNCLEAR
 from realm.errors import RealmError
 
 
@@ -68,7 +68,7 @@ Fine.,e3,b,x,l,p,1548381039.0,37,False,0,0,0
 
 def test_go_emotions(tmp_path: Path) -> None:
     path = write(tmp_path / "goemotions_1.csv", GO_EMOTIONS)
-    with pytest.raises(RealmError, match="row 2: 1 annotations have several answers"):
+    with pytest.raises(RealmError, match="row 2: an annotation has several answers"):
         Annotations.read(path)
     table = Annotations.read(path, multi="drop")
     assert table.ledger.counts == {UNCLEAR: 1, NO_ANSWER: 1, SEVERAL_DROPPED: 1}
@@ -77,8 +77,8 @@ def test_go_emotions(tmp_path: Path) -> None:
     assert Annotations.read(path, multi="first").n_annotations == 3
     assert Annotations.read(path, multi="first", label="joy,neutral").tasks[0].labels == ("joy", "neutral")
     assert len(Items.read(path)) == 3
-    with pytest.raises(RealmError, match="column 'anger' must hold 0 or 1, not '2'"):
-        Annotations.read(write(path, GO_EMOTIONS.replace("False,0,1,0", "False,2,1,0")))
+    with pytest.raises(RealmError, match="`label` must list two columns of 0 and 1"):
+        Annotations.read(path, label="joy,author")
 
 
 LEWIDI = {
@@ -116,57 +116,14 @@ def test_lewidi_edition_3(tmp_path: Path) -> None:
         "8": {"text": "z", "annotators": "Ann1", "annotations": {"Ann1": "-5"}, "soft_label": {}},
     }
     path = write(tmp_path / "varierr.json", third)
-    with pytest.raises(RealmError, match="row 1: 1 annotations have several answers"):
+    with pytest.raises(RealmError, match="row 1: an annotation has several answers"):
         Annotations.read(path)
     table = Annotations.read(path, multi="drop")
     assert table.texts.to_pylist() == ["context: It rains.\nstatement: It is wet.", "z"]
 
 
-COMMENTS = "rev_id\tcomment\tyear\tlogged_in\tns\tsample\tsplit\n"
-COMMENTS += "2232.0\tNEWLINE_TOKENHello`thereTAB_TOKENyou\t2002\tTrue\tarticle\trandom\ttrain\n"
-COMMENTS += '4216.0\t"say ""no"""\t2002\tTrue\tuser\trandom\ttest\n'
-TOXICITY = "rev_id\tworker_id\ttoxicity\ttoxicity_score\n"
-TOXICITY += "2232.0\t723\t0\t0.0\n2232.0\t4000\t1\t-1.0\n4216.0\t723\t0\t0.0\n9999.0\t723\t1\t-1.0\n4216.0\t5\t\t\n"
-
-
-@pytest.mark.parametrize("named", ["toxicity_annotations.tsv", "toxicity_annotated_comments.tsv"])
-def test_detox(tmp_path: Path, named: str) -> None:
-    write(tmp_path / "toxicity_annotations.tsv", TOXICITY)
-    write(tmp_path / "toxicity_annotated_comments.tsv", COMMENTS)
-    table = Annotations.read(tmp_path / named)
-    assert table.item_ids.to_pylist() == ["2232", "4216"]
-    assert table.texts.to_pylist() == ["Hello`there\tyou", 'say "no"']
-    assert table.ledger.counts == {NO_COMMENT: 1, NO_ANSWER: 1}
-    assert table.ledger.rows == {NO_COMMENT: [4], NO_ANSWER: [5]}
-    assert table.tasks[0].labels == ("0", "1")
-    assert Annotations.read(tmp_path / named, label="toxicity_score").tasks[0].labels == ("-1", "0")
-    assert len(Items.read(tmp_path / named)) == 2
-
-
-def test_detox_without_its_other_half(tmp_path: Path) -> None:
-    path = write(tmp_path / "toxicity_annotations.tsv", TOXICITY)
-    with pytest.raises(RealmError, match=r"toxicity_annotated_comments\.tsv must lie beside it"):
-        Annotations.read(path)
-    path = write(tmp_path / "mine.tsv", TOXICITY)
-    with pytest.raises(RealmError, match=r"NAME_annotations\.tsv and NAME_annotated_comments\.tsv"):
-        Annotations.read(path)
-
-
 def test_lewidi_flags_that_name_nothing(tmp_path: Path) -> None:
     item = {"text": "a", "annotators": "A1,A2", "annotations": "0,1"}
     path = write(tmp_path / "lewidi.json", {"1": item})
-    with pytest.raises(RealmError, match=r'`text="nosuch"`: there is no such field. There are: .*text'):
+    with pytest.raises(RealmError, match=r'`text="nosuch"`: there is no such column. The columns are: .*text'):
         Annotations.read(path, text="nosuch")
-    with pytest.raises(RealmError, match='`label="nosuch"`: not for this format'):
-        Annotations.read(path, label="nosuch")
-
-
-def test_detox_reads_gold_that_is_named_and_refuses_what_it_cannot_use(tmp_path: Path) -> None:
-    comments = "rev_id\tcomment\ttrue\n1\thello\t0\n2\tbah\t1\n"
-    write(tmp_path / "x_annotated_comments.tsv", comments)
-    path = write(tmp_path / "x_annotations.tsv", "rev_id\tworker_id\tattack\n1\t5\t0\n2\t5\t1\n1\t6\t1\n")
-    table = Annotations.read(path, gold="true")
-    assert table.gold is not None and table.gold.tolist() == [0, 1]
-    assert Annotations.read(path).gold is None
-    with pytest.raises(RealmError, match='`context="comment"`: not for this format'):
-        Annotations.read(path, context="comment")

@@ -234,7 +234,7 @@ def test_two_annotators_who_change_their_minds_are_not_swapped() -> None:
         for label in ("x", "y", "z")
     ]
     table = Annotations.from_pandas(pd.DataFrame(rows))
-    assert table.n_annotations == 40
+    assert table.n_annotations == 120
 
 
 def test_a_table_of_many_labels_by_few_annotators_is_read() -> None:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm.data import Task
-from realm.data.readers import read_rows
 from realm.data.readers.streaming import RowChunk, stream_rows
 from realm.errors import RealmError
 
@@ -50,7 +49,8 @@ def items(chunks) -> list:
 
 
 def read_whole(path, **columns) -> RowChunk:
-    return RowChunk(*read_rows(path, **columns))
+    (chunk,) = stream_rows(path, chunk_rows=1_000_000, **columns)
+    return chunk
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.jsonl", "a.parquet"])

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.readers.long_table import NO_ANNOTATIONS, SEVERAL_DROPPED
+from realm.data.answers import SEVERAL_DROPPED
+from realm.data.long_table import NO_ANNOTATIONS
 from realm.data.rows import NO_ANNOTATION
 from realm.errors import RealmError
 
@@ -103,7 +104,7 @@ def test_labels_that_are_lists(tmp_path: Path) -> None:
     rows = [{"text": "a", "annotator": "w", "label": ["x"]}, {"text": "b", "annotator": "w", "label": ["y", "x"]}]
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {**rows[0], "text": "c", "label": ["y"]}]))
-    with pytest.raises(RealmError, match="row 2: 1 annotations have several answers"):
+    with pytest.raises(RealmError, match="row 2: an annotation has several answers"):
         Annotations.read(path)
     assert Annotations.read(path, multi="first").n_annotations == 3
     table = Annotations.read(path, multi="drop")

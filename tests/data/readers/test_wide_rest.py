@@ -10,7 +10,7 @@ import pytest
 
 from realm.cli.messages import with_flags
 from realm.data import Annotations
-from realm.data.readers.long_table import NO_ANNOTATIONS
+from realm.data.long_table import NO_ANNOTATIONS
 from realm.errors import RealmError
 
 PANEL = "item,text,gold,gpt,llama,gemma\n1,t1,x,x,,y\n2,t2,y,y,y,x\n3,t3,,,,\n"

@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from realm import RealmError, Task
-from realm.data.readers.go_emotions import EMOTIONS
 from realm.lab.datasets import load_benchmark
 from realm.lab.datasets.go_emotions import EKMAN, NONE, SEVERAL, UNCLEAR
 from realm.scorers.prompts import PromptStyle, render
+
+EMOTIONS = (
+    "admiration", "amusement", "anger", "annoyance", "approval", "caring", "confusion", "curiosity", "desire",
+    "disappointment", "disapproval", "disgust", "embarrassment", "excitement", "fear", "gratitude", "grief", "joy",
+    "love", "nervousness", "optimism", "pride", "realization", "relief", "remorse", "sadness", "surprise", "neutral",
+)  # fmt: skip
 
 
 def write_table(path: Path, rows: list[list[object]], delimiter: str = ",") -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from realm.data.long_table import LongTable, LongTableBuilder
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import (
     check_fields,
     list_in,
@@ -19,8 +21,8 @@ from realm.data.readers.fields import (
     value_in,
 )
 from realm.data.readers.files import SourceFile
-from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.roles import ITEM_ROLES, ReadRequest
+from realm.data.roles import ITEM_ROLES
+from realm.data.source import Source
 from realm.errors import RealmError
 
 RESPONSES, USERS, STATUS = ".responses", ".responses.users", ".responses.status"
@@ -36,18 +38,18 @@ def matches(file: SourceFile) -> bool:
     return bool(_flat_questions(file.names)) or any(_nested(record) is not None for record in file.first)
 
 
-def read(file: SourceFile, request: ReadRequest) -> LongTable:
+def read(file: SourceFile, options: ReadOptions) -> LongTable:
     """Read the records; row n is record n."""
     records = file.records()
-    refuse_column(request, "annotator", "<question>.responses.users", file.source)
-    builder = LongTableBuilder(request, file.source)
+    refuse_column(options, "annotator", "<question>.responses.users", file.source)
+    builder = LongTableBuilder(options, file.source)
     if questions := _flat_questions(file.names):
         _read_flat(records, questions, file.names, builder)
     else:
-        if request.wants_annotations:
+        if options.wants_annotations:
             builder.ledger.warn(NESTED)
         _read_nested(records, builder)
-    return builder.finish()
+    return builder.finish(repeats="last")
 
 
 def _flat_questions(names: Iterable[str]) -> list[str]:
@@ -69,11 +71,11 @@ def _nested(record: dict[str, Any]) -> dict[str, Any] | None:
 def _read_flat(
     records: list[dict[str, Any]], questions: list[str], names: Collection[str], builder: LongTableBuilder
 ) -> None:
-    request, source = builder.request, builder.source
-    question = pick(request, "label", questions, source) if request.wants_annotations else questions[0]
+    options, source = builder.options, builder.source
+    question = pick(options, "label", questions, source) if options.wants_annotations else questions[0]
     answers = {name for name in names if ".responses" in name or ".suggestion" in name}
-    text = pick_text(request, records, source, exclude=RECORD_FIELDS | answers)
-    check_fields(request, ITEM_ROLES, names, source)
+    text = pick_text(options, records, source, exclude=RECORD_FIELDS | answers)
+    check_fields(options, ITEM_ROLES, names, source)
     for row, record in enumerate(records, 1):
         builder.item(row, record, item=record.get("id"), text=value_in(record, text, row, source))
         values = list_in(record, question + RESPONSES, row, source)
@@ -92,23 +94,23 @@ def _read_flat(
 
 
 def _read_nested(records: list[dict[str, Any]], builder: LongTableBuilder) -> None:
-    request, source = builder.request, builder.source
+    options, source = builder.options, builder.source
     questions = list(dict.fromkeys(name for record in records for name in _nested(record) or ()))
-    question = pick(request, "label", questions, source) if request.wants_annotations else ""
+    question = pick(options, "label", questions, source) if options.wants_annotations else ""
     contents = [object_in(record, "fields", row, source) or record for row, record in enumerate(records, 1)]
-    text = pick_text(request, contents, source, exclude=RECORD_FIELDS)
+    text = pick_text(options, contents, source, exclude=RECORD_FIELDS)
     fields = [
         {**object_in(record, "metadata", row, source), **content}
         for row, (record, content) in enumerate(zip(records, contents, strict=True), 1)
     ]
-    check_fields(request, ITEM_ROLES, {name for record in fields for name in record}, source)
+    check_fields(options, ITEM_ROLES, {name for record in fields for name in record}, source)
     for row, (record, values) in enumerate(zip(records, fields, strict=True), 1):
         builder.item(row, values, item=record.get("id"), text=value_in(values, text, row, source))
         for response in objects_in(object_in(record, "responses", row, source), question, row, source):
             builder.annotation(response.get("user_id"), _value(response.get("value"), question, row, source))
 
 
-def _value(value: Any, question: str, row: int, source: str) -> Any:
+def _value(value: Any, question: str, row: int, source: Source) -> Any:
     """A label, a rating, or a list of labels; rankings and spans are no labels."""
     values = value if isinstance(value, list) else [value]
     if any(isinstance(part, dict | list) for part in values):

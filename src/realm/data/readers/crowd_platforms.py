@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.data.columns import Mask, as_text, blank
+from realm.data.long_table import NO_ANSWER, LongTable, without_rows
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import column_in, pick
 from realm.data.readers.files import SourceFile
-from realm.data.readers.long_table import NO_ANSWER, LongTable, drop_rows
-from realm.data.roles import ITEM_ROLES, ReadRequest
+from realm.data.roles import ITEM_ROLES
 
 REJECTED = "rejected assignment"
 
@@ -69,34 +70,34 @@ def matches_toloka(file: SourceFile) -> bool:
     return {"INPUT", "OUTPUT"} <= prefixes or ("INPUT" in prefixes and TOLOKA.annotator in file.names)
 
 
-def read(platform: Platform, file: SourceFile, request: ReadRequest) -> LongTable:
+def read(platform: Platform, file: SourceFile, options: ReadOptions) -> LongTable:
     """Read the assignments."""
     table, source = file.table(), file.source
     inputs, answers = (
         [name for name in table.column_names if name.startswith(prefix)]
         for prefix in (platform.inputs, platform.answers)
     )
-    candidates = [*inputs, *table.column_names] if request.text else inputs
-    names = {"text": pick(request, "text", candidates, source, prefix=platform.inputs, usual=("text",))}
+    candidates = [*inputs, *table.column_names] if options.text else inputs
+    names = {"text": pick(options, "text", candidates, source, prefix=platform.inputs, usual=("text",))}
     reasons: dict[str, Mask] = {}
-    if request.wants_annotations:
-        label = pick(request, "label", answers, source, prefix=platform.answers, usual=platform.usual_answers)
-        names |= {"annotator": request.annotator or platform.annotator, "label": label}
+    if options.wants_annotations:
+        label = pick(options, "label", answers, source, prefix=platform.answers, usual=platform.usual_answers)
+        names |= {"annotator": options.annotator or platform.annotator, "label": label}
         names |= {role: name for role, name in (platform.times or {}).items() if name in table.column_names}
-        statuses = {**(platform.unfinished or {}), **({"REJECTED": REJECTED} if request.rejected == "drop" else {})}
+        statuses = {**(platform.unfinished or {}), **({"REJECTED": REJECTED} if options.rejected == "drop" else {})}
         if platform.status in table.column_names:
             status = pc.utf8_upper(as_text(table.column(platform.status), platform.status, source))
             for word, reason in statuses.items():
                 reasons[reason] = np.asarray(pc.fill_null(pc.equal(status, word), False))
         reasons[NO_ANSWER] = blank(as_text(column_in(table, label, "label", source), label, source))
-    if platform.gold and request.gold is None:
+    if platform.gold and options.gold is None:
         answer = names.get("label") or (answers[0] if len(answers) == 1 else platform.answers + "result")
         gold = platform.gold + answer.removeprefix(platform.answers)
         if gold in table.column_names:
             names["gold"] = gold
-    names |= request.columns(ITEM_ROLES)
+    names |= options.columns(ITEM_ROLES)
     columns: dict[str, pa.Array] = {role: column_in(table, name, role, source) for role, name in names.items()}
-    return drop_rows(columns, reasons, source)
+    return without_rows(columns, reasons, source)
 
 
 read_mturk = partial(read, MTURK)

@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from realm.data.ledger import Ledger
+from realm.data.long_table import LongTable, LongTableBuilder
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import check_fields, objects_in, refuse_column, value_in
 from realm.data.readers.files import SUFFIXES, SourceFile
-from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.roles import ITEM_ROLES, ReadRequest, listed
+from realm.data.roles import ITEM_ROLES, listed
+from realm.data.source import Source
 from realm.errors import RealmError
 
 UNLABELLED = "example not labelled by this annotator"
@@ -57,28 +59,28 @@ def _is_doccano(record: dict[str, Any]) -> bool:
     return isinstance(old, list) and "text" in record and all(isinstance(a, dict) and a.keys() >= OLD_KEYS for a in old)
 
 
-def read(file: SourceFile, request: ReadRequest) -> LongTable:
+def read(file: SourceFile, options: ReadOptions) -> LongTable:
     """Read the file of one annotator, or an old export that names its users by number."""
-    return read_files([file], file.source, request)
+    return read_files([file], file.source, options)
 
 
-def read_files(files: Sequence[SourceFile], source: str, request: ReadRequest) -> LongTable:
+def read_files(files: Sequence[SourceFile], source: Source, options: ReadOptions) -> LongTable:
     """Read files, one per annotator; rows are counted through them."""
-    refuse_column(request, "annotator", "the name of the file", source)
-    check_fields(request, ("text",), frozenset().union(*(file.names for file in files)), source)
-    text = request.text or "text"
-    builder = LongTableBuilder(request, source)
+    refuse_column(options, "annotator", "the name of the file", source)
+    check_fields(options, ("text",), frozenset().union(*(file.names for file in files)), source)
+    text = options.text or "text"
+    builder = LongTableBuilder(options, source)
     annotators = _annotators(files, source, builder.ledger)
     shift = 0
     for file, name in zip(files, annotators, strict=True):
         records, is_csv = file.records(), isinstance(file.content, pa.Table)
         is_old = any("annotations" in record for record in records)
-        check_fields(request, ITEM_ROLES, file.names, file.source)
+        check_fields(options, ITEM_ROLES, file.names, file.source)
         if is_old:
-            refuse_column(request, "label", "in annotations", file.source)
+            refuse_column(options, "label", "in annotations", file.source)
         else:
-            check_fields(request, ("label",), file.names, file.source)
-        if name.rpartition("/")[2] == "all" and not is_old and request.wants_annotations:
+            check_fields(options, ("label",), file.names, file.source)
+        if name.rpartition("/")[2] == "all" and not is_old and options.wants_annotations:
             raise RealmError(COLLABORATIVE.format(file.source))
         for row, record in enumerate(records, shift + 1):
             item = value_in(record, "id", row, file.source)
@@ -86,24 +88,24 @@ def read_files(files: Sequence[SourceFile], source: str, request: ReadRequest) -
             if is_old:
                 for annotation in objects_in(record, "annotations", row, file.source):
                     builder.annotation(annotation.get("user"), annotation.get("label"))
-            elif labels := _labels(record, request.label or "label", row, file.source, is_csv):
+            elif labels := _labels(record, options.label or "label", row, file.source, is_csv):
                 builder.annotation(name, labels)
             else:
                 builder.drop(UNLABELLED)
         shift += len(records)
     if len(files) > 1:
         builder.ledger.warn("Rows are counted through the files in the order of their names.")
-    used = {*OWN_FIELDS, text, *request.columns((*ITEM_ROLES, "label")).values()}
+    used = {*OWN_FIELDS, text, *options.columns((*ITEM_ROLES, "label")).values()}
     others = sorted(frozenset().union(*(file.names for file in files)) - used)
-    if others and request.wants_annotations and not any("annotations" in file.names for file in files):
+    if others and options.wants_annotations and not any("annotations" in file.names for file in files):
         builder.ledger.warn(
             f"The annotator is the name of the file ({listed(annotators)}); these fields were not read: "
             f'{listed(others)}. If one of them is the annotator, name it with `annotator` and give `format="table"`.'
         )
-    return builder.finish()
+    return builder.finish(repeats="last")
 
 
-def _annotators(files: Sequence[SourceFile], source: str, ledger: Ledger) -> list[str]:
+def _annotators(files: Sequence[SourceFile], source: Source, ledger: Ledger) -> list[str]:
     """The annotator of each file: its name, and its folder too where a name is in several folders."""
     paths = [PurePosixPath(file.member or file.path.name) for file in files]
     stems = [_stem(path.name) for path in paths]
@@ -128,7 +130,7 @@ def _stem(name: str) -> str:
     return path.stem if path.suffix.lower() in SUFFIXES else path.name
 
 
-def _labels(record: dict[str, Any], field: str, row: int, source: str, is_csv: bool) -> list[str]:
+def _labels(record: dict[str, Any], field: str, row: int, source: Source, is_csv: bool) -> list[str]:
     """Labels are a list; in CSV they are joined by #. Spans ([start, end, label]) are not labels of a text."""
     labels = record.get(field)
     if isinstance(labels, str):
@@ -140,7 +142,7 @@ def _labels(record: dict[str, Any], field: str, row: int, source: str, is_csv: b
     return labels
 
 
-def _split(cell: str, row: int, source: str) -> list[str]:
+def _split(cell: str, row: int, source: Source) -> list[str]:
     """The labels in a cell. No label is empty: one # at an end belongs to a label, such as C#."""
     labels = cell.split("#")
     if all(labels):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from realm.data.long_table import LongTable, LongTableBuilder
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import check_fields, list_in, objects_in, pick, pick_text
 from realm.data.readers.files import SourceFile
-from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.roles import ITEM_ROLES, ReadRequest, listed
+from realm.data.roles import ITEM_ROLES, listed
+from realm.data.source import Source
 from realm.errors import RealmError
 
 ANNOTATORS = ("annotator_id", "annotator", "worker_id", "rater_id", "user_id")
@@ -23,9 +25,9 @@ def matches(file: SourceFile) -> bool:
     return bool(_struct_fields(file.first))
 
 
-def _struct_fields(records: list[dict[str, Any]], request: ReadRequest | None = None) -> list[str]:
-    annotators = (*ANNOTATORS, request.annotator) if request else ANNOTATORS
-    answers = (*ANSWERS, request.label) if request else ANSWERS
+def _struct_fields(records: list[dict[str, Any]], options: ReadOptions | None = None) -> list[str]:
+    annotators = (*ANNOTATORS, options.annotator) if options else ANNOTATORS
+    answers = (*ANSWERS, options.label) if options else ANSWERS
     fields: dict[str, None] = {}
     for record in records:
         for name, value in record.items():
@@ -43,23 +45,23 @@ def _keys(value: Any) -> set[str]:
     return set()
 
 
-def read(file: SourceFile, request: ReadRequest) -> LongTable:
+def read(file: SourceFile, options: ReadOptions) -> LongTable:
     """Read the items with their structs; `annotator` and `label` name fields of the struct."""
     records, source = file.records(), file.source
-    fields = _struct_fields(records, request)
+    fields = _struct_fields(records, options)
     if len(fields) != 1:
         raise RealmError(
             f"{source}: one field of structs with annotator and label was expected; found: {listed(fields)}."
         )
     field = fields[0]
     keys = sorted(set().union(*(_keys(record.get(field)) for record in records)))
-    annotator_field = pick(request, "annotator", keys, source, usual=ANNOTATORS)
-    label_field = pick(request, "label", keys, source, usual=ANSWERS)
-    check_fields(request, ITEM_ROLES, file.names, source)
-    not_texts = (field, *IDS, *request.columns(ITEM_ROLES).values())
-    text = pick_text(request, records, source, exclude=not_texts, is_text=lambda v: isinstance(v, str) or _is_tokens(v))
+    annotator_field = pick(options, "annotator", keys, source, usual=ANNOTATORS)
+    label_field = pick(options, "label", keys, source, usual=ANSWERS)
+    check_fields(options, ITEM_ROLES, file.names, source)
+    not_texts = (field, *IDS, *options.columns(ITEM_ROLES).values())
+    text = pick_text(options, records, source, exclude=not_texts, is_text=lambda v: isinstance(v, str) or _is_tokens(v))
     id_field = next((name for name in IDS if name in file.names and name != text), "")
-    builder = LongTableBuilder(request, source)
+    builder = LongTableBuilder(options, source)
     for row, record in enumerate(records, 1):
         value: Any = record.get(text)
         builder.item(row, record, item=record.get(id_field), text=" ".join(value) if _is_tokens(value) else value)
@@ -69,7 +71,7 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
 
 
 def _pairs(
-    record: dict[str, Any], field: str, annotator_field: str, label_field: str, row: int, source: str
+    record: dict[str, Any], field: str, annotator_field: str, label_field: str, row: int, source: Source
 ) -> list[tuple[Any, Any]]:
     """(annotator, label) of each annotation of a record."""
     if isinstance(value := record.get(field), dict):

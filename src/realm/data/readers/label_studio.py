@@ -10,6 +10,8 @@ import json
 from itertools import chain
 from typing import Any
 
+from realm.data.long_table import LongTable, LongTableBuilder
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import (
     check_fields,
     list_in,
@@ -21,8 +23,8 @@ from realm.data.readers.fields import (
     value_in,
 )
 from realm.data.readers.files import SourceFile
-from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.roles import ITEM_ROLES, ReadRequest
+from realm.data.roles import ITEM_ROLES
+from realm.data.source import Source
 from realm.errors import RealmError
 from realm.files import RepeatedKey, parse_json
 
@@ -49,17 +51,17 @@ def matches_min(file: SourceFile) -> bool:
     return {"annotation_id", "annotator", "lead_time"} <= file.names and "data" not in file.names
 
 
-def read(file: SourceFile, request: ReadRequest) -> LongTable:
+def read(file: SourceFile, options: ReadOptions) -> LongTable:
     """Read the full JSON export; row n is task n of the list."""
     tasks, source = file.records(), file.source
     datas = [object_in(task, "data", row, source) for row, task in enumerate(tasks, 1)]
     histories = [_in_order(task, row, source) for row, task in enumerate(tasks, 1)]
-    refuse_column(request, "annotator", "completed_by", source)
-    check_fields(request, ITEM_ROLES, {name for data in datas for name in data}, source)
+    refuse_column(options, "annotator", "completed_by", source)
+    check_fields(options, ITEM_ROLES, {name for data in datas for name in data}, source)
     controls = _controls(histories, source)
-    control = pick(request, "label", controls, source) if request.wants_annotations or controls else ""
-    text = pick_text(request, datas, source, exclude=(PRIORITY, ASK))
-    builder = LongTableBuilder(request, source)
+    control = pick(options, "label", controls, source) if options.wants_annotations or controls else ""
+    text = pick_text(options, datas, source, exclude=(PRIORITY, ASK))
+    builder = LongTableBuilder(options, source)
     for row, (task, data, history) in enumerate(zip(tasks, datas, histories, strict=True), 1):
         truths = [_answers(annotation, control, row, source) for annotation in history if _is_truth(annotation)]
         gold = [answers[0] for answers in truths if len(answers) == 1]
@@ -74,10 +76,10 @@ def read(file: SourceFile, request: ReadRequest) -> LongTable:
             else:
                 annotator = _annotator(annotation.get("completed_by"))
                 builder.annotation(annotator, _answers(annotation, control, row, source), **_times(annotation))
-    return builder.finish()
+    return builder.finish(repeats="last")
 
 
-def _in_order(task: dict[str, Any], row: int, source: str) -> list[dict[str, Any]]:
+def _in_order(task: dict[str, Any], row: int, source: Source) -> list[dict[str, Any]]:
     """A task's annotations, oldest first, so that the last of one annotator's annotations is their latest."""
     annotations = objects_in(task, "annotations" if "annotations" in task else "completions", row, source)
     has_times = all(isinstance(_time(annotation), str) for annotation in annotations)
@@ -94,7 +96,7 @@ def _times(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
 
 
-def _controls(histories: list[list[dict[str, Any]]], source: str) -> list[str]:
+def _controls(histories: list[list[dict[str, Any]]], source: Source) -> list[str]:
     """The questions that were answered by a choice."""
     controls: dict[str, None] = {}
     for row, history in enumerate(histories, 1):
@@ -105,7 +107,7 @@ def _controls(histories: list[list[dict[str, Any]]], source: str) -> list[str]:
     return list(controls)
 
 
-def _values(result: dict[str, Any], row: int, source: str) -> list[Any] | None:
+def _values(result: dict[str, Any], row: int, source: Source) -> list[Any] | None:
     """The choices or the rating of a result; None for a result of another kind, such as a region."""
     value = result.get("value")
     if not isinstance(value, dict):
@@ -115,7 +117,7 @@ def _values(result: dict[str, Any], row: int, source: str) -> list[Any] | None:
     return [value["rating"]] if isinstance(value.get("rating"), int) else None
 
 
-def _answers(annotation: dict[str, Any], control: str, row: int, source: str) -> list[Any]:
+def _answers(annotation: dict[str, Any], control: str, row: int, source: Source) -> list[Any]:
     answers: list[Any] = []
     for result in objects_in(annotation, "result", row, source):
         if str(result.get("from_name")) == control:
@@ -137,23 +139,23 @@ def _annotator(completed_by: Any) -> Any:
     return completed_by
 
 
-def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
+def read_min(file: SourceFile, options: ReadOptions) -> LongTable:
     """Read JSON-MIN or CSV: one record per annotation; tasks without annotations are records without an annotator."""
     records, source = file.records(), file.source
-    text = pick_text(request, records, source, exclude=RECORD_FIELDS | {PRIORITY, ASK}, usual=("text", "_data_text"))
-    check_fields(request, (*ITEM_ROLES, "annotator"), file.names, source)
-    other_fields = RECORD_FIELDS | {PRIORITY, ASK, text, *request.columns(ITEM_ROLES).values()}
+    text = pick_text(options, records, source, exclude=RECORD_FIELDS | {PRIORITY, ASK}, usual=("text", "_data_text"))
+    check_fields(options, (*ITEM_ROLES, "annotator"), file.names, source)
+    other_fields = RECORD_FIELDS | {PRIORITY, ASK, text, *options.columns(ITEM_ROLES).values()}
     candidates = [name for name in dict.fromkeys(chain.from_iterable(records)) if name not in other_fields]
-    if request.label is None and len(answers := _varying(records, candidates)) == 1:
+    if options.label is None and len(answers := _varying(records, candidates)) == 1:
         candidates = answers
-    label = pick(request, "label", candidates, source) if request.wants_annotations else ""
-    builder = LongTableBuilder(request, source)
-    if request.wants_annotations:
+    label = pick(options, "label", candidates, source) if options.wants_annotations else ""
+    builder = LongTableBuilder(options, source)
+    if options.wants_annotations:
         builder.ledger.warn(NO_TRUTH)
     for row, record in _by_time(records):
         item = value_in(record, "id", row, source)
         builder.item(row, record, item=item, text=value_in(record, text, row, source))
-        annotator = _decoded(record, request.annotator or "annotator", row, source)
+        annotator = _decoded(record, options.annotator or "annotator", row, source)
         if annotator in (None, "") and record.get("annotation_id") in (None, ""):
             continue
         if record.get("was_cancelled") in (True, "true", "True"):
@@ -161,7 +163,7 @@ def read_min(file: SourceFile, request: ReadRequest) -> LongTable:
         else:
             choices = _choices(_decoded(record, label, row, source))
             builder.annotation(_annotator(annotator), choices, **_times(record))
-    return builder.finish()
+    return builder.finish(repeats="last")
 
 
 def _varying(records: list[dict[str, Any]], fields: list[str]) -> list[str]:
@@ -185,7 +187,7 @@ def _by_time(records: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
     return sorted(by_row, key=lambda entry: (first_rows[str(entry[1].get("id"))], str(_time(entry[1]) or "")))
 
 
-def _decoded(record: dict[str, Any], field: str, row: int, source: str) -> Any:
+def _decoded(record: dict[str, Any], field: str, row: int, source: Source) -> Any:
     """CSV cells that are not plain text hold JSON."""
     value = record.get(field)
     if isinstance(value, str) and value.startswith(("[", "{")):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from realm.data.long_table import LongTable, LongTableBuilder
+from realm.data.read_options import ReadOptions
 from realm.data.readers.fields import check_fields, list_in, objects_in, refuse_column, value_in
 from realm.data.readers.files import SourceFile
-from realm.data.readers.long_table import LongTable, LongTableBuilder
-from realm.data.roles import ITEM_ROLES, ReadRequest
+from realm.data.roles import ITEM_ROLES
+from realm.data.source import Source
 from realm.errors import RealmError
 
 IGNORED = "ignored by the annotator"
@@ -33,33 +35,33 @@ def matches(file: SourceFile) -> bool:
     )
 
 
-def read(file: SourceFile, request: ReadRequest) -> LongTable:
+def read(file: SourceFile, options: ReadOptions) -> LongTable:
     """Read the export; row n is its nth record."""
     records, source = file.records(), file.source
-    field = request.text or "text"
+    field = options.text or "text"
     if records and not any(field in record for record in records):
         raise RealmError(f"{source}: there is no field '{field}'. Name the field with the text with `text`.")
     questions = _Questions(records, source)
     fields = {name for record in records for name in _with_meta(record)}
-    refuse_column(request, "label", "in accept or label", source)
-    check_fields(request, (*ITEM_ROLES, "annotator"), fields, source)
-    builder = LongTableBuilder(request, source)
+    refuse_column(options, "label", "in accept or label", source)
+    check_fields(options, (*ITEM_ROLES, "annotator"), fields, source)
+    builder = LongTableBuilder(options, source)
     timestamps: dict[str, None] = {}
     for row, record in enumerate(records, 1):
         values = _with_meta(record)
-        options = {"options": questions.texts(row) or None} if questions.differ else {}
+        own = {"options": questions.texts(row) or None} if questions.differ else {}
         text = value_in(values, field, row, source)
-        builder.item(row, values, item=value_in(values, "_input_hash", row, source), text=text, **options)
+        builder.item(row, values, item=value_in(values, "_input_hash", row, source), text=text, **own)
         annotator = record.get("_annotator_id") or record.get("_session_id")
-        if request.annotator:
-            annotator = values.get(request.annotator)
+        if options.annotator:
+            annotator = values.get(options.annotator)
         if isinstance(annotator, str) and _TIMESTAMP.match(annotator):
             timestamps[annotator] = None
         _annotate(builder, row, record, annotator, questions)
-    if timestamps and request.wants_annotations:
+    if timestamps and options.wants_annotations:
         builder.ledger.warn(TIMESTAMPS.format(", ".join(list(timestamps)[:3])))
     labels = None if questions.binary else questions.labels
-    return builder.finish(labels=labels, label_form="text" if questions.differ else "auto")
+    return builder.finish(labels=labels, label_form="text" if questions.differ else "auto", repeats="last")
 
 
 def _with_meta(record: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +107,7 @@ class _Questions:
     """What annotators were asked: to choose among options, the same for every record (their ids are the labels) or each
     record's own; or yes/no on one label at a time (`binary` lists these labels)."""
 
-    def __init__(self, records: list[dict[str, Any]], source: str) -> None:
+    def __init__(self, records: list[dict[str, Any]], source: Source) -> None:
         self._of_row = {
             row: [(str(option.get("id")), str(option.get("text", option.get("id")))) for option in options]
             for row, record in enumerate(records, 1)

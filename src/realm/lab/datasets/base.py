@@ -62,7 +62,7 @@ def build_pair(
     *,
     source: str,
     labels: Sequence[str] | None = None,
-    label_form: str = "auto",
+    label_form: Any = "auto",
     dropped: Mapping[str, Iterable[int]] | None = None,
 ) -> tuple[Annotations, Annotations]:
     """Both halves, the test one with the tasks of the training one. `dropped` are row numbers by reason.
