@@ -148,10 +148,11 @@ class Summary:
 
     @cached_property
     def weak_pairs(self) -> list[int]:
-        """Those above chance level who are more often wrong than right."""
-        accuracy = self.data.estimate.accuracy.reshape(-1)
-        pairs = np.flatnonzero((self.data.verdicts.reshape(-1) >= 0) & (np.nan_to_num(accuracy, nan=1.0) < HALF))
-        return [pair for pair in self._by_labels(pairs.tolist()) if pair not in set(self.data.bad_pairs)]
+        """Those known to be above chance, and more often wrong than right; not where values are relative."""
+        estimate, middling = self.data.estimate, self.data.verdicts == VERDICTS.index("middling")
+        weak = middling & (np.nan_to_num(estimate.accuracy, nan=1.0) < HALF) & ~estimate.relative_tasks
+        pairs = np.flatnonzero(weak)
+        return [int(pair) for pair in pairs[np.argsort(-estimate.annotations.reshape(-1)[pairs], kind="stable")]]
 
     @cached_property
     def guessing_state(self) -> str:
@@ -276,10 +277,6 @@ class Summary:
     def _share(self, pairs: Sequence[int]) -> float:
         counts = self.data.estimate.annotations.reshape(-1)
         return float(counts[list(pairs)].sum() / max(int(counts.sum()), 1))
-
-    def _by_labels(self, pairs: list[int]) -> list[int]:
-        counts = self.data.estimate.annotations.reshape(-1)
-        return sorted(pairs, key=lambda pair: -int(counts[pair]))
 
     # ---------------------------------------------------------------- pictures
 
