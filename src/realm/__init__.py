@@ -98,7 +98,7 @@ __all__ = [
 ]
 
 
-_SUBMODULES = ("lab", "testing")
+_SUBMODULES = ("testing",)
 _HINTS = {
     "load": "A finished run is opened with `realm.Run.open(folder)`.",
     "open": "A finished run is opened with `realm.Run.open(folder)`.",

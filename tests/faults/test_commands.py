@@ -23,7 +23,7 @@ from tests.forked import start
 
 NAMES = (
     *("import", "import-parquet", "simulate", "aggregate", "predict", "export", "export-label-studio", "relabel"),
-    *("report", "lab-plot", "train", "compare", "lab-run", "demo", "models-get"),
+    *("report", "train", "compare", "demo", "models-get"),
 )
 FILES = NAMES[: NAMES.index("train")]
 """Commands that write a file or some; the others fill a folder."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from realm.channels import CHANNELS, RIVAL_CHANNELS, channel_class
+from realm.channels import CHANNELS, channel_class
 from realm.files import writing
 from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
@@ -26,7 +26,7 @@ def describe(trainer: RealmTrainer) -> writer.RunDescription:
     args, channel, continued = trainer.args, trainer.channel, trainer.continued
     settings = args.settings()
     if channel is not None and trainer.given_channel is not None:  # the caller's, in place of the setting
-        names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
+        names = {channel_class(name): name for name in CHANNELS}
         settings |= {"channel": names.get(type(channel), type(channel).__name__)}
         settings |= {"channel_settings": channel.settings()}
     return writer.describe(
