@@ -51,7 +51,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_model, realm_cli) -> P
     "words",
     [
         ("report", "run"),
-        ("report", "run", "run", "--output", "both.html"),
         ("report", "compared"),
         ("relabel", "run", "--output", "queue.csv"),
         ("export", "run", "--output", "cleaned.csv"),

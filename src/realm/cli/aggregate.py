@@ -56,7 +56,7 @@ def aggregate(
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
     """Estimate the true label of each item and the accuracy of each annotator, without training a model."""
-    from realm.cli.against_gold import aggregate_against_gold, gold_sentences
+    from realm.crowd.against_gold import aggregate_against_gold, gold_sentences
     from realm.crowd.aggregation import aggregate as aggregate_labels
     from realm.runs.spreadsheet import guarded, write_csv
 

@@ -46,7 +46,8 @@ def check(
     """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
     from realm.check import examine
 
-    check_outputs(write_label_map, reads=[*files, test, *reading.files()], overwrite=overwrite)
+    reads = [*files, test, *reading.files()]
+    check_outputs(write_label_map, reads=reads, overwrite=overwrite, flag="--write-label-map")
     try:
         annotations = reading.read(files, keep_rows=True)
         examination = examine(annotations, None if test is None else _read_test(reading, test, annotations))

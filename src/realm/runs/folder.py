@@ -18,7 +18,8 @@
     report.html, progress.log, checkpoints/   not in the manifest
 
 The CSV files are written for people and never read back. Nothing here depends on gold unless the run was told to use
-it, and nothing but the log holds the time of the run; annotations keep the times that the table gave them.
+it, but for what the report says of the labels held against it. Nothing but the log holds the time of the run;
+annotations keep the times that the table gave them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score
 
-from realm.cli.against_gold import (
+from realm.crowd.against_gold import (
     against_gold,
     aggregate_against_gold,
     estimate_against_gold,

@@ -1,4 +1,4 @@
-"""How cleaned labels and annotators' estimates did against gold that none of them has seen: shown, and never stored.
+"""How cleaned labels and annotators' estimates did against gold that none of them has seen: shown to people alone.
 
 Gold that a table holds and nothing used is a test for free: how many cleaned labels are right, how many of those that
 were called sure are wrong, whether annotators are ranked as gold ranks them, and how many of their intervals hold.
@@ -16,6 +16,7 @@ from realm.crowd.accuracy import pairs_of
 from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import Estimate
 from realm.crowd.label_figures import accuracy_by_gold, base_rate, macro_f1
+from realm.crowd.peers import wilson
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 
@@ -65,6 +66,16 @@ class AgainstGold:
     spearman: float | None
     held: int
     all_labels: bool
+
+    @property
+    def n_right(self) -> int:
+        return round(self.right * self.items)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of `right`: how far another sample of so many items may differ."""
+        low, high = wilson(self.right, self.items)
+        return float(low), float(high)
 
 
 def estimate_against_gold(annotations: Annotations, estimate: Estimate) -> AgainstGold | None:
@@ -167,7 +178,11 @@ def gold_sentences(against: AgainstGold) -> list[str]:
     others = f"base rate {against.base_rate:.1%}"
     if against.majority_right is not None:
         others = f"majority vote {against.majority_right:.1%}, {others}"
-    text = f"{against.right:.1%} of the {against.items:,} labels with gold are right (gold was not used); {others}."
+    low, high = against.interval
+    text = (
+        f"{against.right:.1%} of the {against.items:,} labels with gold are right (gold was not used; 95% interval "
+        f"{low:.0%} to {high:.0%}); {others}."
+    )
     if against.macro_f1 is not None:
         majority = f", of the majority vote {against.majority_macro_f1:.3f}" if against.majority_macro_f1 else ""
         text += f" Macro-F1 {against.macro_f1:.3f}{majority}."

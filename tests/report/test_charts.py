@@ -8,11 +8,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from realm.report.annotator_charts import Row, heat_map, interval_rows, ranking
-from realm.report.chart_data import Pool, Series
-from realm.report.charts import balance, fan, histogram, line_chart
-from realm.report.escaping import clipped, data_block, isolated, visible
-from realm.report.svg import Picture, Scale, ticks
+from realm.report.charts import Cell, Pool, Row, bars, fan, interval_rows, line_chart, matrix, ranking
+from realm.report.escaping import clipped, coded, data_block, isolated, visible
+from realm.report.svg import MARKS, Picture, Scale, ticks
 
 HIDDEN = "\u202e\u2066\u200b\u2028\x00\x1b\ufeff\U000e0041\ud800"
 
@@ -60,6 +58,8 @@ def test_what_is_spelled_out_and_what_is_not() -> None:
     joined = "می\u200cخواهم 👩\u200d💻 日本"
     assert visible(joined) == joined
     assert clipped("  one two three ", 8) == "one two…" and clipped("short", 8) == "short"
+    assert coded("with `exclude`, <b>`<i>`") == "with <code>exclude</code>, &lt;b&gt;<code>&lt;i&gt;</code>"
+    assert coded("one ` alone") == "one ` alone"
 
 
 @given(
@@ -73,79 +73,85 @@ def test_data_blocks_cannot_end_their_script_and_read_back_the_same(value: objec
     assert json.loads(block) == value
 
 
-def pool(n: int) -> Pool:
-    accuracy = np.linspace(0.95, 0.2, n)
-    return Pool(
-        task="", names=[f"w{i}" for i in range(n)], accuracy=accuracy, low=accuracy - 0.1, high=accuracy + 0.05,
-        n=np.full(n, 20), verdict=np.arange(n) % 5, chance=0.5,
-    )  # fmt: skip
-
-
 def test_few_annotators_have_names_and_many_make_a_curve_of_bounded_size() -> None:
-    few, many = str(ranking(pool(12))), str(ranking(pool(5_000)))
+    def drawn(n: int) -> str:
+        accuracy = np.linspace(0.95, 0.2, n)
+        names = [f"w{i}" for i in range(n)]
+        return str(ranking(Pool("", names, accuracy, accuracy - 0.1, accuracy + 0.05, np.arange(n) % 5, 0.5)))
+
+    few, many = drawn(12), drawn(5_000)
     assert all(f">w{i}</text>" in few for i in range(12))
     assert "95%  (85–100%)" in few
-    assert ">w7</text>" not in many and len(many) < 120_000
+    assert ">w7</text>" not in many and len(many) < 130_000
     assert "1,000 reliable, 1,000 middling" in many
     assert "<title>w0: 95%" in many and "<title>w4999: 20%" in many
 
 
+def rows_of(markup: object) -> ElementTree.Element:
+    return ElementTree.fromstring(str(markup))
+
+
 def test_every_verdict_has_a_shape_of_its_own() -> None:
     rows = [Row(f"r{kind}", 0.5, 0.4, 0.6, "", kind) for kind in range(5)]
-    drawn = ElementTree.fromstring(str(interval_rows("t", "d", rows, domain=(0, 1))))
-    marks = [(e.tag, e.get("class")) for e in drawn.iter() if (e.get("class") or "").startswith("mark")]
-    assert marks == [
-        *[("circle", "mark v0"), ("path", "mark v1"), ("circle", "mark v2 ring")],
-        *[("rect", "mark v3"), ("path", "mark v4 cross")],
-    ]
+    drawn = rows_of(interval_rows("t", "d", rows, domain=(0, 1)))
+    marks = [(e.get("d"), e.get("class")) for e in drawn.iter("path")]
+    classes = ["mark v0", "mark v1", "mark v2 ring", "mark v3", "mark v4 cross"]
+    assert marks == list(zip(MARKS, classes, strict=True)) and len(set(marks)) == 5
+
+
+def test_marks_and_intervals_stand_where_their_figures_are() -> None:
+    drawn = rows_of(interval_rows("t", "d", [Row("a", 0.5, 0.25, 1.0, ""), Row("b", 0, -3, 4, "")], domain=(0, 1)))
+    grid = {e.text: float(e.get("x")) for e in drawn.iter("text") if e.get("class") == "tick"}
+    first, second = (e for e in drawn.iter("line") if "whisker" in (e.get("class") or ""))
+    left, right = grid["0%"], grid["100%"]
+    assert math.isclose(float(first.get("x1")), left + 0.25 * (right - left), abs_tol=0.1)
+    assert [float(second.get(end)) for end in ("x1", "x2")] == [left, right], "cut at the ends of the axis"
+    mark = next(e for e in drawn.iter("path"))
+    assert math.isclose(float(mark.get("transform").split("(")[1].split()[0]), (left + right) / 2, abs_tol=0.1)
 
 
 def test_the_figures_beside_a_line_have_room() -> None:
     note = "+.090  (+.035 to +.146)"
-    drawn = ElementTree.fromstring(str(interval_rows("t", "d", [Row("r", 0.5, 0.4, 0.6, note)], domain=(0, 1))))
+    drawn = rows_of(interval_rows("t", "d", [Row("r", 0.5, 0.4, 0.6, note)], domain=(0, 1)))
     text = next(e for e in drawn.iter("text") if e.get("class") == "figure")
     assert float(drawn.get("width")) - float(text.get("x")) > 7.2 * len(note), "digits of the widest font in use"
 
 
-def test_intervals_outside_the_axis_are_cut_at_its_ends() -> None:
-    drawn = ElementTree.fromstring(
-        str(interval_rows("t", "d", [Row("r", 0.5, -3, 4, "")], domain=(0, 1), zones=[(-1, 0.2, "zone low")]))
-    )
-    whisker = next(e for e in drawn.iter("line") if "whisker" in (e.get("class") or ""))
-    assert 0 < float(whisker.get("x1")) < float(whisker.get("x2")) < float(drawn.get("width"))
-    assert float(next(drawn.iter("rect")).get("x")) == float(whisker.get("x1"))
+def test_a_matrix_tells_empty_cells_from_bad_ones() -> None:
+    cells = [
+        [Cell("95%", 0.9, "above", ""), None],
+        [Cell("30%", 0.8, "below", ""), Cell("55%", 0.1, "above", "", True)],
+    ]
+    drawn = rows_of(matrix("t", "d", ["a", "b"], ["s", "t"], cells))
+    assert [e.get("class") for e in drawn.iter("rect")] == ["cell above", "cell none", "cell below", "cell above"]
+    figures = [(e.text, e.get("class")) for e in drawn.iter("text") if (e.get("class") or "").startswith("heat")]
+    assert figures == [("95%", "heat strong"), ("30%", "heat strong"), ("55%", "heat unsure")]
+    opacity = [float(e.get("fill-opacity")) for e in drawn.iter("rect") if e.get("fill-opacity")]
+    assert opacity[0] > opacity[1] > opacity[2]
 
 
-def test_the_heat_map_tells_empty_cells_from_bad_ones() -> None:
-    beta = np.array([[0.9, np.nan], [-0.4, 0.1]])
-    drawn = ElementTree.fromstring(
-        str(heat_map(["a", "b"], ["s", "t"], beta, (1 + beta) / 2, np.array([[0, -1], [4, 2]])))
-    )
-    classes = [e.get("class") for e in drawn.iter("rect")]
-    assert classes == ["cell above", "cell none", "cell below", "cell above"]
-    figures = [e.text for e in drawn.iter("text") if (e.get("class") or "").startswith("heat")]
-    assert figures == ["95%", "30%", "55%"]
+def test_bars_are_as_long_as_their_figures() -> None:
+    series = [("as given", np.array([0.25, 0.75])), ("cleaned", np.array([0.5, 0.5]))]
+    drawn = rows_of(bars("t", ["no", "yes"], series))
+    assert drawn.find("desc").text == "as given: no 25%, yes 75%; cleaned: no 50%, yes 50%"
+    lengths = {e.find("title").text: float(e.get("width")) for e in drawn.iter("rect")}
+    assert math.isclose(lengths["yes, as given: 75%"], 3 * lengths["no, as given: 25%"], abs_tol=0.2)
+    assert [e.text for e in drawn.iter("text") if e.get("class") == "figure"] == ["50%", "50%"], "of the last series"
+    counts = rows_of(bars("t", ["a"], [("", [1200])], "{:,.0f}".format))
+    assert counts.find("desc").text == "a 1,200"
 
 
 def test_curves_skip_what_is_not_finite_and_stay_small() -> None:
     x = np.arange(5_000.0)
     y = np.where(x == 7, np.nan, 1 / (1 + x))
-    drawn = str(line_chart("t", [Series("loss", x, y), Series("none", x[:0], y[:0])], "step", "loss"))
-    assert "nan" not in drawn and len(drawn) < 20_000
-    assert "from 1 to 0.0002" in drawn
-    one = str(line_chart("t", [Series("loss", x[:1], y[:1])], "step", "loss"))
-    assert "spot" in one and "nan" not in one
+    drawn = str(line_chart("t", x, y, "step", "loss"))
+    assert "nan" not in drawn and len(drawn) < 20_000 and "from 1 to 0.0002" in drawn
 
 
 def test_expertise_of_a_pool_is_a_band_and_of_a_few_are_lines() -> None:
     steps = np.arange(0, 100, 10)
     few = str(fan(steps, np.random.default_rng(0).random((10, 4)), np.array([0, 1, 2, -1]), ["a", "b", "c", "d"]))
-    many = str(fan(steps, np.random.default_rng(0).random((10, 900)), np.full(900, -1), []))
+    names = [str(i) for i in range(900)]
+    many = str(fan(steps, np.random.default_rng(0).random((10, 900)), np.full(900, -1), names))
     assert few.count('class="thread') == 4 and "band" not in few and 'class="thread v2"' in few
     assert many.count('class="band') == 2 and many.count('class="thread') <= 36
-
-
-def test_bars_say_their_figures() -> None:
-    assert "90% to 100%: 3" in str(histogram("t", np.array([1, 3]), np.array([0.8, 0.9, 1.0]), "x"))
-    drawn = str(balance("t", ["no", "yes"], [("as given", np.array([0.25, 0.75])), ("cleaned", np.array([0.5, 0.5]))]))
-    assert "as given: no 25%, yes 75%" in drawn and "<title>yes, cleaned: 50%</title>" in drawn
