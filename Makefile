@@ -37,9 +37,9 @@ $(BASE): pyproject.toml constraints.txt
 	@$(BIN)/python -c "import peft, realm.report.run_page, realm.training.trainer"  # compiled here, not at the first command
 	@touch $(BASE)
 
-$(READY): $(BASE)
-	$(call say,4,Tools for tests and checks: 60 packages and 0.4 GB)
-	@$(PIP) --no-build-isolation -e ".[dev]" | $(SHOWN)
+$(READY): $(BASE) lab/pyproject.toml
+	$(call say,4,Tools for tests and checks and the lab: 70 packages and 0.4 GB)
+	@$(PIP) --no-build-isolation -e ".[dev]" -e lab | $(SHOWN)
 	@touch $(READY)
 
 demo: $(BASE)
@@ -80,7 +80,7 @@ $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(LOWEST_PIP) torch
 	$(LOWEST_PIP) hatchling editables
-	$(LOWEST_PIP) --no-build-isolation -e ".[ray,test]"
+	$(LOWEST_PIP) --no-build-isolation -e ".[ray,test]" -e lab
 	touch $@
 
 # The documentation site, into site/: an environment of its own (200 MB, no torch), a strict build, and a check of every
@@ -106,8 +106,8 @@ notebooks: dev
 	OMP_NUM_THREADS=2 $(BIN)/python examples/run.py
 
 lint: dev
-	$(BIN)/ruff check src tests benchmarks examples docs/building docs/pictures
-	$(BIN)/ruff format --check src tests benchmarks examples docs/building docs/pictures
+	$(BIN)/ruff check src lab tests benchmarks examples docs/building docs/pictures
+	$(BIN)/ruff format --check src lab tests benchmarks examples docs/building docs/pictures
 	$(BIN)/mypy
 
 bench: dev
@@ -118,11 +118,11 @@ studies: dev
 
 # The tables of docs/results.md: trains what is missing (hours), records it and rewrites the page. DATA is the folder of the data sets.
 reproduce: dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce --data "$(or $(DATA),../shared/data)"
+	OMP_NUM_THREADS=1 $(BIN)/python -m realm_lab reproduce --data "$(or $(DATA),../shared/data)"
 
 # The same page from what is recorded: trains nothing.
 redraw: dev
-	$(BIN)/python -m benchmarks.reproduce --redraw
+	$(BIN)/python -m realm_lab redraw
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(LABEL_STUDIO) $(DOCS) site dist .pytest_cache .mypy_cache .ruff_cache

@@ -21,13 +21,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._crowds import read_panel
-from benchmarks._evidence import Promise
 from benchmarks._material import LABELS, PLAIN
 from realm import METHODS, Annotations, simulate
 from realm.comparison.cells import Cell, CellTables
 from realm.comparison.training import train_cell
 from realm.crowd.aggregation import METHODS as AGGREGATIONS
 from realm.crowd.aggregation import aggregate
+from realm_lab.evidence import Promise
 
 GUESSERS = 3
 ACCURACIES = np.concatenate([np.linspace(0.95, 0.5, 40), np.full(GUESSERS, 0.5)])

@@ -21,8 +21,8 @@ from benchmarks import crowdlab
 from realm.crowd.aggregation import aggregate
 from realm.crowd.estimate import estimate
 from realm.data import Annotations
-from realm.lab import load_benchmark
 from realm.training import RealmConfig, RealmTrainer
+from realm_lab import load_benchmark
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "sentpolarity" / "annotations.csv"
 DOUBT = 0.8

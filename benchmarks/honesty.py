@@ -34,13 +34,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from realm.crowd.accuracy import chance_of
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.verdicts import RELIABLE, VERDICTS, verdicts
 from realm.data import Annotations
-from realm.lab.plot_panels import HEIGHT, WIDTH, Panel, Picture
+from realm_lab.plots import COLOURS, save
 
 from ._crowds import CLASS_SHARES, CROWDS, PANELS, Floats, Ints, annotate_by_matrices, draw, read_panel
 
@@ -239,25 +240,19 @@ def groups_of(confidence: Floats) -> list[Ints]:
     return np.array_split(np.argsort(confidence, kind="stable"), 10 if len(confidence) >= 1000 else 5)
 
 
-def diagrams(rows: list[Row]) -> str:
-    """Reliability diagrams, two by two, as the text of an SVG file."""
-    title = "How often labels are right, by their confidence"
-    picture = Picture(2 * WIDTH, len(rows) // 2 * HEIGHT, title, "A diagonal means: as often as the confidence says.")
-    picture.add("rect", width="100%", height="100%", class_="paper")
-    for place, row in enumerate(rows):
+def diagrams(rows: list[Row]) -> Figure:
+    """Reliability diagrams, two by two: on the diagonal labels are right as often as their confidence says."""
+    figure = Figure(figsize=(8, 3 * -(-len(rows) // 2)), layout="constrained")
+    figure.suptitle("How often labels are right, by their confidence")
+    for place, row in enumerate(rows, start=1):
         confidence, right = np.concatenate(row.confidence), np.concatenate(row.right)
         points = [(float(confidence[g].mean()), float(right[g].mean()), len(g)) for g in groups_of(confidence)]
-        name = row.name.split(" | ")[0]
-        words = "; ".join(f"confidence {mean:.2f}: {share:.2f} right" for mean, share, _ in points)
-        panel = Panel(name, words, (0.3, 1.0), (0.3, 1.0))
-        panel.axes("confidence", "share that is right", "{:.0%}".format, "{:.0%}".format, about=7)
-        panel.path([(0.3, 0.3), (1.0, 1.0)], "guide")
-        for mean, share, n in points:
-            error = 1.96 * (share * (1 - share) / n) ** 0.5
-            panel.path([(mean, max(share - error, 0.3)), (mean, min(share + error, 1.0))], "curve c0")
-            panel.add("circle", cx=panel.x(mean), cy=panel.y(share), r=4, class_="spot c0", hint=f"{n:,} items")
-        picture.place(panel, place % 2 * WIDTH, place // 2 * HEIGHT)
-    return picture.file()
+        mean, share, n = np.array(points).T
+        axes = figure.add_subplot(-(-len(rows) // 2), 2, place, title=row.name.split(" | ")[0])
+        axes.plot([0.3, 1], [0.3, 1], "--", color="#59636e", linewidth=0.8)
+        axes.errorbar(mean, share, 1.96 * np.sqrt(share * (1 - share) / n), fmt="o", markersize=4, color=COLOURS[0])
+        axes.set(xlim=(0.3, 1), ylim=(0.3, 1), xlabel="confidence", ylabel="share that is right")
+    return figure
 
 
 HEADER = (
@@ -287,7 +282,7 @@ def main() -> int:
     if not rows:
         print("\nThe real data sets are not beside this checkout: left out.")
     elif args.pictures:
-        (args.pictures / "reliability.svg").write_text(diagrams(rows[:4]))
+        save(diagrams(rows[:4]), args.pictures / "reliability.svg")
     print(f"\n{len(misses)} figures were missed" + "".join(f"\n- {name}: {what}" for name, what in misses))
     return 1 if misses else 0
 

@@ -4,7 +4,7 @@
 
 CivilComments (3,498 comments, 24 judges with habits of their own): labels of the panel, of its majority, of the
 cheapest part within a point of it, of its best judge; and models on 1,498 test comments. Those that are trained on
-three judges per item are the recorded trainings of `real-real`, trained by `python -m benchmarks.reproduce`; those that
+three judges per item are the recorded trainings of `real-real`, trained by `make reproduce`; those that
 are distilled from a single judge are trained here, in the same way (15 trainings of a head: some minutes, which
 `--results` keeps): from the judge that the panel takes for the best, and from the best by gold, each on its verdicts of
 all comments; and from the former's verdicts among the same three per comment.
@@ -36,9 +36,9 @@ import pandas as pd
 
 from realm import PAPER, Annotations, aggregate, compare, estimate
 from realm.crowd.panel import Panel
-from realm.lab import expand, load_benchmark, load_spec
-from realm.lab.benchmark_cells import drawn_per_item
-from realm.lab.recorded import RecordedResults
+from realm_lab import Recorded, expand, load_benchmark, load_spec
+from realm_lab.cells import drawn_per_item
+from realm_lab.results import method_of
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RECORDED = Path(__file__).parents[1] / "docs" / "results"
@@ -154,9 +154,11 @@ def distilled(singles: Mapping[str, pd.DataFrame] | None = None) -> Iterator[str
 
     `singles` are the figures of models distilled from single judges, which are left out where it is None.
     """
-    results = RecordedResults.open(RECORDED).frame(_recorded_cells())
+    cells = _recorded_cells()
+    results = Recorded(RECORDED).frame(cells)
+    results["method"] = results["id"].map({cell.id: method_of(cell) for cell in cells})
     if results.empty:
-        yield "no training on CivilComments is recorded: run `python -m benchmarks.reproduce`"
+        yield "no training on CivilComments is recorded: run `make reproduce`"
         return
     print("| mpnet-base, trained on three judges or one | seeds | accuracy | std | macro-F1 |\n|---|---|---|---|---|")
     means = {}

@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._evidence import Promise
 from realm import PAPER
 from realm.comparison.cells import Cell
 from realm.comparison.training import train_cell
 from realm.crowd.engine import PRIORS, Priors
-from realm.lab import load_spec
-from realm.lab.benchmark_cells import BenchmarkData
-from realm.lab.spec import expand
+from realm_lab import expand, load_spec
+from realm_lab.evidence import Promise
+from realm_lab.results import method_of
 
 SPEC = "real-real"
 CONFIGURATIONS = (
@@ -94,9 +93,8 @@ def cells_of(configuration: dict[str, str], options: argparse.Namespace) -> list
     """The cells in which the spec trains the default in a configuration, one for each seed."""
     found = []
     for cell in expand(load_spec(SPEC), options.data):
-        in_paper_setting = PAPER.items() <= cell.settings.items()
-        if cell.method == "realm" and configuration.items() <= cell.data.describe().items() and not in_paper_setting:
-            assert isinstance(cell.data, BenchmarkData)
+        is_default = method_of(cell) == "realm" and not PAPER.items() <= cell.settings.items()
+        if is_default and configuration.items() <= cell.data.describe().items():
             sizes = {} if options.items is None else {"items": options.items, "test_items": options.items}
             data, model = replace(cell.data, **sizes), options.model or cell.model
             found.append(replace(cell, model=model, data=data, steps=options.steps or cell.steps))

@@ -21,12 +21,11 @@ from realm.runs import model_card
 
 MODULES = [
     *("realm.channels.confusion", "realm.channels.habit", "realm.channels.uniform"),
-    *("realm.comparison.compare", "realm.comparison.training", "realm.cli.against_gold", "realm.crowd.estimate"),
+    *("realm.comparison.compare", "realm.comparison.training", "realm.crowd.against_gold", "realm.crowd.estimate"),
     *(
         "realm.data.readers.streaming",
         "realm.report.comparison_page",
         "realm.report.run_page",
-        "realm.report.runs_page",
     ),
     *("realm.runs.writer", "realm.training.run_output", "realm.training.trainer"),
     *(
@@ -48,6 +47,6 @@ get_checkpoint_conversion_mapping("bert")
 for name in html._sources():
     if name.endswith((".html", ".css")):
         html._templates().get_template(name)
-model_card._snippet_template()
+model_card._template("card.md.jinja")
 with contextlib.redirect_stdout(io.StringIO()):
     get_command(app)(["--version"], standalone_mode=False)

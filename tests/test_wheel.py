@@ -66,7 +66,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in files if "__pycache__" not in name} <= held
     assert {"realm/demo/grammar.yaml", "realm/py.typed", "realm/testing.py"} <= held
-    assert not any(name.startswith(("tests/", "benchmarks/", "docs/")) for name in held)
+    assert not any(name.startswith(("tests/", "benchmarks/", "docs/", "lab/", "realm_lab/")) for name in held)
 
 
 def test_the_wheel_has_a_command_and_asks_for_no_tools(wheel: Path) -> None:

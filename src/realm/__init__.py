@@ -36,69 +36,33 @@ if TYPE_CHECKING:
     from realm.training.settings import PAPER
 
 _MODULES = {
-    "realm.data": ("Annotations", "Items", "ReadOptions", "Task"),
-    "realm.errors": ("RealmError",),
-    "realm.methods": ("METHODS",),
-    "realm.channels": (
-        "Channel",
-        "ItemScores",
-        "Observed",
-        "IdentityChannel",
-        "UniformChannel",
-        "HabitChannel",
-        "ConfusionChannel",
-        "CoinChannel",
-    ),
-    "realm.training": ("RealmConfig", "RealmModel", "RealmTrainer"),
-    "realm.training.classifier": ("RealmClassifier",),
-    "realm.training.loss": ("AnnotatorLoss",),
-    "realm.training.settings": ("PAPER",),
-    "realm.runs": ("Run",),
-    "realm.crowd.aggregation": ("aggregate",),
-    "realm.crowd.estimators": ("MajorityVote", "OneCoin", "DawidSkene", "Mace"),
-    "realm.crowd.drift": ("over_time",),
-    "realm.crowd.estimate": ("estimate",),
-    "realm.comparison.compare": ("compare",),
-    "realm.comparison.simulation": ("simulate",),
+    "realm.channels": "Channel CoinChannel ConfusionChannel HabitChannel IdentityChannel UniformChannel ItemScores "
+    "Observed",
+    "realm.comparison.compare": "compare",
+    "realm.comparison.simulation": "simulate",
+    "realm.crowd.aggregation": "aggregate",
+    "realm.crowd.drift": "over_time",
+    "realm.crowd.estimate": "estimate",
+    "realm.crowd.estimators": "DawidSkene Mace MajorityVote OneCoin",
+    "realm.data": "Annotations Items ReadOptions Task",
+    "realm.errors": "RealmError",
+    "realm.methods": "METHODS",
+    "realm.runs": "Run",
+    "realm.training": "RealmConfig RealmModel RealmTrainer",
+    "realm.training.classifier": "RealmClassifier",
+    "realm.training.loss": "AnnotatorLoss",
+    "realm.training.settings": "PAPER",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "METHODS",
-    "PAPER",
-    "Annotations",
-    "AnnotatorLoss",
-    "Channel",
-    "CoinChannel",
-    "ConfusionChannel",
-    "DawidSkene",
-    "HabitChannel",
-    "IdentityChannel",
-    "ItemScores",
-    "Items",
-    "Mace",
-    "MajorityVote",
-    "Observed",
-    "OneCoin",
-    "ReadOptions",
-    "RealmClassifier",
-    "RealmConfig",
-    "RealmError",
-    "RealmModel",
-    "RealmTrainer",
-    "Run",
-    "Task",
-    "UniformChannel",
-    "__version__",
-    "aggregate",
-    "compare",
-    "estimate",
-    "over_time",
-    "simulate",
-]
+    "METHODS", "PAPER", "Annotations", "AnnotatorLoss", "Channel", "CoinChannel", "ConfusionChannel", "DawidSkene",
+    "HabitChannel", "IdentityChannel", "ItemScores", "Items", "Mace", "MajorityVote", "Observed", "OneCoin",
+    "ReadOptions", "RealmClassifier", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Run", "Task",
+    "UniformChannel", "__version__", "aggregate", "compare", "estimate", "over_time", "simulate",
+]  # fmt: skip
 
-
-_SUBMODULES = ("lab", "testing")
+_SUBMODULES = ("testing",)
 _HINTS = {
     "load": "A finished run is opened with `realm.Run.open(folder)`.",
     "open": "A finished run is opened with `realm.Run.open(folder)`.",
@@ -110,7 +74,7 @@ _HINTS = {
     "train": "Training is `realm.RealmTrainer(model, annotations, realm.RealmConfig(folder)).train()`.",
     "predict": "A finished run predicts: `realm.Run.open(folder).predict(texts)`.",
 }
-"""What people call here what is called otherwise."""
+"""Hints for names that people guess."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,9 @@
-"""How objects show themselves in a notebook (nothing from the data is read as HTML), and counts with their nouns."""
+"""What is shown to people: objects in a notebook, counts with their nouns, and text from data, which is neither HTML
+nor a command to the terminal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
@@ -9,6 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
+# Controls but tab and newline; marks that change the direction of what follows; invisible spaces and tags; line
+# separators that some scripts take for newlines; lone surrogates, which UTF-8 cannot hold.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
 LEFT = 'style="text-align: left"'
 ROWS = 10
 """How many rows of a table are shown, half of them from its end: the worst annotators are there."""
@@ -36,3 +44,8 @@ def notebook_html(heading: str, facts: Mapping[str, object], table: pd.DataFrame
 def counted(count: int, noun: str) -> str:
     """A count with its noun: `1 task`, `2 tasks`, `1,200 items`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def visible(text: str) -> str:
+    """The same text with hidden and control characters written as their code: U+202E is ⟨U+202E⟩."""
+    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", text.replace("\r\n", "\n"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import reprlib
+import secrets
 import shutil
-import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,113 +18,172 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import yaml
+from filelock import lock_descriptor
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from realm.errors import RealmError
-from realm.interrupts import removed_at_the_end
-from realm.locks import LOCK, claim, if_abandoned, is_at, is_claimed
-from realm.schema import check
+from realm.locks import LOCK
+from realm.schema import parse
 
 MANIFEST = "manifest.json"
-MOST_JSON, MOST_YAML = 1 << 28, 1 << 20
+MAX_JSON, MAX_YAML = 1 << 28, 1 << 20
 """Bytes of a JSON and of a YAML file that is read: the names of millions of annotators, and the longest of settings
 (YAML is read at less than a megabyte a second)."""
 _FILE_NAME = re.compile(r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\x00-\x1f\\]+")
 """A name below a folder: it does not lead out of it."""
 _HASH = re.compile(r"[0-9a-f]{64}")
-_MARK = ".realm-"
-"""Between the name of a file and the eight characters that `tempfile` adds, so that nobody else's file is taken for
-a half-written one of ours."""
-_PARTIAL = re.compile(rf"\.(?P<name>.+){re.escape(_MARK)}[a-z0-9_]{{8}}(?P<suffix>\..*)?", re.DOTALL)
+_PARTIAL = re.compile(r"\.(?P<name>.+)\.realm-[a-z0-9_]{8}(\..*)?", re.DOTALL)
+"""What we are writing, or have put aside, is called `.NAME.realm-XXXXXXXX`, with the ending of NAME."""
+_ASIDE = "previous"
+"""In place of the eight letters: a folder that is being replaced."""
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, SafetensorError, yaml.YAMLError)
 LONGEST_REASON = 500
 """Characters of what a library says of a file: it may quote the file."""
-_RESUME = " Mend that, then go on with the same command and `resume`."
+_RESUME = " Fix this and run the same command again with `resume`."
+
+
+# -------------------------------------------------------------------- whole or absent
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file beside `path` to be written, which takes its place in one step when the block ends without an error.
 
-    What a process that was killed left of an earlier try is removed; what another one is writing now is not.
+    It gets the mode of the file that it replaces, and that of any new file otherwise. What a process that was killed
+    left of an earlier try is removed; what another one is writing now is not.
     """
     path = Path(os.path.realpath(path))  # so that a link's target is written
     if path.exists() and not path.is_file():
         raise RealmError(f"{path}: cannot be written: it is a folder or a device. Name a file.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial_files(path.parent, path.name)
-    with removed_at_the_end(lambda: _partial_file(path), _remove_partial_file) as (partial, _):
+    with _partial(path, path.suffix, _open_new) as (partial, handle):
+        mode = path.stat().st_mode & 0o777 if path.exists() else None
+        if mode is not None:
+            os.fchmod(handle, mode | 0o600)  # as private as that one from the first byte on
         yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.chmod(0o644)
+        if mode is not None:
+            partial.chmod(mode)
+        os.fsync(handle)
         partial.replace(path)
-
-
-def _partial_file(path: Path) -> tuple[Path, int]:
-    """A new file beside `path`, claimed for as long as the handle is open."""
-    while True:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}{_MARK}", suffix=path.suffix)
-        made = Path(name), handle
-        try:
-            if claim(handle) is not False and is_at(handle, name):
-                return made
-        except OSError:
-            _remove_partial_file(made)
-            raise
-        os.close(handle)  # another process has just taken it for an abandoned one
-
-
-def _remove_partial_file(made: tuple[Path, int]) -> None:
-    partial, handle = made
-    partial.unlink(missing_ok=True)
-    os.close(handle)
 
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A folder beside `folder` to be filled, which takes its place when the block ends without an error."""
+    """A folder beside `folder` to be filled, which takes its place when the block ends without an error.
+
+    The old one is put aside and removed only when the new one is in its place; `remove_partial_files` puts it back
+    where a process was killed in between.
+    """
     with working_folder(folder) as partial:
         yield partial
-        partial.chmod(0o755)
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        aside = _beside(folder, _ASIDE)
+        with suppress(FileNotFoundError):
+            folder.rename(aside)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if aside.exists():
+                aside.rename(folder)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager
 def working_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path` in which it is prepared, removed when the block ends.
-
-    What a process that was killed left of an earlier one is removed; what another one works in now is not.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial_files(path.parent, path.name)
-    with removed_at_the_end(lambda: _partial_folder(path), _remove_partial_folder) as (partial, _):
+    """A folder beside `path` in which it is prepared, removed when the block ends."""
+    with _partial(path, "", _open_new_folder) as (partial, _):
         yield partial
 
 
-def _partial_folder(path: Path) -> tuple[Path, int]:
+@contextmanager
+def _partial(path: Path, suffix: str, create: Callable[[Path], int]) -> Iterator[tuple[Path, int]]:
+    """A new file or folder beside `path`, locked by its handle while the block runs, and removed after it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_partial_files(path.parent, path.name)
     while True:
-        name = tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}{_MARK}")
-        try:
-            handle = os.open(name, os.O_RDONLY)
-        except FileNotFoundError:
-            continue
-        made = Path(name), handle
-        try:
-            if claim(handle) is not False and is_at(handle, name):
-                return made
-        except OSError:
-            _remove_partial_folder(made)
-            raise
+        partial = _beside(path, secrets.token_hex(4), suffix)
+        handle = create(partial)
+        if _lock(handle) and partial.exists():
+            break
+        os.close(handle)  # another process has just taken it for an abandoned one
+    try:
+        yield partial, handle
+    finally:
+        _remove(partial)
         os.close(handle)
 
 
-def _remove_partial_folder(made: tuple[Path, int]) -> None:
-    partial, handle = made
-    shutil.rmtree(partial, ignore_errors=True)
-    os.close(handle)
+def _beside(path: Path, letters: str, suffix: str = "") -> Path:
+    return path.with_name(f".{path.name}.realm-{letters}{suffix}")
+
+
+def _open_new(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+def _open_new_folder(path: Path) -> int:
+    path.mkdir()
+    return os.open(path, os.O_RDONLY)
+
+
+def _lock(handle: int) -> bool:
+    """Whether an open file is now ours; so it is too where the file system knows no locks."""
+    try:
+        return lock_descriptor(handle, blocking=False)
+    except OSError:
+        return True
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def is_partial(name: str) -> bool:
+    """Whether a name is that of a half-written file or folder of ours."""
+    return _PARTIAL.fullmatch(name) is not None
+
+
+def partial_files(folder: Path, name: str | None = None) -> list[Path]:
+    """The half-written files and folders in a folder: of one name, or all."""
+    try:
+        names = [match for entry in os.listdir(folder) if (match := _PARTIAL.fullmatch(entry))]
+    except OSError:  # no folder, or one that may not be listed
+        return []
+    return [folder / match.group() for match in names if name in (None, match["name"])]
+
+
+def remove_partial_files(folder: Path, name: str | None = None) -> None:
+    """Remove half-written files and folders whose process is gone: of one name, or all."""
+    for path in partial_files(folder, name):
+        if path.is_symlink() or is_locked(path):
+            continue
+        whole = folder / path.name[1:].removesuffix(f".realm-{_ASIDE}")
+        if path.name.endswith(f".realm-{_ASIDE}") and not whole.exists():
+            path.rename(whole)
+        else:
+            _remove(path)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process is writing a half-written file or folder."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return not _lock(handle)
+    finally:
+        os.close(handle)
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether another process is writing the file at this moment."""
+    path = Path(os.path.realpath(path))
+    return any(map(is_locked, partial_files(path.parent, path.name)))
+
+
+# -------------------------------------------------------------------- errors of disks and files
 
 
 @contextmanager
@@ -159,32 +218,7 @@ def reading(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
         raise RealmError(f"{path}: not readable as {kind}: {reason[:LONGEST_REASON]}") from None
 
 
-def is_partial(name: str) -> bool:
-    """Whether a name is that of a half-written file or folder of ours."""
-    return _PARTIAL.fullmatch(name) is not None
-
-
-def partial_files(folder: Path, name: str | None = None) -> list[Path]:
-    """The half-written files and folders in a folder: of one name, or all."""
-    try:
-        names = [match for entry in os.listdir(folder) if (match := _PARTIAL.fullmatch(entry))]
-    except OSError:  # no folder, or one that may not be listed
-        return []
-    return [folder / match.group() for match in names if name in (None, match["name"])]
-
-
-def remove_partial_files(folder: Path, name: str | None = None) -> None:
-    """Remove half-written files and folders whose process is gone: of one name, or all."""
-    for path in partial_files(folder, name):
-        with if_abandoned(path) as abandoned, suppress(OSError):
-            if abandoned:
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def is_being_written(path: Path) -> bool:
-    """Whether another process is writing the file at this moment."""
-    path = Path(os.path.realpath(path))
-    return any(is_claimed(partial) for partial in partial_files(path.parent, path.name))
+# -------------------------------------------------------------------- kinds of files
 
 
 def write_text(path: Path, text: str) -> None:
@@ -193,7 +227,19 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+    """Write JSON: numbers of numpy as numbers, what is not finite as null; a `TypeError` for what is no JSON."""
+    write_text(path, json.dumps(as_json(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def as_json(value: Any) -> Any:
+    """The value with numbers of numpy as Python's, and what is not finite as None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        return {key: as_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_yaml(path: Path, value: Any) -> None:
@@ -213,10 +259,10 @@ def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
         return dict(load_file(path))
 
 
-def read_json(path: Path, most: int = MOST_JSON) -> Any:
-    """What a JSON file of at most `most` bytes says; NaN and Infinity are no JSON."""
+def read_json(path: Path, max_bytes: int = MAX_JSON) -> Any:
+    """The content of a JSON file; NaN and Infinity are no JSON."""
     with reading(path, "JSON"):
-        return parse_json(_text(path, most), parse_constant=_refuse_constant)
+        return parse_json(_text(path, max_bytes), parse_constant=_refuse_constant)
 
 
 class RepeatedKey(ValueError):
@@ -224,17 +270,17 @@ class RepeatedKey(ValueError):
 
 
 def parse_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = None) -> Any:
-    """What JSON says; a `RepeatedKey` where one object has a key twice."""
+    """The content of JSON; a `RepeatedKey` where one object has a key twice."""
     return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=parse_constant)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        key = next(key for key, _ in pairs if counts[key] > 1)
-        values = " and ".join(reprlib.repr(value) for name, value in pairs if name == key)
-        raise RepeatedKey(f"the key {reprlib.repr(key)} stands {counts[key]} times in one object, with {values[:200]}")
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            values = f"{reprlib.repr(content[key])} and {reprlib.repr(value)}"
+            raise RepeatedKey(f"the key {reprlib.repr(key)} stands twice in one object, with {values}")
+        content[key] = value
     return content
 
 
@@ -242,7 +288,21 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"it holds {name}, which is no number")
 
 
-class TextLoader(yaml.SafeLoader):
+class UniqueKeysLoader(yaml.SafeLoader):
+    """YAML's safe loader, which refuses a key that stands twice in one mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if (key.tag, key.value) in keys:
+                    line = key.start_mark.line + 1
+                    raise RepeatedKey(f"the key {reprlib.repr(key.value)} of line {line} stands there several times")
+                keys.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
+class TextLoader(UniqueKeysLoader):
     """Every value but null as a string, as it is written: `no` is a word, and `1.0` keeps its zero."""
 
 
@@ -252,43 +312,22 @@ TextLoader.yaml_implicit_resolvers = {
 }
 
 
-def read_yaml(path: Path, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
-    """What a YAML file says; `loader` is a safe one, which makes nothing but plain values."""
+def read_yaml(path: Path, loader: type[UniqueKeysLoader] = UniqueKeysLoader) -> Any:
+    """The content of a YAML file; `loader` is a safe one, which makes nothing but plain values."""
     # its own constructors fail in these ways on a tag that does not fit its value, such as !!int "" and !!bool x
     with reading(path, "YAML", LookupError, AttributeError, TypeError, OverflowError):
-        document = loader(_text(path, MOST_YAML))
-        node = document.get_single_node()
-        if node is None:
-            return None
-        _refuse_repeats(node)
-        return document.construct_document(node)
+        return yaml.load(_text(path, MAX_YAML), loader)  # noqa: S506
 
 
-def _refuse_repeats(root: yaml.Node) -> None:
-    """Refuse a key that stands twice in one mapping."""
-    waiting, seen = [root], {id(root)}
-    while waiting:
-        node = waiting.pop()
-        pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        keys = [(key.tag, key.value) for key, _ in pairs if isinstance(key, yaml.ScalarNode)]
-        if len(set(keys)) < len(keys):
-            key = next(key for key, _ in pairs if keys.count((key.tag, key.value)) > 1)
-            line = key.start_mark.line + 1
-            raise RepeatedKey(f"the key {reprlib.repr(key.value)} of line {line} stands there several times")
-        inside = [part for pair in pairs for part in pair] if pairs else node.value
-        for each in inside if isinstance(inside, list) else []:
-            if isinstance(each, yaml.Node) and id(each) not in seen:  # an alias is the node that it stands for
-                seen.add(id(each))
-                waiting.append(each)
-
-
-def _text(path: Path, most: int) -> str:
-    """The text of a file, which has at most this many bytes."""
+def _text(path: Path, max_bytes: int) -> str:
     with path.open("rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"it is larger than {most / 1e6:,.0f} MB, more than any such file of ours")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"it is larger than {max_bytes / 1e6:,.0f} MB, more than any such file of ours")
     return content.decode("utf-8")
+
+
+# -------------------------------------------------------------------- what is in a folder
 
 
 def without_home(text: str) -> str:
@@ -321,9 +360,9 @@ def write_manifest(folder: Path, skip: tuple[str, ...] = ()) -> None:
 def manifest_hashes(folder: Path) -> dict[str, str]:
     """The SHA-256 of each file as the folder's manifest has it."""
     path = folder / MANIFEST
-    content = read_json(path)
-    check(path, content, {"sha256": {str: str}})
-    hashes: dict[str, str] = content["sha256"]
+    hashes = parse(path, read_json(path), dict[str, dict[str, str]]).get("sha256")
+    if hashes is None:
+        raise RealmError(f"{path}: lacks `sha256`. It is damaged, or no manifest of ours.")
     for name, expected in hashes.items():
         if not _FILE_NAME.fullmatch(name) or not _HASH.fullmatch(expected):
             raise RealmError(f"{path}: {name!r} is no name of a file below it, or its SHA-256 is none.")

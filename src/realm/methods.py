@@ -68,22 +68,6 @@ METHODS: dict[str, Method] = {
         Method("mace", "MACE", "trained on MACE labels", "mace"),
         Method("soft-mace", "Soft MACE", "trained on MACE's posterior", "mace", soft=True),
         Method(
-            "crowd-layer",
-            "Crowd layer",
-            "a matrix per annotator on the model's output (Rodrigues and Pereira 2018)",
-            RAW,
-            channel="crowd-layer",
-            update="gradient",
-        ),
-        Method(
-            "trace-confusion",
-            "Trace",
-            "confusion matrices of small trace (Tanno et al. 2019)",
-            RAW,
-            channel="trace-confusion",
-            update="gradient",
-        ),
-        Method(
             "raykar",
             "Raykar",
             "EM between the model and confusion matrices (Raykar et al. 2010)",

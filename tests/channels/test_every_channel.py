@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm.channels import CHANNELS, RIVAL_CHANNELS, Channel, ItemScores, Observed, channel_class
+from realm.channels import CHANNELS, Channel, ItemScores, Observed, channel_class
 from realm.errors import RealmError
 from realm.scorers.answers import masked_log_softmax
 from tests.tiny import crowd
 
-EVERY = (*(name for name in CHANNELS if name != "confusion"), *RIVAL_CHANNELS)
+EVERY = tuple(name for name in CHANNELS if name != "confusion")
 """All but the one in closed form, which has a file of its own."""
-LEARNED = [name for name in EVERY if name not in ("identity", *RIVAL_CHANNELS)]
+LEARNED = [name for name in EVERY if name != "identity"]
 
 
 def drawn(name: str, k: int, seed: int, spread: float = 2.0, annotators: int = 3, tasks: int = 2) -> Channel:
@@ -76,10 +76,10 @@ def test_items_with_different_numbers_of_options_mix_in_one_batch(name) -> None:
         np.testing.assert_allclose(together[row, :width].detach(), alone[0].detach(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", [*LEARNED, *RIVAL_CHANNELS])
+@pytest.mark.parametrize("name", LEARNED)
 def test_a_channel_of_a_table_fits_it_and_only_those_who_were_met_are_touched(name) -> None:
     table = crowd(20, (0.9, 0.5, 0.3))
-    channel = channel_class(name).from_annotations(table, **({} if name in RIVAL_CHANNELS else {"start": 1.0}))
+    channel = channel_class(name).from_annotations(table, start=1.0)
     assert channel.touched.shape == (3, 1) and len(list(channel._of_annotators())) == len(list(channel.parameters()))
     scores = ItemScores(torch.full((20, 4), 0.25).log(), torch.full((20,), 4))
     observed = Observed.of(table, np.flatnonzero(table.annotator != 1))
@@ -115,7 +115,7 @@ def test_a_copy_holds_its_pinned_annotators_too(name) -> None:
     assert all(not parameter.grad[1].any() for parameter in channel.parameters())
 
 
-@pytest.mark.parametrize("name", [*LEARNED, *RIVAL_CHANNELS])
+@pytest.mark.parametrize("name", LEARNED)
 def test_the_shares_of_the_log_prior_add_up_however_the_table_is_cut(name) -> None:
     table = crowd(12, (0.9, 0.5, 0.3))
     channel = channel_class(name).from_annotations(table)
@@ -123,7 +123,7 @@ def test_the_shares_of_the_log_prior_add_up_however_the_table_is_cut(name) -> No
     for parameter in channel.parameters():
         parameter.data += torch.randn(parameter.shape)
     whole = channel.log_prior(Observed.of(table))
-    if name in ("uniform", "coin", "crowd-layer"):
+    if name in ("uniform", "coin"):
         assert whole is None
         return
     halves = [channel.log_prior(Observed.of(table, half)) for half in np.array_split(np.arange(table.n_annotations), 2)]
@@ -131,7 +131,7 @@ def test_the_shares_of_the_log_prior_add_up_however_the_table_is_cut(name) -> No
 
 
 def test_abilities_are_what_a_channel_has_of_its_own() -> None:
-    assert {name for name in (*CHANNELS, *RIVAL_CHANNELS) if channel_class(name).can("update")} == {"confusion"}
+    assert {name for name in CHANNELS if channel_class(name).can("update")} == {"confusion"}
     with pytest.raises(RealmError, match="IdentityChannel cannot start from known expertise"):
         channel_class("identity")().start_from(torch.zeros(1, 1))
     with pytest.raises(RealmError, match="no closed-form update"):

@@ -71,10 +71,11 @@ def test_a_report_replaces_itself_and_asks_before_another(scene, realm_cli, tmp_
     for _ in range(2):
         assert realm_cli("report", run)[0] == 0
         assert realm_cli("report", run, "--output", run / "report.html")[0] == 0
-    assert realm_cli("report", run, run)[0] == 0
-    code, _, error = realm_cli("report", run, run)
-    assert code == 2 and "compare.html: exists already" in error
-    assert realm_cli("report", run, run, "--overwrite")[0] == 0
+    other = run.parent / "page.html"
+    assert realm_cli("report", run, "--output", other)[0] == 0
+    code, _, error = realm_cli("report", run, "--output", other)
+    assert code == 2 and "page.html: exists already" in error
+    assert realm_cli("report", run, "--output", other, "--overwrite")[0] == 0
 
 
 def test_files_beside_the_output_count_too(scene, realm_cli, tmp_path) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from realm.cli.entry import main
 from realm.data import Annotations, Task
+from realm.report.items import Settling
 from realm.report.run_data import read_run
-from realm.report.settling import settling
 from realm.runs import Run as Opened
 from tests.report.folders import write_run
 
@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     shares = np.where(np.arange(2) == sure[:, None], 0.7, 0.3)
     shares[0] = [0.999, 0.001] if truth[0] == 1 else [0.001, 0.999]
     order = [int(name[1:]) for name in annotations.item_ids.to_pylist()]
-    return write_run(path, annotations, np.log(shares[order]))
+    return write_run(path, annotations, np.log(shares[order]), metrics={"probabilities": "in-sample"})
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -222,7 +222,7 @@ def test_who_is_asked_how_often_is_shown(run: Run, folder: Path, tmp_path: Path)
 
 def test_the_report_lists_what_relabel_asks_for(run: Run, folder: Path) -> None:
     """The same items by the same annotators in the same order, though the report plans for more labels."""
-    listed = [(item.id, item.ask) for item in settling(read_run(folder)).items.items]
+    listed = [(item.id, item.ask) for item in Settling(read_run(folder)).items.items]
     for budget in (1, 7, 20, 60):
         code, out, _ = run(folder, "--budget", budget, "--json")
         queue = json.loads(out)["queue"]

@@ -73,3 +73,15 @@ def test_counts_agree_with_their_nouns(capsys) -> None:
     note_table(one)
     assert "1 annotation of 1 item by 1 annotator\n" in capsys.readouterr().err
     assert counted(0, "item") == "0 items" and counted(1_200, "more file") == "1,200 more files"
+
+
+def test_data_commands_no_terminal(monkeypatch, capsys) -> None:
+    from realm.cli.terminal import write_out
+
+    text = "\x1b]0;title\x07\x1b[2Ja \x9b red\u202e bird\n"
+    write_out(text)
+    assert capsys.readouterr().out == f"{text}\n", "a pipe gets the data as they are"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    write_out(text, end="")
+    shown = capsys.readouterr().out
+    assert shown.endswith("a ⟨U+009B⟩ red⟨U+202E⟩ bird\n") and "\x1b" not in shown

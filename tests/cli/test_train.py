@@ -12,7 +12,7 @@ import yaml
 
 from realm.errors import RealmError
 from realm.runs import Run
-from realm.runs.folder import LOG
+from realm.runs.folder import LOG, REPORT
 from tests.tiny import crowd
 
 
@@ -175,7 +175,7 @@ def test_accuracy_at_the_base_rate_is_said(capsys) -> None:
 
 
 def test_train_shows_the_test_and_how_unused_gold_judges_it(files, tiny_model, realm_cli, tmp_path) -> None:
-    """With a gold column, and without: the same run, byte for byte; only the screen differs."""
+    """With a gold column, and without: the same run, byte for byte; only the screen and the report differ."""
     bare = pd.read_csv(files / "labels.csv").drop(columns="gold")
     bare.to_csv(tmp_path / "labels.csv", index=False)
     words = ["--model", tiny_model("bert"), "--steps", "2", "--test", files / "test.csv"]
@@ -186,17 +186,19 @@ def test_train_shows_the_test_and_how_unused_gold_judges_it(files, tiny_model, r
         assert code == 0, error
         assert "Base rate" in out and "mistaken most for" in out and "Recall of the rarest label" in out
         shown[name] = error
-    assert "of the 40 labels with gold are right (gold was not used)" in shown["gold"]
+    assert "of the 40 labels with gold are right (gold was not used; 95% interval" in shown["gold"]
     assert "95% intervals" in shown["gold"] and "gold" not in shown["bare"]
     contents = [
         {
             path.relative_to(folder): path.read_bytes()
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and path.name != LOG  # which holds times
+            if path.is_file() and path.name not in (LOG, REPORT)  # which hold times, and the check against gold
         }
         for folder in (tmp_path / "gold" / "run", tmp_path / "bare" / "run")
     ]
     assert contents[0] == contents[1]
+    pages = {name: (tmp_path / name / "run" / REPORT).read_text() for name in ("gold", "bare")}
+    assert "of 40 cleaned labels are right" in pages["gold"] and "No gold was read" in pages["bare"]
     log = (tmp_path / "gold" / "run" / LOG).read_text()
     assert "The run is in" in log and "gold was not used" not in log, "gold that was not used is on the screen alone"
     code, _, error = realm_cli("train", files / "labels.csv", *words, "--use-gold", "--output", tmp_path / "used")

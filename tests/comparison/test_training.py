@@ -130,9 +130,7 @@ def test_figures_are_those_of_the_calibrated_model(method, make, monkeypatch) ->
 def test_the_temperature_is_that_of_the_model_of_annotators_for_every_method(already: float) -> None:
     """A trainer that calibrates (by 3) and one that does not come out alike."""
     log_probs = log_softmax(np.random.default_rng(0).normal(size=(8, 4)))
-    trainer: Any = SimpleNamespace(
-        annotations=crowd(8), temperature=already, report_model=lambda: SimpleNamespace(temperature=3.0)
-    )
+    trainer: Any = SimpleNamespace(annotations=crowd(8), temperature=already, report_model=lambda: (None, 3.0, None))
     scores = calibrated(trainer, Scores(log_softmax(log_probs / already)))
     np.testing.assert_allclose(scores.log_probs, log_softmax(log_probs / 3))
 

@@ -6,7 +6,7 @@ import re
 
 from tests.contracts.modules import PACKAGE, ROOT
 
-PATH = re.compile(r"`((?:realm|tests|examples|benchmarks|docs)/[\w./-]+)`")
+PATH = re.compile(r"`((?:realm|lab|tests|examples|benchmarks|docs)/[\w./-]+)`")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -21,5 +21,5 @@ def test_every_path_of_the_docs_exists() -> None:
 
 
 def test_a_missing_path_is_seen() -> None:
-    assert missing_paths("`realm/channels/base.py`, `tests/contracts/`, `realm/lab/specs/`") == []
+    assert missing_paths("`realm/channels/base.py`, `tests/contracts/`, `lab/realm_lab/specs/`") == []
     assert missing_paths("see `realm/channels/none.py`") == ["realm/channels/none.py"]

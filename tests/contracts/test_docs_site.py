@@ -25,7 +25,7 @@ from check_site import main, problems
 from links import OUTSIDE, headings, html_with_site_links, page_of, site_link, tutorials, with_site_links
 
 REFERENCE = ROOT / "docs" / "reference"
-MODULES = ("lab", "testing")
+MODULES = ("testing",)
 """Public modules beside the names of `realm`."""
 
 

@@ -6,9 +6,9 @@ import realm
 from tests.contracts.modules import imports_of, modules
 
 ORDER = (
-    "errors", "interrupts", "locks", "schema", "files", "progress", "display", "methods", "data", "crowd", "check",
+    "errors", "locks", "schema", "files", "progress", "display", "methods", "data", "crowd", "check",
     "channels", "objectives", "models", "scorers", "metrics", "runs", "label_studio", "training", "comparison",
-    "report", "demo", "lab", "testing", "cli",
+    "report", "demo", "testing", "cli",
 )  # fmt: skip
 OUTSIDE = ("__init__.py", "__main__.py")  # the public surface, and the entry point
 
@@ -51,6 +51,6 @@ def test_a_wrong_import_is_seen_wherever_it_stands() -> None:
         "def f():\n    import realm.training as t",
     ):
         assert wrong_imports("data/planted.py", source), source
-        assert wrong_imports("lab/planted.py", source) == [], source
+        assert wrong_imports("cli/planted.py", source) == [], source
     for source in ("from realm.errors import RealmError", "import numpy", "'realm train labels.csv'", "import realm"):
         assert wrong_imports("data/planted.py", source) == [], source

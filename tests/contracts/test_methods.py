@@ -68,7 +68,7 @@ def test_a_row_says_which_labels_are_trained_on(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_the_rows_need_and_learn() -> None:
     learning = [name for name, method in METHODS.items() if method.learns_expertise]
-    assert learning == ["realm", "crowd-layer", "trace-confusion", "raykar"]
+    assert learning == ["realm", "raykar"]
     assert set(COMPARED) <= set(METHODS)
     assert [name for name, method in METHODS.items() if method.needs_gold] == ["oracle"]
     aggregators = {name: method.aggregator for name, method in METHODS.items() if method.aggregator}

@@ -1,4 +1,4 @@
-"""Docs, README, examples and notebooks import what `realm`, `realm.demo`, `realm.lab` and `realm.testing` list and
+"""Docs, README, examples and notebooks import what `realm`, `realm.demo`, `realm.testing` and `realm_lab` list and
 nothing deeper; the lab uses the same names, and the experiment engine."""
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import realm
 import realm.demo
-import realm.lab
 import realm.testing
+import realm_lab
 from tests.contracts.modules import ROOT, imports_of, modules
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ENGINE = "realm.comparison"  # what the lab runs its grids with
-MODULES = (realm, realm.demo, realm.lab, realm.testing)
+MODULES = (realm, realm.demo, realm.testing)
 PUBLIC = {f"{module.__name__}.{name}" for module in MODULES for name in module.__all__}
 
 
@@ -62,16 +62,25 @@ def test_the_docs_use_public_names() -> None:
 
 
 def test_the_lab_uses_public_names_and_the_engine() -> None:
-    lab = {path: source for path, source in modules().items() if path.startswith("lab/")}
+    lab = {name(path): path.read_text() for path in sorted((ROOT / "lab").rglob("*.py"))}
     assert len(lab) > 10
-    allowed = ("realm.lab", ENGINE)
-    assert {path: hidden for path, source in lab.items() if (hidden := hidden_names(source, allowed))} == {}
+    assert {path: hidden for path, source in lab.items() if (hidden := hidden_names(source, (ENGINE,)))} == {}
+
+
+def test_the_docs_use_names_that_the_lab_lists() -> None:
+    for path, source in examples().items():
+        used = imports_of(source, "realm_lab") - {"realm_lab"}
+        assert used <= {f"realm_lab.{each}" for each in realm_lab.__all__} | {"realm_lab.channels"}, path
+
+
+def test_the_package_knows_nothing_of_the_lab() -> None:
+    assert {path for path, source in modules().items() if imports_of(source, "realm_lab")} == set()
 
 
 def test_a_hidden_name_is_seen() -> None:
     assert hidden_names("from realm import Annotations, RealmConfig\nimport realm") == []
     for source in ("from realm.data import Annotations", "from realm import data", "import realm.crowd.estimate",
-                   "from realm.lab.spec import load_spec"):  # fmt: skip
+                   "from realm.comparison.cells import Cell"):  # fmt: skip
         assert hidden_names(source), source
     assert hidden_names("from realm.comparison.results import Results", (ENGINE,)) == []
     assert hidden_names("from realm.comparisons import Results", (ENGINE,))

@@ -144,7 +144,7 @@ def test_every_objective_and_learned_channel_can_be_named() -> None:
 
 WRITING = (
     *("compare", "import_", "simulate", "aggregate", "judges", "relabel", "predict", "pull", "report", "export"),
-    *("output_files", "lab", "check"),
+    *("output_files", "check"),
 )
 """Modules of commands that write a file, and of the rule for it."""
 

@@ -15,8 +15,6 @@ READS_CSV = re.compile(r"read_csv|csv\.(reader|DictReader)|DictReader|read_table
 USERS_FILES = {
     "data/readers/": "annotations and items",
     "cli/relabel.py": "costs of annotators",
-    "lab/datasets/": "published data sets",
-    "lab/paper.py": "the paper's figures, which the package carries",
 }
 """Who reads CSV files, and whose: never ours."""
 
@@ -53,7 +51,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_model, realm_cli) -> P
     "words",
     [
         ("report", "run"),
-        ("report", "run", "run", "--output", "both.html"),
         ("report", "compared"),
         ("relabel", "run", "--output", "queue.csv"),
         ("export", "run", "--output", "cleaned.csv"),

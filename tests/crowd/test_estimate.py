@@ -396,3 +396,28 @@ def test_guessers_stay_at_the_pool_until_a_model_predicts_their_labels() -> None
     assert known.tasks[0].fitted.parameters.skill.argmax() == 0, (
         "a model that knows before it is trained tells who does"
     )
+
+
+@pytest.mark.parametrize("options", [2, 4])
+def test_a_model_that_is_sure_and_knows_nothing_does_no_harm(options: int) -> None:
+    """Guessers explain its probabilities as well as a table of good annotators explains their agreement."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth = rng.choice(options, 1000, p=np.arange(options, 0, -1) / np.arange(options, 0, -1).sum())
+        made = drawn(seed, truth, coins(list(rng.uniform(0.55, 0.95, 20)), options), 5)
+        annotations = table(made.item, made.annotator, made.label, n_items=1000, n_annotators=20, options=options)
+        alone = estimate(annotations)
+        heard = estimate(annotations, rng.dirichlet(np.full(options, 0.3), 1000) + 1e-9)
+        assert right(heard, truth) > right(alone, truth) - 0.03
+        np.testing.assert_allclose(heard.accuracy, alone.accuracy, atol=0.06)
+
+
+def test_a_model_that_knows_turns_round_a_crowd_that_is_mostly_wrong() -> None:
+    """At two labels agreement fits the flipped truth as well; what tells is a model that was not trained on them."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 400)
+    made = drawn(1, truth, coins([0.9, 0.1, 0.15, 0.2], 2), 4)
+    annotations = table(made.item, made.annotator, made.label, n_items=400, n_annotators=4, options=2)
+    probs = np.where(rng.random(400) < 0.75, truth, 1 - truth)
+    assert right(estimate(annotations), truth) < 0.1
+    assert right(estimate(annotations, np.where(np.eye(2)[probs] > 0, 0.75, 0.25)), truth) > 0.9

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from tests.faults import stand_ins
 from tests.faults.stand_ins import HOME
 from tests.faults.victim import realm
 from tests.forked import start
-from tests.lab.small_benchmark import write_questions, write_spec
 from tests.tiny import crowd, save_tiny
 
 PATIENCE = 900
@@ -48,10 +46,6 @@ def make_stage(root: Path) -> dict[str, Command]:
     flags = ("--model", model, "--steps", "4", "--batch-size", "8", "--micro-batch-size", "4")
     train = ("train", labels, *flags, "--save-steps", "2", "--logging-steps", "2")
     compare = ("compare", labels, "--test", test, *flags, "--methods", "noisy,realm", "--seeds", "1")
-    write_questions(root / "data", train=12, test=8)
-    grid = {"method": ["noisy", "realm"], "steps": 2}
-    spec = str(write_spec(root / "tiny.yaml", save_tiny(root / "t5", "seq2seq", layers=1, width=16), grid, curve=1))
-    lab, results = ("lab", "run", spec, "--data", str(root / "data")), str(root / "results.sqlite")
     commands = [
         Command("import", ("import", labels), "table.csv"),
         Command("import-parquet", ("import", labels), "table.parquet"),
@@ -64,14 +58,11 @@ def make_stage(root: Path) -> dict[str, Command]:
         Command("report", ("report", run), "page.html"),
         Command("train", train, "run", ("--resume",)),
         Command("compare", compare, "compared", ()),
-        Command("lab-run", lab, "lab/results.sqlite", (), "--results"),
-        Command("lab-plot", ("lab", "plot", spec, "--results", results), "plots"),
         Command("demo", ("demo", "--quick"), "demo", ()),
         Command("models-get", ("models", "get", "tiny"), "home", (), HOME),
     ]
     stand_ins.prepare()
     assert finish([*train, "--output", run], root) == 0
-    assert finish([*lab, "--results", results], root) == 0
     return {command.name: command for command in commands}
 
 
@@ -99,10 +90,6 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> Any:
-    if path.name == "results.sqlite":
-        with sqlite3.connect(path) as connection:
-            rows = connection.execute("SELECT id, metrics, labels, gold FROM cells ORDER BY id").fetchall()
-        return [(id, _untimed(json.loads(metrics)), labels, gold) for id, metrics, labels, gold in rows]
     if path.name in ("results.json", "demo.json") or (path.parent.name == "cells" and path.suffix == ".json"):
         return _untimed(json.loads(path.read_text()))
     if path.name == "results.csv":

@@ -103,7 +103,7 @@ def test_a_folder_that_takes_no_file(code, model, realm_cli, tmp_path, monkeypat
         raise OSError(code, os.strerror(code))
 
     crowd(10).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
-    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(files, "_open_new", refuse)
     flags = ("train", tmp_path / "labels.csv", "--model", model, "--steps", 1, "--output", tmp_path / "run")
     exit_code, out, error = realm_cli(*flags)
     assert exit_code == 2 and os.strerror(code) in error and str(tmp_path / "run") in error

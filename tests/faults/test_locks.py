@@ -1,10 +1,9 @@
-"""Locks on folders: who holds one is named, whoever is gone holds nothing; without locks the file decides."""
+"""Two processes on one folder or file, and what a killed one leaves; the modes of what is written."""
 
 from __future__ import annotations
 
-import json
 import os
-import socket
+import shutil
 import time
 from pathlib import Path
 
@@ -14,12 +13,9 @@ from realm import files, locks
 from realm.errors import RealmError
 from tests.forked import start
 
-NOBODY = 2**22 + 1
-"""A number that no process has: the largest on Linux is 2**22."""
-
 
 def hold(folder: str, told: str) -> None:
-    with locks.holding(Path(folder)):
+    with locks.holding(Path(folder)), files.replacing(Path(folder) / "a.csv"):
         Path(told).touch()
         time.sleep(300)
 
@@ -31,22 +27,24 @@ def test_a_folder_is_held_by_one_process_and_free_when_it_is_killed(tmp_path) ->
         assert process.exitcode is None
         process.join(0.02)
     for refused in (lambda: locks.holding(folder).__enter__(), lambda: locks.refuse_held(folder)):
-        with pytest.raises(RealmError, match=f"another process is writing there .process {process.pid} on "):
+        with pytest.raises(RealmError, match=r"`output` .*run: another process is writing there"):
             refused()
+    assert files.is_being_written(folder / "a.csv") and not files.is_being_written(folder / "b.csv")
+    files.write_text(folder / "a.csv", "second")
+    assert len(files.partial_files(folder)) == 1, "what the other writes is not swept"
     process.kill()
     process.join()
     assert (folder / locks.LOCK).exists()
-    locks.refuse_held(folder)
     with locks.holding(folder), locks.holding(folder):  # held twice by one process is held once
-        assert json.loads((folder / locks.LOCK).read_text())["pid"] == os.getpid()
         locks.refuse_held(folder)
-    assert list(folder.iterdir()) == []
+        files.remove_partial_files(folder)
+    assert [path.name for path in folder.iterdir()] == ["a.csv"]
     with locks.holding(tmp_path / "new"):
         pass
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}', '{"pid": -1, "host": "h"}'])
+@pytest.mark.parametrize("content", ["", "{", '{"pid": -1, "host": "h"}'])
 def test_a_lock_file_that_nobody_holds_stands_in_nobodys_way(content, tmp_path) -> None:
     (tmp_path / locks.LOCK).write_text(content)
     locks.refuse_held(tmp_path)
@@ -54,44 +52,62 @@ def test_a_lock_file_that_nobody_holds_stands_in_nobodys_way(content, tmp_path) 
         pass
 
 
-@pytest.mark.parametrize(
-    ("pid", "host", "is_refused"),
-    [(NOBODY, None, False), (os.getppid(), None, True), (os.getpid(), None, False), (NOBODY, "elsewhere", True)],
-    ids=["gone", "another", "itself", "on another machine"],  # not by number: workers must collect the same names
-)
-def test_where_a_file_system_knows_no_locks_the_process_decides(pid, host, is_refused, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(locks, "claim", lambda handle: None)
-    path = tmp_path / locks.LOCK
-    path.write_text(json.dumps({"pid": pid, "host": host or socket.gethostname()}))
-    if is_refused:
-        with pytest.raises(RealmError, match=r"If it has ended, remove .*\.realm\.lock"):
-            locks.refuse_held(tmp_path)
-        assert path.exists()
-    else:
-        locks.refuse_held(tmp_path)
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path) -> None:
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / locks.LOCK).symlink_to(tmp_path / "target")
+    with pytest.raises(RealmError, match="cannot be written"), files.writing(tmp_path), locks.holding(tmp_path):
+        pass
+    assert (tmp_path / "target").read_text() == "mine"
 
 
-def test_without_locks_half_written_files_are_swept_after_a_day(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(locks, "claim", lambda handle: None)
-    old, young = (tmp_path / f".a.csv.realm-{name}.csv" for name in ("aaaaaaaa", "bbbbbbbb"))
-    for path in (old, young):
-        path.write_text("half")
-    os.utime(old, (0, 0))
-    assert not files.is_being_written(tmp_path / "a.csv")
-    files.write_text(tmp_path / "a.csv", "whole")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", young.name}
+# -------------------------------------------------------------------- what is replaced
 
 
-def test_a_file_that_is_being_written_is_not_swept(tmp_path) -> None:
-    with files.replacing(tmp_path / "a.csv") as first:
-        first.write_text("first")
-        assert files.is_being_written(tmp_path / "a.csv") and not files.is_being_written(tmp_path / "b.csv")
-        files.write_text(tmp_path / "a.csv", "second")
-        files.remove_partial_files(tmp_path)
-        assert first.exists()
-    assert (tmp_path / "a.csv").read_text() == "first"
-    with files.replacing_folder(tmp_path / "folder") as first:
-        (first / "x").write_text("x")
-        files.remove_partial_files(tmp_path)
-    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["x"]
-    assert not list(tmp_path.glob(".*"))
+def filled(folder: Path, text: str) -> None:
+    with files.replacing_folder(folder) as partial:
+        (partial / "x").write_text(text)
+
+
+def test_a_folder_is_replaced_whole(tmp_path, monkeypatch) -> None:
+    """Whatever fails, and wherever a kill comes, the old or the new one is there after the next try."""
+    folder = tmp_path / "model"
+    filled(folder, "old")
+    with pytest.raises(KeyboardInterrupt), files.replacing_folder(folder) as partial:
+        (partial / "x").write_text("half")
+        raise KeyboardInterrupt
+    rename, calls = Path.rename, []
+
+    def fail_at_second(path: Path, target: Path) -> Path:
+        calls.append(path)
+        if len(calls) == 2:
+            raise OSError(5, "planted")
+        return rename(path, target)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="planted"):
+        patch.setattr(Path, "rename", fail_at_second)
+        filled(folder, "new")
+    assert (folder / "x").read_text() == "old" and [path.name for path in tmp_path.iterdir()] == ["model"]
+    shutil.move(folder, tmp_path / ".model.realm-previous")  # as a kill between the two renames leaves it
+    files.remove_partial_files(tmp_path)
+    assert (folder / "x").read_text() == "old"
+    filled(folder, "new")
+    assert (folder / "x").read_text() == "new" and [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_modes_are_those_of_any_new_file_or_of_the_one_replaced(tmp_path) -> None:
+    def mode(name: str) -> int:
+        return (tmp_path / name).stat().st_mode & 0o777
+
+    before = os.umask(0o077)
+    try:
+        files.write_text(tmp_path / "private.csv", "x")
+        filled(tmp_path / "model", "x")
+        os.umask(0o022)
+        files.write_text(tmp_path / "public.csv", "x")
+        files.write_text(tmp_path / "private.csv", "y")
+    finally:
+        os.umask(before)
+    assert [mode(name) for name in ("private.csv", "public.csv", "model")] == [0o600, 0o644, 0o700]
+    (tmp_path / "public.csv").chmod(0o444)
+    files.write_text(tmp_path / "public.csv", "z")
+    assert mode("public.csv") == 0o444 and (tmp_path / "public.csv").read_text() == "z"

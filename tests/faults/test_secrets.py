@@ -52,7 +52,6 @@ def test_no_secret_is_written_or_printed(spelled, tmp_path) -> None:
         ["relabel", str(runs / "run"), "--output", str(runs / "queue.csv")],
         ["report", str(runs / "run"), "--output", str(runs / "page.html")],
         [*compare, "--output", str(runs / "compared")],
-        ["report", str(runs / "run"), str(runs / "run"), "--output", str(runs / "both.html")],
         ["evaluate", str(runs / "run"), test],
         ["info"],
     ]

@@ -18,8 +18,6 @@ def changes_file(event: str, args: tuple[Any, ...], folder: str) -> bool:
     """Whether an audit event is a change below this folder, or the folder itself being made."""
     if not args or not isinstance(args[0], str | Path):
         return False
-    if event == "sqlite3.connect":
-        return folder in str(args[0]) and "mode=ro" not in str(args[0])
     if not Path(args[0]).is_relative_to(folder):
         return False
     if event == "open":

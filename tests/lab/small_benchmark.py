@@ -1,17 +1,26 @@
-"""A small benchmark in the plain form and specs over it, for grids that run in seconds."""
+"""A small benchmark in the plain form, specs over it, and finished cells without training."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import yaml
 
+from realm.comparison.cells import Cell
+from realm.comparison.results import Results
+from realm.comparison.training import CellResult
+from realm_lab.cells import simulated_pool
+from realm_lab.specs import Spec, expand, load_spec
 from tests.tiny import COLOURS, sentences
 
-SMALL = Path(__file__).parent / "specs"
-"""A folder of specs with few cells."""
+ITEMS = 100
+USUAL = {"model": "m", "benchmark": "obqa", "noise": "uniform", "pool": "D1", "regime": "sparse", "method": "realm",
+         "seeds": 2, "steps": 20}  # fmt: skip
 
 
 def write_questions(folder: Path, name: str = "obqa", train: int = 60, test: int = 40, labels: int = 4) -> Path:
@@ -28,19 +37,48 @@ def write_questions(folder: Path, name: str = "obqa", train: int = 60, test: int
     return folder
 
 
-def write_spec(path: Path, model: str, grid: dict[str, Any] | list[Any] | None = None, **said: Any) -> Path:
-    """A spec of a few steps; `grid` adds to or replaces the keys of its one grid, `said` those of the spec."""
-    usual = {
-        "model": model,
-        "benchmark": "obqa",
-        "noise": "uniform",
-        "pool": "D1",
-        "regime": "sparse",
-        "method": "noisy",
-        "seeds": 1,
-        "steps": 3,
-    }
-    grids = grid if isinstance(grid, list) else {**usual, **(grid or {})}
-    settings = {"learning_rate": 1e-3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
-    path.write_text(yaml.safe_dump({"settings": settings, "grid": grids, **said}))
-    return path
+def write_spec(folder: Path, **keys: Any) -> Spec:
+    """A spec with the usual keys, these in their place; None leaves one out."""
+    content = {key: value for key, value in {**USUAL, **keys}.items() if value is not None}
+    path = folder / "made.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return load_spec(path)
+
+
+def fill(folder: Path, spec: Spec, accuracy: Callable[[Cell], float | None]) -> Results:
+    """Results with the cells of a spec; those whose accuracy is None are left out."""
+    results = Results(folder)
+    folder.mkdir(exist_ok=True)
+    for cell in expand(spec):
+        if (share := accuracy(cell)) is not None:
+            results.add(fake_result(cell, share))
+    return results
+
+
+def fake_result(cell: Cell, accuracy: float) -> CellResult:
+    """A finished cell: the first items are answered rightly, and expertise is what the accuracies imply at K = 4."""
+    right, tasks = round(accuracy * ITEMS), cell.data.benchmark.split("+")
+    gold = np.arange(ITEMS) % 4
+    answers = {"label": np.where(np.arange(ITEMS) < right, gold, (gold + 1) % 4), "gold": gold}
+    tables = {"answers": pd.DataFrame({**answers, "gold_log_prob": -0.5})}
+    figures = {"accuracy": right / ITEMS} | {f"accuracy/{task}": right / ITEMS for task in tasks if len(tasks) > 1}
+    if cell.method == "realm" and cell.data.noise is not None:
+        asked = simulated_pool(cell.data.pool or "", len(tasks), len(tasks))
+        trained = np.clip((asked - 0.25) / 0.75, 0.01, 1.0)
+        pairs = [(i, m) for i in range(len(asked)) for m in range(len(tasks))]
+        about = pd.DataFrame([{"annotator": f"a{i + 1}", "task": tasks[m]} for i, m in pairs])
+        values = np.array([[asked[pair], trained[pair]] for pair in pairs])
+        tables["expertise"] = about.assign(
+            annotations=50, pool_accuracy=values[:, 0], true_accuracy=values[:, 0], expertise_trained=values[:, 1],
+            expertise=values[:, 1], accuracy=0.25 + 0.75 * values[:, 1],
+        )  # fmt: skip
+        ways = [
+            about.assign(step=step, expertise=0.5 + (values[:, 1] - 0.5) * step / cell.steps)
+            for step in (0, cell.steps)
+        ]
+        tables["trajectory"] = pd.concat(ways, ignore_index=True)
+        figures |= {"pool_spearman_trained": 0.8, "pool_spearman_trained_max": 0.9, "pool_spearman": 0.85}
+    if cell.curve:
+        points = [(0, 0.25), (cell.steps // 2, accuracy / 2 + 0.1), (cell.steps, right / ITEMS)]
+        tables["curve"] = pd.DataFrame(points, columns=["step", "accuracy"])
+    return CellResult(cell, {}, figures, {"versions": {}}, "made-up", "made-up", 1.0, "2026-01-01T00:00:00", tables)

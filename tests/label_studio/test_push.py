@@ -63,7 +63,7 @@ def test_a_second_push_writes_nothing(fake, project, run) -> None:
 def test_a_dry_run_writes_nothing_and_says_all(fake, project, run) -> None:
     before = copy.deepcopy(fake.tasks)
     plan = push(project, run, run.relabel(QUEUED), dry_run=True)
-    assert fake.tasks == before and (len(plan.create), len(plan.data), plan.queue) == (40, QUEUED, QUEUED)
+    assert fake.tasks == before and (len(plan.create), len(plan.queue_fields), plan.queue) == (40, QUEUED, QUEUED)
 
 
 def test_a_new_run_takes_the_place_of_the_old_one_and_of_nothing_else(fake, project, run, tuesday) -> None:
@@ -85,6 +85,23 @@ def test_a_new_run_takes_the_place_of_the_old_one_and_of_nothing_else(fake, proj
     assert fake.settings["model_version"] == plan.model_version, "what the project shows goes on with the new run"
 
 
+def test_what_people_edit_while_a_push_writes_stays(fake, project, run) -> None:
+    """At the first PATCH somebody edits every task whose turn comes later, and deletes one of them."""
+    first, *later, last = sorted(int(item) for item in run.relabel(QUEUED)["item"])
+
+    def edit(method: str, path: str) -> None:
+        if method == "PATCH" and fake.counts["PATCH"] == 1 and last in fake.tasks:
+            for number in later:
+                fake.tasks[number]["data"] |= {"url": f"https://example.org/{number}", "n": 1}
+            del fake.tasks[last]
+
+    fake.on_request = edit
+    assert len(push(project, run, run.relabel(QUEUED)).queue_fields) == QUEUED
+    assert {number for _, _, number in queue_of(fake)} == {first, *later}
+    for number in later:
+        assert fake.tasks[number]["data"]["url"] == f"https://example.org/{number}", "not undone"
+
+
 def test_what_the_project_shows_is_left_alone_unless_it_is_ours(fake, project, run, tuesday) -> None:
     push(project, run)
     fake.settings["model_version"] = "judge-1"
@@ -96,7 +113,7 @@ def test_what_the_project_shows_is_left_alone_unless_it_is_ours(fake, project, r
 def test_the_queue_is_cleared_when_it_is_empty(fake, project, run) -> None:
     push(project, run, run.relabel(QUEUED))
     plan = push(project, run, None)
-    assert len(plan.data) == QUEUED and queue_of(fake) == []
+    assert len(plan.queue_fields) == QUEUED and queue_of(fake) == []
     assert all(set(task["data"]) == {"text"} for task in fake.tasks.values())
 
 

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from realm.errors import RealmError
-from realm.lab.datasets import NAMES
-from realm.lab.paper import paper_figures
-from tests.lab.test_packaged_specs import RATES
+from realm_lab import paper_figures
+from realm_lab.datasets import NAMES
+from tests.lab.test_specs import RATES
 
 GRIDS = {
     "tab:results_noise_types": "D1",

@@ -12,9 +12,11 @@ import pandas as pd
 import pyarrow as pa
 
 from realm.crowd.estimate import Estimate, estimate
+from realm.crowd.screens import Screens
 from realm.data import Annotations, Items, Task
 from realm.files import write_manifest
-from realm.runs.folder import probabilities_in_words
+from realm.report.run_data import RunData
+from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
 from realm.runs.writer import ChannelResults, RunDescription, RunResults, write_start, write_tables
 from realm.scorers.prompts import PromptStyle
 from tests.crowd.crowds import coins, known_estimate
@@ -55,6 +57,18 @@ def crowd(
     return table, scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
 
+def guessers(n_items: int = 300, guessing: tuple[int, ...] = (4, 5)) -> tuple[Annotations, np.ndarray]:
+    """Six annotators, four per item, two of whom guess."""
+    accuracies = tuple(1 / 3 if who in guessing else 0.9 for who in range(6))
+    return crowd(n_items=n_items, accuracies=accuracies, per_item=4)
+
+
+def data_of(table: Annotations, log_probs: np.ndarray | None = None, **fields: Any) -> RunData:
+    """What the report reads of a run of this table; of the table alone without `log_probs`."""
+    made = estimate(table) if log_probs is None else estimate(table, np.exp(log_probs))
+    return RunData("run", Screens(table, made), log_probs, **fields)
+
+
 def write_run(
     folder: Path,
     annotations: Annotations,
@@ -81,6 +95,7 @@ def write_run(
     )
     history = [{"loss": 1.2 * 0.9**step + 0.3, "step": 10 * step, "epoch": step / 10} for step in range(20)]
     usual: dict[str, Any] = {"history": history, "steps": 200, "warnings": [], "notes": [], "test": None}
+    usual["probabilities"] = f"{OUT_OF_FOLD} ({folds} folds)" if folds else BEFORE_TRAINING
     usual |= metrics or {}
     style = PromptStyle()
     scorer: Any = SimpleNamespace(kind="seq2seq", style=style, tasks=annotations.tasks, extra_state=dict)
@@ -93,7 +108,7 @@ def write_run(
     found = found or estimate(annotations, np.exp(log_probs))
     results = RunResults(
         scorer, "tiny/model", "realm", annotations, log_probs, found, channel,
-        probabilities=probabilities_in_words(folds), folds=folds, temperature=temperature, **usual,
+        folds=folds, temperature=temperature, **usual,
     )  # fmt: skip
     write_tables(folder, results)
     write_manifest(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,6 @@ from realm.report.comparison_page import comparison_page
 from realm.report.escaping import visible
 from realm.report.run_data import read_run
 from realm.report.run_page import write_report
-from realm.report.runs_page import write_side_by_side
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
 from tests.report.folders import crowd, write_run
 from tests.report.test_comparison_page import write as write_comparison
@@ -176,7 +176,7 @@ def test_a_row_opens_by_mouse_and_by_keyboard(browser: Any, many: Path) -> None:
     assert detail.count() == 1 and opener.get_attribute("aria-expanded") == "true"
     data = read_run(many.parent)
     best = int(data.ranked[0])
-    expected = [str(n) for n in data.confusions.matrix(best, 3).reshape(-1)]
+    expected = [str(n) for n in data.confusions.matrix(best).reshape(-1)]
     assert detail.locator("table.confusion td").all_inner_texts() == expected
     text = detail.inner_text()
     assert "Agreement with peers" in text and "Habit" in text and "confident cleaned label" in text
@@ -330,16 +330,22 @@ def test_without_javascript_the_head_of_the_table_stands(browser: Any, many: Pat
     assert opened.page.is_visible("noscript") and opened.page.is_hidden("#annotator-tools")
 
 
-def test_the_other_pages_are_quiet_too(browser: Any, hostile_run: Path, plain_run: Path, tmp_path: Path) -> None:
-    paths = [
-        write_side_by_side([plain_run, hostile_run, plain_run], output=tmp_path / "sides.html"),
-        comparison_page(write_comparison(tmp_path / "compared")),
-    ]
-    for path in paths:
-        opened = Opened(browser, path)
-        opened.page.click("#theme")
-        assert opened.page.locator("svg.chart").count() >= 2
-        opened.check_quiet()
+def test_the_page_of_a_comparison_is_quiet_too(browser: Any, tmp_path: Path) -> None:
+    opened = Opened(browser, comparison_page(write_comparison(tmp_path / "compared")))
+    opened.page.click("#theme")
+    assert opened.page.locator("svg.chart").count() >= 2
+    opened.check_quiet()
+
+
+def test_the_bars_that_the_script_draws_are_those_of_the_page(browser: Any, many: Path) -> None:
+    def figures(source: str) -> list[list[float]]:
+        bars = re.findall(r'<svg[^>]*class="inline".*?</svg>', source, flags=re.DOTALL)
+        return [[float(n) for n in re.findall(r'(?:x1="|x2="|translate\()([0-9.]+)', bar)] for bar in bars]
+
+    drawn = Opened(browser, many).page.locator("#annotators tbody").inner_html()
+    written = many.read_text(encoding="utf-8").split('<table id="annotators"')[1].split("</table>")[0]
+    for one, other in zip(figures(drawn)[:25], figures(written)[:25], strict=True):
+        assert len(one) == 7 and one == pytest.approx(other, abs=0.1)
 
 
 def test_it_prints(browser: Any, many: Path) -> None:

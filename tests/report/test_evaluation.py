@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from realm.metrics import evaluate
 from realm.report.evaluation import LISTED, MATRIX, evaluation, task_figures
-from realm.report.run_page import write_report
+from realm.report.run_page import render, write_report
 from realm.scorers.scoring import Scores
 from tests.report.conftest import HOSTILE_NAMES
-from tests.report.folders import crowd, write_run
+from tests.report.folders import crowd, data_of, write_run
 from tests.report.reader import Page, check_closed_in
 from tests.tiny import crowd as tiny_crowd
 
@@ -50,15 +51,19 @@ def test_a_run_without_a_test_has_no_section(tmp_path: Path) -> None:
     assert 'id="test"' not in shown.source and 'href="#test"' not in shown.source
 
 
-def test_figures_of_an_earlier_version_are_absent_not_a_crash(tmp_path: Path) -> None:
+def test_figures_that_were_not_measured_are_absent_not_a_crash(tmp_path: Path) -> None:
     shown = page(tmp_path / "run", {"items": 40, "accuracy": 0.875, "log_loss": 0.31})
     assert "87.5%" in shown.text and "Confusion matrix" not in shown.text and "By label" not in shown.text
 
 
-def test_a_model_at_the_base_rate_is_called_so() -> None:
+def test_a_model_at_the_base_rate_is_called_so_and_accuracy_has_an_interval() -> None:
     test = figures()
-    assert "no more than" not in evaluation(test).sentence
-    assert "no more than always giving the most frequent label" in evaluation({**test, "accuracy": 0.3}).sentence
+    shown = Page(render(data_of(*crowd(), metrics={"test": test}))).text
+    assert "no more than" not in shown and f"right on {test['accuracy']:.1%} of the items (95% interval" in shown
+    found = evaluation({**test, "accuracy": 0.8, "items": 200})
+    assert found is not None and found.interval == pytest.approx((0.7391, 0.8496), abs=1e-4), "Wilson, 160 of 200"
+    worse = Page(render(data_of(*crowd(), metrics={"test": {**test, "accuracy": 0.3}}))).text
+    assert "no more than always giving the most frequent label" in worse
 
 
 def test_hostile_labels_are_text(tmp_path: Path) -> None:
@@ -77,7 +82,7 @@ def test_very_many_labels_are_listed_in_part_and_not_drawn() -> None:
     ]
     matrix = np.eye(MATRIX + 1).tolist()
     shown = task_figures({"labels": rows, "confusion": None, "by_position": False})
-    assert len(shown.rows) == LISTED and shown.left_out == "5" and shown.rows[0].label == "l5"
+    assert len(shown.rows) == LISTED and shown.left_out == 5 and shown.rows[0].label == "l5"
     assert shown.confusion is None and shown.rows[0].precision == "–"
     assert task_figures({"labels": rows[: MATRIX + 1], "confusion": matrix}).confusion is None
     assert task_figures({"labels": rows[:MATRIX], "confusion": np.eye(MATRIX).tolist()}).confusion is not None

@@ -57,70 +57,32 @@ def test_a_whole_run_is_read(run: Path) -> None:
     read_all(run)
 
 
-def changed(change: Change) -> Change:
-    """A change in place, as a change that returns the document."""
-
-    def returning(document: Any) -> Any:
-        change(document)
-        return document
-
-    return returning
-
-
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("metrics.json", lambda _: None, "it is null, not an object"),
-        ("metrics.json", changed(lambda d: d.pop("findings")), "lacks `findings`"),
-        ("metrics.json", changed(lambda d: d.update(history=[{"loss": 1.0}])), r"`history.0` lacks `step`"),
-        ("metrics.json", changed(lambda d: d.update(temperature=0)), "`temperature` is 0"),
-        ("metrics.json", changed(lambda d: d.update(test={"items": 1, "accuracy": "0.5"})), "`test.accuracy`"),
-        (
-            "metrics.json",
-            changed(lambda d: d.update(test={"items": 1, "labels": [], "confusion": [[1]]})),
-            "a row and a column for every label",
-        ),
-        ("scorer.json", changed(lambda d: d.update(kind="magic")), "`kind` is 'magic', not one of"),
-        ("scorer.json", changed(lambda d: d["style"].update(more=1)), "`style` has the unknown key 'more'"),
-        ("scorer.json", changed(lambda d: d["tasks"].clear()), "`tasks` is empty"),
-        ("scorer.json", changed(lambda d: d["tasks"][0].update(labels=["a", "a"])), "two of them are the same"),
-        ("scorer.json", changed(lambda d: d["tasks"][1].update(name="task-0")), "two of them have one name"),
+        ("metrics.json", lambda d: None, "it is null, not an object"),
+        ("metrics.json", lambda d: {k: v for k, v in d.items() if k != "findings"}, "it lacks `findings`"),
+        ("metrics.json", lambda d: d | {"folds": "3"}, "`folds` is '3', not a whole number"),
+        ("scorer.json", lambda d: d | {"kind": "magic"}, "`kind` is 'magic', not one of"),
+        ("scorer.json", lambda d: d | {"style": {"max_length": None}}, "`style.max_length` is null"),
+        ("scorer.json", lambda d: d | {"tasks": [{"name": "a", "labels": [1]}]}, "`tasks.0.labels.0` is 1, not text"),
         ("annotators.json", lambda d: {"a": 1}, "not a list"),
-        ("annotators.json", lambda d: [*d[:-1], d[0]], "two annotators have one name"),
-        ("annotators.json", lambda d: d[:-1], "beyond the 4 names of annotators.json"),
         ("annotators.json", lambda d: [1, *d[1:]], "`0` is 1, not text"),
+        ("config.yaml", lambda d: None, "holds no settings"),
+        ("config.yaml", lambda d: d | {"settings": []}, "`settings` is a list, not an object"),
+        ("config.yaml", lambda d: d | {"gold_used": "no"}, "`gold_used` is 'no', not true or false"),
     ],
 )
-def test_json(file: str, change: Change, message: str, run: Path) -> None:
-    (run / file).write_text(json.dumps(change(json.loads((run / file).read_text()))))
-    refused(run, file if "names of" not in message else "annotations.parquet", message)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda _: None, "holds no settings"),
-        (lambda d: d | {"format": "x"}, "format x"),
-        (lambda d: d | {"settings": []}, "`settings` is a list"),
-        (lambda d: d | {"gold_used": "no"}, "`gold_used` is 'no', not true or false"),
-        (lambda d: d | {"settings": {"x": [[1]]}}, r"`settings.x.0` is a list"),
-        (lambda d: d | {"settings": {"learning_rate": "fast"}}, "`settings.learning_rate` is 'fast'"),
-        (lambda d: d | {"data": {"fingerprint": "x", "items": 7}}, "has 30 items; the run was trained on 7"),
-    ],
-)
-def test_config(change: Change, message: str, run: Path) -> None:
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    (run / "config.yaml").write_text(yaml.safe_dump(change(config)))
-    file = str(run) if "format" in message else "annotations.parquet" if "trained on" in message else "config.yaml"
+def test_json_and_yaml(file: str, change: Change, message: str, run: Path) -> None:
+    text = (run / file).read_text()
+    (run / file).write_text(json.dumps(change(yaml.safe_load(text))))  # JSON is YAML
     refused(run, file, message)
 
 
-def test_a_config_of_a_billion_laughs(run: Path) -> None:
-    """Aliases of aliases are one small document in memory, and a huge one written out."""
-    levels = "".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 40))
-    text = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(text.replace("settings:\n", f"settings:\n  a0: &a0 [x]\n{levels}", 1))
-    refused(run, "config.yaml", r"`settings.a1.0` is a list")
+def test_a_table_of_another_size_than_was_trained_on(run: Path) -> None:
+    path = run / "annotations.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    refused(run, "annotations.parquet", "has 29 items; the run was trained on 30")
 
 
 @pytest.mark.parametrize(
@@ -128,19 +90,10 @@ def test_a_config_of_a_billion_laughs(run: Path) -> None:
     [
         ("predictions.safetensors", lambda d: {}, "lacks the array `log_probs`"),
         ("predictions.safetensors", lambda d: {"log_probs": d["log_probs"][1:]}, "has the shape"),
-        ("predictions.safetensors", lambda d: {"log_probs": d["log_probs"] * np.nan}, "not a number"),
-        ("predictions.safetensors", lambda d: {"log_probs": d["log_probs"] + 1}, "must lie between"),
-        ("predictions.safetensors", lambda d: {"log_probs": d["log_probs"] - 1}, "sum to .* not to 1"),
-        ("estimate.safetensors", lambda d: d | {"posterior": d["posterior"] * 0}, "sum to 0, not to 1"),
-        ("estimate.safetensors", lambda d: d | {"accuracy": d["accuracy"] * np.nan}, "an annotator with annotations"),
-        ("estimate.safetensors", lambda d: d | {"expertise": d["expertise"] - np.inf}, "must lie between"),
-        ("estimate.safetensors", lambda d: d | {"annotations": d["annotations"] + 1}, "not about the annotations"),
         ("estimate.safetensors", lambda d: {k: v for k, v in d.items() if k != "habits"}, "lacks the array `habits`"),
         ("estimate.safetensors", lambda d: d | {"low": d["low"].astype(np.int64)}, "holds int64, not float"),
         ("summary.safetensors", lambda d: {k: v[1:] for k, v in d.items()}, "has the shape"),
-        ("summary.safetensors", lambda d: {k: v * np.inf for k, v in d.items()}, "not a finite number"),
         ("trajectory.safetensors", lambda d: {k: v for k, v in d.items() if k != "steps"}, "lacks the array `steps`"),
-        ("trajectory.safetensors", lambda d: d | {"steps": d["steps"][::-1]}, "does not rise"),
         ("trajectory.safetensors", lambda d: d | {"steps": d["steps"][1:]}, "has the shape"),
     ],
 )
@@ -157,10 +110,12 @@ def test_tensors_of_a_type_that_numpy_lacks(run: Path) -> None:
     refused(run, "predictions.safetensors", "not readable as safetensors|holds bfloat16")
 
 
-def replaced(name: str, values: Any, type: pa.DataType | None = None) -> Change:
+def labels(value: int) -> Change:
     def change(table: pa.Table) -> pa.Table:
-        column = pa.array(values(table.column(name).to_pylist()), type or table.schema.field(name).type)
-        return table.set_column(table.column_names.index(name), name, column)
+        column = pa.array(
+            [[value] * len(row) for row in table.column("labels").to_pylist()], table.field("labels").type
+        )
+        return table.set_column(table.column_names.index("labels"), "labels", column)
 
     return change
 
@@ -168,38 +123,16 @@ def replaced(name: str, values: Any, type: pa.DataType | None = None) -> Change:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.drop_columns(["labels"]), "lacks the column labels"),
-        (lambda t: t.append_column("text", t.column("text")), "has the column text twice"),
-        (replaced("task", lambda v: [9, *v[1:]]), "beyond the 2 tasks"),
-        (replaced("task", lambda v: v, pa.int64()), "the column task holds int64, not int32"),
-        (replaced("text", lambda v: [None, *v[1:]]), "the column text has a row without a value"),
-        (replaced("labels", lambda v: [[7] * len(v[0]), *v[1:]]), "beyond the options of its item"),
-        (replaced("labels", lambda v: [[-1] * len(v[0]), *v[1:]]), "beyond the options of its item"),
-        (replaced("labels", lambda v: [[None] * len(v[0]), *v[1:]]), "a list with an entry without a value"),
-        (replaced("labels", lambda v: [v[0] * 2, *v[1:]]), "another number of annotators than of labels"),
-        (replaced("annotators", lambda v: [[99] * len(v[0]), *v[1:]]), "beyond the 5 names"),
-        (lambda t: t.slice(1), "has 29 items; the run was trained on 30"),
-        (
-            lambda t: t.append_column("weights", pa.array([[-1.0] * 3] * 30, pa.large_list(pa.float64()))),
-            "not a finite number above 0",
-        ),
-        (lambda t: t.append_column("gold", pa.array([5] * 30, pa.int32())), "the column gold has a number beyond"),
+        (lambda t: t.drop_columns(["labels"]), "not readable as the annotations of a run: .*labels"),
+        (lambda t: t.rename_columns({"labels": "words"}), "not readable as the annotations of a run: .*words"),
+        (labels(7), "the column labels has a number that stands for nothing"),
+        (labels(-1), "the column labels has a number that stands for nothing"),
     ],
 )
 def test_annotations(change: Change, message: str, run: Path) -> None:
     path = run / "annotations.parquet"
     pq.write_table(change(pq.read_table(path)), path)
     refused(run, "annotations.parquet", message)
-
-
-def test_a_parquet_that_unpacks_to_far_more_than_it_is(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from realm.runs import annotations_file
-
-    monkeypatch.setattr(annotations_file, "SURELY_FINE", 1_000)
-    path = run / "annotations.parquet"
-    table = replaced("text", lambda v: ["x" * 100_000] * len(v))(pq.read_table(path))
-    pq.write_table(table, path, compression="zstd", use_dictionary=False)
-    refused(run, "annotations.parquet", "unpacks to .* times its size")
 
 
 @pytest.mark.parametrize(
@@ -220,12 +153,11 @@ def test_files_of_gigabytes_are_not_read(file: str, kind: str, run: Path, monkey
     ("content", "message"),
     [
         (None, "it is null"),
+        ({}, "lacks `sha256`"),
         ({"sha256": []}, "`sha256` is a list"),
         ({"sha256": {"metrics.json": 5}}, "`sha256.metrics.json` is 5"),
         ({"sha256": {"/etc/passwd": "0" * 64}}, "no name of a file below it"),
         ({"sha256": {"../x": "0" * 64}}, "no name of a file below it"),
-        ({"sha256": {"a/../../x": "0" * 64}}, "no name of a file below it"),
-        ({"sha256": {"a\x00": "0" * 64}}, "no name of a file below it"),
         ({"sha256": {"metrics.json": "short"}}, "its SHA-256 is none"),
         ({"sha256": {}}, "is not in .*manifest.json: it was put there later"),
     ],

@@ -48,6 +48,12 @@ def test_missing_values_are_empty_and_the_table_given_is_not_changed(tmp_path: P
     assert frame["a"][0] == "=x"
 
 
+def test_whole_numbers_beside_missing_ones_stay_whole(tmp_path: Path) -> None:
+    column = pd.Series([9007199254740993, None], dtype=object)
+    write_csv(pd.DataFrame({"id": column, "text": ["=a", "b"]}), tmp_path / "a.csv")
+    assert cells(tmp_path / "a.csv")[1:] == [["9007199254740993", "'=a"], ["", "b"]]
+
+
 @given(st.lists(st.text(alphabet="'=+-@\t\r\n1a.e"), min_size=1))
 def test_taking_the_mark_off_gives_back_what_was_there(texts: list[str]) -> None:
     frame = pd.DataFrame({"a": texts})

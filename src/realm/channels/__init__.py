@@ -1,6 +1,6 @@
 """How an annotator turns the true label into the label they give, one file per channel. Knows nothing of text.
 
-The channel `habit` is the class `HabitChannel` in `habit.py`, `crowd-layer` is `CrowdLayerChannel` in `crowd_layer.py`.
+The channel `habit` is the class `HabitChannel` in `habit.py`.
 Names are imported when they are first used, so that the settings can list the channels without importing torch.
 """
 
@@ -13,36 +13,29 @@ if TYPE_CHECKING:
     from realm.channels.base import Channel, ItemScores, Observed
     from realm.channels.coin import CoinChannel
     from realm.channels.confusion import ConfusionChannel
-    from realm.channels.crowd_layer import CrowdLayerChannel
     from realm.channels.habit import HabitChannel
     from realm.channels.identity import IdentityChannel
-    from realm.channels.trace_confusion import TraceConfusionChannel
     from realm.channels.uniform import UniformChannel
 
 CHANNELS = ("confusion", "habit", "uniform", "coin", "identity")
 """The channels that methods and settings can name; the first is the default."""
-RIVAL_CHANNELS = ("crowd-layer", "trace-confusion")
-"""The channels of published methods, which rows of `realm.methods` name and settings do not."""
 
 __all__ = [
     "CHANNELS",
-    "RIVAL_CHANNELS",
     "Channel",
     "CoinChannel",
     "ConfusionChannel",
-    "CrowdLayerChannel",
     "HabitChannel",
     "IdentityChannel",
     "ItemScores",
     "Observed",
-    "TraceConfusionChannel",
     "UniformChannel",
     "channel_class",
 ]
 
 
 def channel_class(name: str) -> type[Channel]:
-    """The class of a channel of `CHANNELS` or `RIVAL_CHANNELS`."""
+    """The class of a channel of `CHANNELS`."""
     kind: type[Channel] = getattr(import_module(f"realm.channels.{name.replace('-', '_')}"), _class_name(name))
     return kind
 
@@ -52,7 +45,7 @@ def _class_name(name: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    names = {_class_name(channel): channel for channel in (*CHANNELS, *RIVAL_CHANNELS)}
+    names = {_class_name(channel): channel for channel in CHANNELS}
     if name in names:
         return channel_class(names[name])
     if name in __all__:

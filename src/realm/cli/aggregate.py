@@ -56,7 +56,7 @@ def aggregate(
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
     """Estimate the true label of each item and the accuracy of each annotator, without training a model."""
-    from realm.cli.against_gold import aggregate_against_gold, gold_sentences
+    from realm.crowd.against_gold import aggregate_against_gold, gold_sentences
     from realm.crowd.aggregation import aggregate as aggregate_labels
 
     second = beside(output, "annotators")
@@ -83,8 +83,8 @@ def aggregate(
         note(f"{n_labels} in {output}, {counted(len(annotators), 'annotator')} in {second}")
     figures = {"method": method, "seed": seed, "used_gold": use_gold, "warnings": result.warnings}
     figures |= {"labels": labels, "annotators": annotators}
-    files = {output: labels, second: annotators}
-    emit(labels, lambda: _show(labels, annotators, method), files, figures, as_json=as_json, raw=raw)
+    outputs = {output: labels, second: annotators}
+    emit(labels, lambda: _show(labels, annotators, method), outputs, figures, as_json=as_json, raw=raw)
 
 
 def _show(labels: pd.DataFrame, annotators: pd.DataFrame, method: str) -> None:

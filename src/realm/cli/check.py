@@ -13,7 +13,7 @@ from realm.cli.emit import print_json
 from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import console, note, show_table
+from realm.cli.terminal import console, note, show_table, write_out
 from realm.display import counted
 from realm.errors import RealmError
 from realm.report.escaping import visible
@@ -45,7 +45,8 @@ def check(
     """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
     from realm.check import examine
 
-    check_outputs(write_label_map, reads=[*files, test, *reading.files()], overwrite=overwrite)
+    reads = [*files, test, *reading.files()]
+    check_outputs(write_label_map, reads=reads, overwrite=overwrite, flag="--write-label-map")
     try:
         annotations = reading.read(files, keep_rows=True)
         examination = examine(annotations, None if test is None else _read_test(reading, test, annotations))
@@ -60,7 +61,7 @@ def check(
     elif sys.stdout.isatty():
         _show(examination, ", ".join(map(str, files)))
     else:
-        typer.echo("\n".join(lines(examination)))
+        write_out("\n".join(lines(examination)))
     if write_label_map is not None:
         _write_label_map(examination, write_label_map)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+from realm.cli.terminal import write_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def emit(
     elif sys.stdout.isatty() or None not in files:
         show()
     else:
-        typer.echo((table if raw else guarded(table)).to_csv(index=False), nl=False)
+        write_out((table if raw else guarded(table)).to_csv(index=False), end="")
 
 
 def beside(output: Path | None, what: str) -> Path | None:
@@ -48,8 +48,8 @@ def beside(output: Path | None, what: str) -> Path | None:
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
-    """Print strict JSON, which has no NaN: see `plain`."""
-    typer.echo(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=indent))
+    """Print strict JSON, which has no NaN; a table is a list of its rows."""
+    write_out(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=indent))
 
 
 def plain(value: Any) -> Any:

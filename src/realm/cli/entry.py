@@ -22,6 +22,9 @@ MESSAGE_WIDTH = 300
 
 def main() -> None:
     """Run the command line."""
+    for name in ("stdout", "stderr"):  # `>&-` closes it before Python starts
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
         from realm.cli.main import app
         from realm.cli.terminal import show_log

@@ -13,7 +13,7 @@ from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.relabel import read_costs
-from realm.cli.terminal import ROWS, note, note_ledger, show_frame
+from realm.cli.terminal import ROWS, note, note_ledger, show_frame, write_out
 from realm.display import counted
 from realm.errors import RealmError
 
@@ -95,7 +95,7 @@ def judges(
             least = queue[["text", *queue.columns.drop(["item", "text"])]].head(ROWS)
             show_frame("The least sure items, for a human", least)
         for sentence in summary:
-            typer.echo(sentence)
+            write_out(sentence)
 
     emit(table, show, {output: table.round(6), second: queue.round(6)}, figures, as_json=as_json, raw=raw)
 

@@ -18,7 +18,6 @@ from realm.cli import (
     import_,
     info,
     judges,
-    lab,
     models,
     predict,
     pull,
@@ -79,6 +78,5 @@ app.add_typer(push.app, name="push", rich_help_panel=IMPROVE)
 app.command(rich_help_panel=TRY)(demo.demo)
 app.command(rich_help_panel=TRY)(compare.compare)
 app.command(rich_help_panel=TRY)(simulate.simulate)
-app.add_typer(lab.app, name="lab", rich_help_panel=TRY)
 app.add_typer(models.app, name="models", rich_help_panel=SYSTEM)
 app.command(rich_help_panel=SYSTEM)(info.info)

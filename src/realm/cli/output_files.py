@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def check_outputs(
-    *outputs: Path | None, reads: Sequence[Path | None] = (), overwrite: bool = False, own: Path | None = None
+    *outputs: Path | None,
+    reads: Sequence[Path | None] = (),
+    overwrite: bool = False,
+    own: Path | None = None,
+    flag: str = "--output",
 ) -> None:
     """Refuse an output that would replace something; None is no output. The rule of every command that writes a file:
 
@@ -28,23 +32,23 @@ def check_outputs(
     | any other file that exists | unless `overwrite` |
     | a file that another process is writing | always |
 
-    `own` is the one file of what is read that the command is there to write: a run's report.
+    `own` is the one file of what is read that the command is there to write: a run's report. `flag` names the output.
     """
     for output in outputs:
         if output is None or (own is not None and os.path.realpath(output) == os.path.realpath(own)):
             continue
         if os.path.isdir(output):
-            raise RealmError(f"--output {output} is a folder; name a file.")
-        _refuse_run_file(output)
+            raise RealmError(f"{flag} {output} is a folder; name a file.")
+        _refuse_run_file(output, flag)
         for path in reads:
             if path is not None and os.path.exists(output) and _is_in(output, path):
                 raise RealmError(
-                    f"--output {output}: the command reads this file, and would replace it. Name another file."
+                    f"{flag} {output}: the command reads this file, and would replace it. Name another file."
                 )
         if os.path.exists(output) and not overwrite:  # not `Path.exists`, which raises where a name is too long
-            raise RealmError(f"--output {output}: exists already. Give --overwrite to replace it.")
+            raise RealmError(f"{flag} {output}: exists already. Give --overwrite to replace it.")
         if is_being_written(output):
-            raise RealmError(f"--output {output}: another process is writing it. Wait for it, or name another file.")
+            raise RealmError(f"{flag} {output}: another process is writing it. Wait for it, or name another file.")
 
 
 def refuse_inside(output: Path, reads: Sequence[Path]) -> None:
@@ -54,7 +58,7 @@ def refuse_inside(output: Path, reads: Sequence[Path]) -> None:
             raise RealmError(f"--output {output} is in {path}, which is read as a table. Name a folder elsewhere.")
 
 
-def _refuse_run_file(output: Path) -> None:
+def _refuse_run_file(output: Path, flag: str) -> None:
     """Refuse one of a run's own files; others may lie in its folder."""
     from realm.runs.folder import CHECKPOINTS, MODEL, RUN_FILES, holds_run
 
@@ -63,7 +67,7 @@ def _refuse_run_file(output: Path) -> None:
         inside = place.relative_to(folder).parts
         is_own = inside[0] in (MODEL, CHECKPOINTS) or inside in [(name,) for name in RUN_FILES]
         if is_own and holds_run(folder):
-            raise RealmError(f"--output {output}: this is a file of the run itself. Name another file.")
+            raise RealmError(f"{flag} {output}: this is a file of the run itself. Name another file.")
 
 
 def _is_in(output: Path, path: Path) -> bool:

@@ -16,7 +16,7 @@ from realm.cli.flags import Overwrite, Raw, RunFolder, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, OF_GOLD, ReadingFlags
-from realm.cli.terminal import note, show_table
+from realm.cli.terminal import note, show_table, write_out
 from realm.display import counted
 from realm.errors import RealmError
 
@@ -122,11 +122,11 @@ def _writer(output: Path | None, as_json: bool, raw: bool) -> Iterator[Callable[
     if output is None:
         headers = iter([True])
         if as_json:
-            yield lambda frame: typer.echo("".join(_lines(frame)), nl=False)
+            yield lambda frame: write_out("".join(_lines(frame)), end="")
         else:
-            yield lambda frame: typer.echo(
+            yield lambda frame: write_out(
                 (_flat(frame) if raw else guarded(_flat(frame))).to_csv(index=False, header=next(headers, False)),
-                nl=False,
+                end="",
             )
     elif output.suffix.lower() in LINES:
         with writing(output, advice=""), replacing(output) as partial, partial.open("w", encoding="utf-8") as lines:

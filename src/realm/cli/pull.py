@@ -44,12 +44,10 @@ def label_studio(
 ) -> None:
     """All annotations of a Label Studio project: who gave which label, when, and how long it took.
 
-    The key is read from LABEL_STUDIO_API_KEY, or asked for. A pull that was killed goes on with the same command,
-    within the hour.
+    The key is read from LABEL_STUDIO_API_KEY, or asked for.
     """
     from realm.data.write import write_table
     from realm.label_studio import pull
-    from realm.label_studio.arrived import arrived_path
 
     check_outputs(output, overwrite=overwrite)
     place = open_project(url, project)
@@ -61,7 +59,6 @@ def label_studio(
             multi=multi,
             ground_truth=ground_truth,
             predictions=predictions,
-            arrived=arrived_path(output),
             progress=progress,
         )
     write_table(annotations, output)

@@ -73,7 +73,7 @@ def label_studio(
     note(
         f"{len(plan.create):,} predictions {done} written as {plan.model_version}, {plan.unchanged:,} are there "
         f"already; {len(plan.remove):,} wrong ones and {earlier:,} of earlier runs {done} removed; "
-        f"{plan.queue:,} tasks are queued, {len(plan.data):,} {done} changed for it."
+        f"{plan.queue:,} tasks are queued, {len(plan.queue_fields):,} {done} changed for it."
     )
 
 
@@ -110,7 +110,7 @@ def _figures(plan: Plan) -> dict[str, object]:
         "removed": len(plan.remove),
         "replaced": plan.replaced,
         "queued": plan.queue,
-        "tasks_changed": len(plan.data),
+        "tasks_changed": len(plan.queue_fields),
         "items_gone": len(plan.gone),
     }
 
@@ -122,7 +122,7 @@ def _show(plan: Plan) -> None:
     if plan.create:
         rows = [(p["task"], str(p["result"][0]["value"]), p["score"]) for p in plan.create[:EXAMPLES]]
         show_table("Predictions that would be written", ["task", "says", "score"], rows)
-    if plan.data:
-        first = sorted(plan.data.items(), key=lambda entry: entry[1].get(PRIORITY) or float("inf"))[:EXAMPLES]
+    if plan.queue_fields:
+        first = sorted(plan.queue_fields.items(), key=lambda entry: entry[1].get(PRIORITY) or float("inf"))[:EXAMPLES]
         fields = [(number, data.get(PRIORITY), data.get(ASK)) for number, data in first]
         show_table("Tasks whose fields would change", ["task", PRIORITY, ASK], fields)

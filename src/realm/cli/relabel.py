@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from realm.cli.emit import emit
 from realm.cli.flags import Overwrite, Raw, RunFolder
 from realm.cli.output_files import check_outputs
-from realm.cli.terminal import ROWS, note, show_frame
+from realm.cli.terminal import ROWS, note, show_frame, write_out
 from realm.display import counted
 from realm.errors import RealmError
 
@@ -86,7 +86,7 @@ def relabel(
         note(f"{counted(len(queue), 'item')} to label again in {output}")
         note(f"{counted(len(disputed), 'item')} on which the model and reliable annotators disagree in {second}")
     expected = {name: value for name, value in vars(summary).items() if name != "workload"}
-    figures = {"probabilities": run.probabilities, "expected": expected}
+    figures: dict[str, Any] = {"probabilities": run.probabilities, "expected": expected}
     figures |= {"queue": queue, "contradictions": disputed, "workload": summary.workload}
     files = {output: queue, second: disputed}
     if format == "label-studio" and output is not None:
@@ -94,7 +94,7 @@ def relabel(
             write_text(output, _label_studio(run.annotations, queue))
         del files[output]
     elif format == "label-studio" and not as_json and not sys.stdout.isatty():
-        typer.echo(_label_studio(run.annotations, queue))
+        write_out(_label_studio(run.annotations, queue))
         return
     emit(queue, lambda: _show(queue, disputed, summary.workload), files, figures, as_json=as_json, raw=raw)
 

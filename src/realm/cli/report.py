@@ -1,4 +1,4 @@
-"""`realm report`: a run, a table alone, several runs or a comparison as one HTML file that opens in any browser."""
+"""`realm report`: a run, a table alone or a comparison as one HTML file that opens in any browser."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Run folder; several to set side by side; a folder of `compare`; or a table of annotations (several "
-            "files are one table).",
+            help="Run folder; folder of `compare`; or a table of annotations (several files are one table).",
         ),
     ],
     reading: ReadingFlags,
@@ -30,7 +29,7 @@ def report(
         typer.Option(
             "--output",
             "-o",
-            help="File to write (RUN/report.html; LABELS.report.html or, for several runs, compare.html here).",
+            help="File to write (RUN/report.html; of a table LABELS.report.html here).",
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page. Default: the name of the table or run.")] = "",
@@ -49,32 +48,26 @@ def report(
     """
     from realm.report.comparison_page import comparison_page, holds_comparison
     from realm.report.html import NAME
-    from realm.report.runs_page import NAME as SIDE_BY_SIDE
-    from realm.report.runs_page import write_side_by_side
+    from realm.report.run_page import write_report
 
-    compared = [path for path in paths if holds_comparison(path)]
     tables = [path for path in paths if path.is_file()]
-    if compared and len(paths) > 1:
-        raise RealmError(f"{compared[0]} is a comparison of methods; it gets a page of its own: give it alone.")
-    if tables and len(paths) > len(tables):
-        raise RealmError(f"{tables[0]} is a table; it gets a page of its own: give it without runs.")
+    if len(paths) > max(len(tables), 1):
+        raise RealmError(
+            f"{next(path for path in paths if path not in tables)}: each run gets a report of its own: give it alone. "
+            "To set methods side by side, use `realm compare`."
+        )
     if tables:
         path = _table_report(tables, reading, output, title, use_gold, pseudonymise, overwrite)
     else:
         _refuse_table_flags(paths, reading, use_gold)
-        if title and (compared or len(paths) > 1):
-            raise RealmError("--title: is for the report of one run or table.")
-        if len(paths) > 1:
-            check_outputs(output or Path(SIDE_BY_SIDE), overwrite=overwrite)
-            path = write_side_by_side(paths, output=output, pseudonymise=pseudonymise)
+        is_comparison = holds_comparison(paths[0])
+        if title and is_comparison:
+            raise RealmError("--title: is for the report of a run or table.")
+        check_outputs(output, reads=paths if is_comparison else [], overwrite=overwrite, own=paths[0] / NAME)
+        if is_comparison:
+            path = comparison_page(paths[0], output=output)
         else:
-            check_outputs(output, reads=compared, overwrite=overwrite, own=paths[0] / NAME)
-            if compared:
-                path = comparison_page(paths[0], output=output)
-            else:
-                from realm.report.run_page import write_report
-
-                path = write_report(paths[0], output=output, pseudonymise=pseudonymise, title=title)
+            path = write_report(paths[0], output=output, pseudonymise=pseudonymise, title=title)
     note(f"The report is in {path} ({path.stat().st_size / 1000:,.0f} kB): open it in a browser.")
 
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from realm.display import counted
-from realm.report.escaping import clipped, visible
+from realm.display import counted, visible
+from realm.report.escaping import clipped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,6 +141,12 @@ def show_log() -> None:
     logger = logging.getLogger("realm")
     if not any(isinstance(handler, NoteHandler) for handler in logger.handlers):
         logger.addHandler(NoteHandler(logging.WARNING))
+
+
+def write_out(text: str, *, end: str = "\n") -> None:
+    """Write text with data in it to standard output: to a terminal without commands to it, to a pipe as it is."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
+    sys.stdout.flush()
 
 
 def interactive() -> bool:

@@ -24,6 +24,7 @@ from realm.training.settings import LEARNING
 if TYPE_CHECKING:
     import pandas as pd
 
+    from realm.crowd.against_gold import AgainstGold
     from realm.data import Annotations
     from realm.runs import Run
     from realm.training import RealmTrainer
@@ -79,7 +80,8 @@ def train(
     if eval_steps and test is None:
         raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
     refuse_inside(output, files)
-    check_output(output, overwrite=training.overwrite, resume=resume)
+    reads = [*files, test, prior, gold_items, training.model]
+    check_output(output, overwrite=training.overwrite and not resume, resume=resume, reads=reads)
     earlier_run = None if start_from is None else _open_earlier(start_from, output)
     if earlier_run is None:
         annotations = reading.read(files)
@@ -126,12 +128,14 @@ def train(
             note(f"To continue, give the same command with --resume (checkpoints are in {output / 'checkpoints'}).")
             raise typer.Exit(130) from None
         if trainer.is_world_process_zero():
+            from realm.crowd.against_gold import estimate_against_gold
             from realm.report.run_page import write_report
             from realm.runs import Run
 
             run = Run.open(output, verify_model=False)
-            write_report(run)
-            _show(run, annotations, trainer.notes, as_json)
+            against = None if run.gold_used else estimate_against_gold(annotations, run.estimate)
+            write_report(run, against_gold=against)
+            _show(run, annotations, trainer.notes, against, as_json)
             if training.hub_model_id is not None and unpushed is None:
                 note(f"The model is on the Hugging Face hub: {training.hub_model_id}")
     if unpushed is not None:
@@ -193,16 +197,14 @@ def read_prior(path: Path) -> pd.DataFrame:
         raise RealmError(f"--prior: {error}") from None
 
 
-def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: bool) -> None:
+def _show(run: Run, annotations: Annotations, notes: Sequence[str], against: AgainstGold | None, as_json: bool) -> None:
     """What the run found: warnings first, then annotators, changes since an earlier run, test figures, unused gold."""
-    from realm.cli.against_gold import estimate_against_gold, gold_sentences
+    from realm.crowd.against_gold import gold_sentences
 
     for text in run.findings:
         note(f"warning: {text}")
     for text in notes:
         note(text)
-    # on the screen alone: nothing in the run folder depends on gold that was not used
-    against = None if run.gold_used else estimate_against_gold(annotations, run.estimate)
     if as_json:
         entries: dict[str, Any] = {"run": str(run.folder), "probabilities": run.probabilities}
         entries |= {"warnings": run.metrics["warnings"], "findings": run.findings, "notes": list(notes)}
@@ -220,9 +222,8 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], as_json: boo
     else:
         show_test(run.metrics)
     if against is not None:
-        title = (
-            "The cleaned labels and estimates against the gold column, which the run did not read (on the screen only):"
-        )
+        # on the screen and in the report alone: nothing that is read back depends on gold that was not used
+        title = "The cleaned labels and estimates against the gold column, which the run did not read:"
         for sentence in (title, *(f"  {each}" for each in gold_sentences(against))):
             note(sentence, is_logged=False)
     page = run.folder / "report.html"

@@ -9,6 +9,7 @@ and several processes may fill one folder.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,11 @@ class Results:
         self.folder = Path(folder)
 
     def add(self, result: CellResult) -> None:
-        """Record a finished cell."""
+        """Record a finished cell; a `ValueError` for one with a figure that is no number, which a file has as null."""
+        if wrong := [
+            name for name, value in result.metrics.items() if isinstance(value, float) and not math.isfinite(value)
+        ]:
+            raise ValueError(f"the cell {result.cell.id} has no number for {', '.join(wrong)}")
         path = self._path(result.cell.id)
         with writing(path, advice=KEPT):
             for name, table in result.tables.items():

@@ -315,7 +315,7 @@ def estimate(
     | prior | table | an earlier table of annotators, in place of the pool for those it names |
     | kind | | `people` or `models` (LLM judges): how often everybody may be wrong together; None: by tau |
 
-    The probabilities are brought to the temperature that the labels bear out (`AnnotatorModel.best_temperature`).
+    The probabilities are brought to the temperature that the labels bear out (`AnnotatorModel.fit_tempered`).
 
     Examples:
         >>> import pandas as pd
@@ -333,12 +333,7 @@ def estimate(
     if pred_probs is None:
         return model.fit().estimate()
     log_probs = checked_log_probs(annotations, pred_probs)
-    model.fit(log_probs)
-    temperature = model.best_temperature(log_probs)
-    if temperature > 1:
-        log_probs = log_probs / temperature
-        model.update(log_probs, steps=20)
-    return model.estimate(log_probs)
+    return model.estimate(log_probs / model.fit_tempered(log_probs))
 
 
 def checked_log_probs(annotations: Annotations, pred_probs: npt.ArrayLike) -> Floats:

@@ -33,13 +33,22 @@ from realm.crowd.engine import (
 )
 from realm.crowd.estimate import Estimate, estimate_from_evidence
 from realm.crowd.shared_mistakes import KINDS, SharedMistakes, fit_exponent
-from realm.crowd.task_model import ASSIGNED_Z, ASSIGNED_Z_OF_LABELS, TaskModel, assignment_z, assignment_z_of_labels
-from realm.crowd.temperature import fit_temperature
+from realm.crowd.task_model import (
+    ASSIGNED_Z,
+    ASSIGNED_Z_OF_LABELS,
+    TaskModel,
+    assignment_z,
+    assignment_z_of_labels,
+    clearly_supported,
+)
+from realm.crowd.temperature import SD, fit_temperature
 from realm.data import Annotations
 from realm.errors import RealmError
 
 TEMPERATURE_SWEEPS = 30
 """Sweeps of the fixed point of the temperature at most; it moves by less than 0.3% after ten as a rule."""
+FIT_STEPS = 20
+"""EM steps after P was brought to a temperature."""
 REPORT_STEPS = 10
 """EM steps that bring a trained model of annotators to another P: it has moved little since the last update."""
 READS = 0.2
@@ -164,6 +173,36 @@ class AnnotatorModel:
             for task, log_prior in several:
                 task.temper(exponent, log_prior)
         return self
+
+    def fit_tempered(self, log_probs: npt.ArrayLike) -> float:
+        """Fit to labels and to log P (items, Kmax) of unknown quality; the temperature of P.
+
+        Where labels tell something of each other, from these alone, with P at the temperature that they bear out: a
+        model that is sure and wrong would else make guessers of all who contradict it. From P as it is where they do
+        not, or where that is clearly better supported (`clearly_supported`).
+        """
+        given = np.asarray(log_probs, dtype=np.float64)
+        model = self.copy().fit(given)
+        temperature = model.best_temperature(given)
+        if temperature > 1:
+            model.update(given / temperature, steps=FIT_STEPS)
+        if any(task.told and not task.sparse for task in self.tasks):
+            by_labels = self.copy().fit()
+            milder = by_labels.best_temperature(given)
+            by_labels.fit(given / milder)
+            scores = [
+                sum(task.fitted.log_likelihood for task in each.tasks) - 0.5 * (np.log(t) / SD) ** 2
+                for each, t in ((model, temperature), (by_labels, milder))
+            ]
+            supports = [
+                one.support(log_prior, one.fitted, other.fitted)
+                for one, other in zip(model.tasks, by_labels.tasks, strict=True)
+                if (log_prior := self._task_log_probs(given, one)) is not None
+            ]
+            if not clearly_supported(scores[0] - scores[1], supports):
+                model, temperature = by_labels, milder
+        self.tasks = model.tasks
+        return temperature
 
     def update(self, log_probs: npt.ArrayLike, steps: int = 3) -> None:
         """A few EM steps from where the fit stands, on new log P (items, Kmax)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from realm.crowd.engine import Floats, Ints, LabelTable
 from realm.crowd.label_figures import Labels, count_rows
@@ -14,6 +15,14 @@ from realm.data.annotations import Annotations
 LEAST_SHARED = 10
 """Items in common below which nothing is said of a pair: their agreement would be known to no better than 0.3."""
 Z95 = 1.96
+
+
+def wilson(shares: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Wilson's 95% interval of shares of so many, at least one. Arrays of one shape, or numbers."""
+    share, n = np.asarray(shares, np.float64), np.maximum(np.asarray(counts, np.float64), 1)
+    middle = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    reach = Z95 / (1 + Z95**2 / n) * np.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +41,7 @@ class PeerAgreement:
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Wilson's 95% interval of `share`."""
-        n, share = np.maximum(self.shared, 1).astype(np.float64), self.share
-        middle = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-        reach = Z95 / (1 + Z95**2 / n) * np.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
-        return middle - reach, middle + reach
+        return wilson(self.share, self.shared)
 
     def of(self, annotator: int) -> tuple[Ints, Ints]:
         """The others that an annotator can be compared with, and the rows of the pairs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,7 +27,7 @@ from realm.crowd.engine import (
     prior_parameters,
 )
 from realm.crowd.shared_mistakes import HELD_BELOW, forecast_labels
-from realm.crowd.starts import PairAgreement, chosen_start
+from realm.crowd.starts import RANK_GAIN, PairAgreement, chosen_start
 from realm.errors import RealmError
 
 ASSIGNED_Z = 2.3
@@ -158,7 +158,13 @@ class TaskModel:
             best = self.run(np.exp(log_softmax(informed)), log_prior, progress=progress)
             if not self.sparse:
                 other = self.run(self._agreement_start(None), log_prior, progress=progress)
-                best = max(best, other, key=lambda each: each.log_likelihood)
+                if self.told:
+                    takes = clearly_supported(
+                        best.log_likelihood - other.log_likelihood, [self.support(log_prior, best, other)]
+                    )
+                else:
+                    takes = best.log_likelihood > other.log_likelihood
+                best = best if takes else other
             self.state = best
         elif not (self.told or self.anchored):
             self.state = self.run(self.table.vote_shares, max_iter=1)
@@ -167,6 +173,15 @@ class TaskModel:
         for _ in range(ASSIGNED_SWEEPS if self.assigned else 0):
             self._fit_bracket(self.fitted.posterior, self.fitted.class_shares)
             self.state = self.run(self.fitted, log_prior, max_iter=3, tol=0.0)
+
+    def support(self, log_prior: Floats, one: Fit, other: Fit) -> Floats:
+        """How much more log P gives to the labels of one fit than to those of another, by annotations alone. (n,)"""
+        labels = []
+        for fitted in (one, other):
+            shares = np.log(np.maximum(fitted.class_shares, LEAST))
+            labels.append(item_scores(self.table, fitted.parameters, shares, priors=self.priors).argmax(axis=1))
+        rows = np.flatnonzero(self.table.labelled & ~np.isnan(log_prior[:, 0]) & (labels[0] != labels[1]))
+        return np.asarray(log_prior[rows, labels[0][rows]] - log_prior[rows, labels[1][rows]])
 
     def forecasts(self, log_prior: Floats | None) -> Floats:
         """How well each exponent foretells the labels by agreement alone. (items, exponents)"""
@@ -260,6 +275,15 @@ class TaskModel:
             rows = np.flatnonzero(option_counts == count)
             out[rows] -= np.log(inside_mass(table, parameters, self.priors, int(count)))[annotator[rows]]
         return out
+
+
+def clearly_supported(gain: float, supports: Sequence[Floats]) -> bool:
+    """Whether a fit from P is to replace the one from agreement: more likely, and its labels are those that P names.
+
+    The likelihood alone prefers mirrored labels now and then, and guessers to annotators who contradict a sure model.
+    """
+    support = np.concatenate(supports)
+    return gain > RANK_GAIN and bool(support.sum() > PREDICTS_Z * np.sqrt((support**2).sum()))
 
 
 def predicts_labels(table: LabelTable, log_prior: Floats) -> bool:

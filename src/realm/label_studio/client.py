@@ -17,8 +17,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 from realm.errors import RealmError
 
@@ -26,23 +26,25 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT = 120.0
 """Seconds for one answer: a page of long tasks from a busy server takes many."""
-PATIENCE = 300.0
+MAX_RETRY_SECONDS = 300.0
 """Seconds that a server may be away, while it is started again, before we give up."""
-FIRST_PATIENCE = 10.0
+FIRST_RETRY_SECONDS = 10.0
 """The same of one that has not answered yet: the address is probably wrong."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-"""Seconds between tries: doubled from the first to the longest."""
+"""Seconds between tries: doubled from the first to the longest. A server that says how long is waited for so long."""
 SERVER_ERRORS = 6
 """Tries of what the server answers with an error of its own, which may be a mistake that no patience mends."""
 LONGEST_ANSWER = 200
 """Characters of a server's answer that a message quotes."""
 REFRESH = "/api/token/refresh/"
-CUT = (OSError, http.client.HTTPException)
-"""What a connection that is refused or cut raises (a timeout among them)."""
 
 
-class Interrupted(Exception):
+class UnknownOutcome(Exception):
     """The connection was cut while something was sent that must not be sent twice: whether it arrived is unknown."""
+
+
+class NotFound(RealmError):
+    """What was asked for does not exist on the server."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -63,7 +65,7 @@ class Server:
     """
 
     def __init__(
-        self, url: str, key: str, *, patience: float = PATIENCE, wait: Callable[[float], None] = time.sleep
+        self, url: str, key: str, *, patience: float = MAX_RETRY_SECONDS, wait: Callable[[float], None] = time.sleep
     ) -> None:
         self.url = _checked_url(url)
         self._key = key.strip()
@@ -79,68 +81,80 @@ class Server:
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at an address; tried again while the server is away."""
-        return self._ask("GET", path + ("?" + urllib.parse.urlencode(query) if query else ""), None, repeatable=True)
+        return self._ask("GET", path + ("?" + urllib.parse.urlencode(query) if query else ""), None)
 
     def send(self, method: str, path: str, body: Any, *, repeatable: bool = True) -> Any:
         """Send JSON and return the answer.
 
-        Where it is not `repeatable` and the connection is cut, `Interrupted` is raised instead of sending it again.
+        Where it is not `repeatable` and the connection is cut, `UnknownOutcome` is raised instead of sending it again.
         """
-        return self._ask(method, path, body, repeatable=repeatable)
+        return self._ask(method, path, body, repeatable)
 
-    # ---------------------------------------------------------------- asking until there is an answer
-
-    def _ask(self, method: str, path: str, body: Any, *, repeatable: bool, authorized: bool = True) -> Any:
-        away = _Outage(self.url, self._patience if self._has_answered else FIRST_PATIENCE, self._wait)
-        renewed = False
+    def _ask(self, method: str, path: str, body: Any, repeatable: bool = True, authorized: bool = True) -> Any:
+        """One request, tried again until there is an answer."""
+        waited, pause, errors, renewed = 0.0, FIRST_WAIT, 0, False
         while True:
+            seconds = pause
             authorization = self._authorization() if authorized else None
             try:
                 answer = self._once(method, path, body, authorization)
-            except _Refused as refused:
-                self._has_answered = True
-                if refused.status == 401 and authorized and self._is_refresh_token and not renewed:
-                    self._access, renewed = "", True  # access tokens live for minutes
-                elif refused.status == 429:
-                    away.wait(refused.reason, refused.retry_after)
-                elif refused.status >= 500 and repeatable:
-                    away.server_error(f"{method} {_place(path)}: {refused.reason}")
-                elif refused.status >= 500:
-                    raise Interrupted from None
-                else:
-                    self._fail(refused, path)
-            except CUT as error:
-                if not repeatable:
-                    raise Interrupted from None
-                away.wait(_reason(error))
-            else:
                 self._has_answered = True
                 return answer
+            except urllib.error.HTTPError as error:
+                self._has_answered = True
+                reason = self._quoted(error)
+                if error.code == 401 and authorized and self._is_refresh_token and not renewed:
+                    self._access, renewed = "", True  # access tokens live for minutes
+                    continue
+                if error.code < 500 and error.code != 429:
+                    raise self._refusal(error, reason, path) from None
+                if error.code >= 500:
+                    errors += 1
+                    if not repeatable:
+                        raise UnknownOutcome from None
+                    if errors == SERVER_ERRORS:
+                        place = f"{method} {path.partition('?')[0]}"
+                        raise RealmError(
+                            f"{self.url} answers with an error of its own, {errors} times: {place}: {reason}."
+                        ) from None
+                asked = error.headers.get("Retry-After", "")
+                seconds = max(float(asked), FIRST_WAIT) if asked.isdigit() else pause
+            except (OSError, http.client.HTTPException) as error:  # refused, cut or timed out
+                if not repeatable:
+                    raise UnknownOutcome from None
+                reason = _reason(error)
+            patience = self._patience if self._has_answered else FIRST_RETRY_SECONDS
+            if waited >= patience:
+                raise RealmError(
+                    f"{self.url} does not answer ({reason}), tried for {waited:.0f} seconds. Is it running, and is "
+                    "`url` right? Nothing is lost: give the same command again when it is back."
+                )
+            if not waited:
+                logger.warning(f"{self.url}: {reason}. Trying again for up to {patience:.0f} seconds.")
+            seconds = min(seconds, patience - waited)
+            self._wait(seconds)
+            waited, pause = waited + seconds, min(2 * pause, LONGEST_WAIT)
 
     def _authorization(self) -> str:
         if not self._is_refresh_token:
             return f"Token {self._key}"
         if not self._access:
-            answer = self._ask("POST", REFRESH, {"refresh": self._key}, repeatable=True, authorized=False)
+            answer = self._ask("POST", REFRESH, {"refresh": self._key}, authorized=False)
             if not (isinstance(answer, dict) and isinstance(answer.get("access"), str)):
                 raise RealmError(f"{self.url} does not answer as Label Studio does. Is `url` right?")
             self._access = answer["access"]
         return f"Bearer {self._access}"
 
     def _once(self, method: str, path: str, body: Any, authorization: str | None) -> Any:
-        """One request. Raises `_Refused` for an answer that is an error, and what is in CUT."""
-        headers = {"Accept": "application/json"}
+        """One try. Raises an `OSError` or `HTTPException` for a cut, and `HTTPError` for an answer that is an error."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if authorization is not None:
             headers["Authorization"] = authorization
-        data = None
-        if body is not None:
-            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+        data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with self._opener.open(request, timeout=TIMEOUT) as answer:
                 content, kind = answer.read(), answer.headers.get_content_type()
-        except urllib.error.HTTPError as error:
-            raise _Refused(error.code, self._quoted(error), dict(error.headers.items())) from None
         except urllib.error.URLError as error:
             if isinstance(error.reason, ssl.SSLError):  # no patience makes a certificate valid
                 raise RealmError(f"{self.url}: no safe connection ({error.reason}).") from None
@@ -154,81 +168,37 @@ class Server:
         except ValueError:
             raise http.client.IncompleteRead(content) from None
 
-    # ---------------------------------------------------------------- what is said when it fails
-
     def _quoted(self, error: urllib.error.HTTPError) -> str:
         """What the server says of an error, without the key and in one line."""
         try:
             text = error.read().decode("utf-8", "replace")
-        except CUT:
-            text = ""
-        try:
             answer = json.loads(text)
             text = str(answer.get("detail") or answer) if isinstance(answer, dict) else str(answer)
         except ValueError:
             text = re.sub(r"<[^>]*>", " ", text)
+        except (OSError, http.client.HTTPException):
+            text = ""
         for secret in filter(None, (self._key, self._access)):
             text = text.replace(secret, "[key]")
         return f"{error.code} {error.reason}: {' '.join(text.split())[:LONGEST_ANSWER]}".rstrip(": ")
 
-    def _fail(self, refused: _Refused, path: str) -> NoReturn:
-        if 300 <= refused.status < 400:
-            place = urllib.parse.urlsplit(refused.location)
-            there = f"{place.scheme}://{place.hostname}" if place.hostname else refused.location
-            raise RealmError(f"{self.url} sends us on to {there}. Give the address that answers itself as `url`.")
-        if refused.status == 401:
-            raise RealmError(
-                f"{self.url} refuses the key ({refused.reason}). It must be a personal access token (Label Studio: "
-                "Account & Settings, Personal Access Token) or, where the organisation allows them, a legacy token."
+    def _refusal(self, error: urllib.error.HTTPError, reason: str, path: str) -> RealmError:
+        address = self.url + path.partition("?")[0]
+        if 300 <= error.code < 400:
+            location = error.headers.get("Location", "")
+            place = urllib.parse.urlsplit(location)
+            there = f"{place.scheme}://{place.hostname}" if place.hostname else location
+            return RealmError(f"{self.url} sends us on to {there}. Give the address that answers itself as `url`.")
+        if error.code == 401:
+            return RealmError(
+                f"{self.url} refuses the key ({reason}). It must be a personal access token (Label Studio: Account & "
+                "Settings, Personal Access Token) or, where the organisation allows them, a legacy token."
             )
-        if refused.status == 403:
-            raise RealmError(f"{self.url}: this key's owner has no right to {_place(path)} ({refused.reason}).")
-        if refused.status == 404:
-            raise NotThere(f"{self.url}{_place(path)}: there is no such thing ({refused.reason}).")
-        raise RealmError(f"{self.url}{_place(path)}: {refused.reason}.")
-
-
-class NotThere(RealmError):
-    """What was asked for does not exist on the server."""
-
-
-class _Refused(Exception):
-    """An answer that is an error."""
-
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str]) -> None:
-        super().__init__(reason)
-        self.status, self.reason = status, reason
-        self.location = str(headers.get("Location") or "")
-        seconds = str(headers.get("Retry-After") or "")
-        self.retry_after = float(seconds) if seconds.isdigit() else None
-
-
-class _Outage:
-    """One request's tries: how long to wait before the next, and when to give up."""
-
-    def __init__(self, url: str, patience: float, wait: Callable[[float], None]) -> None:
-        self._url, self._patience, self._wait = url, patience, wait
-        self._waited, self._errors, self._next = 0.0, 0, FIRST_WAIT
-
-    def wait(self, reason: str, seconds: float | None = None) -> None:
-        if self._waited >= self._patience:
-            raise RealmError(
-                f"{self._url} does not answer ({reason}), tried for {self._waited:.0f} seconds. Is it running, and is "
-                "`url` right? Nothing is lost: give the same command again when it is back."
-            )
-        if not self._waited:
-            logger.warning(f"{self._url}: {reason}. Trying again for up to {self._patience:.0f} seconds.")
-        seconds = min(self._next if seconds is None else max(seconds, FIRST_WAIT), LONGEST_WAIT)
-        seconds = min(seconds, self._patience - self._waited)
-        self._wait(seconds)
-        self._waited += seconds
-        self._next = min(2 * self._next, LONGEST_WAIT)
-
-    def server_error(self, reason: str) -> None:
-        self._errors += 1
-        if self._errors >= SERVER_ERRORS:
-            raise RealmError(f"{self._url} answers with an error of its own, {self._errors} times: {reason}.")
-        self.wait(reason)
+        if error.code == 403:
+            return RealmError(f"{address}: this key's owner has no right to it ({reason}). Use the key of a member.")
+        if error.code == 404:
+            return NotFound(f"{address}: there is no such thing ({reason}).")
+        return RealmError(f"{address}: {reason}.")
 
 
 def _reason(error: BaseException) -> str:
@@ -236,31 +206,22 @@ def _reason(error: BaseException) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, TimeoutError):
         return "no answer in time"
-    if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror
-    return "the connection was cut"
-
-
-def _place(path: str) -> str:
-    """An address without what was asked of it."""
-    return path.partition("?")[0]
+    return (isinstance(cause, OSError) and cause.strerror) or "the connection was cut"
 
 
 def _checked_url(url: str) -> str:
     """The address of a server, without a slash at its end; one that holds a password or leads nowhere is refused."""
     try:
         parts = urllib.parse.urlsplit(url)
-        has_host, password = bool(parts.hostname), parts.username is not None or parts.password is not None
-        _ = parts.port
+        has_host = bool(parts.hostname) and parts.port != 0  # `port` raises for what is none
     except ValueError:
-        has_host, password = False, False
-    if password:
+        has_host = False
+    if "@" in url.partition("//")[2].partition("/")[0]:
         raise RealmError("`url`: a name or password does not belong in the address; the key is all that is needed.")
     if not has_host or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
         raise RealmError(f"`url={url}`: not the address of a server, such as https://labels.example.org.")
     if os.environ.get("REALM_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         raise RealmError("network calls are forbidden (`offline`, REALM_OFFLINE): Label Studio cannot be asked.")
-    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if parts.scheme == "http" and not local:
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         logger.warning(f"{parts.hostname}: an http address: whoever is on the way can read the key. Use https.")
     return url.rstrip("/")

@@ -10,7 +10,7 @@ from typing import Any
 
 from realm.data.roles import listed
 from realm.errors import RealmError
-from realm.label_studio.client import NotThere, Server
+from realm.label_studio.client import NotFound, Server
 from realm.progress import Progress, ignore_progress
 
 PAGE_SIZE = 100
@@ -53,7 +53,7 @@ class Project:
         """The project of this number; a wrong one is an error that names those there are."""
         try:
             settings = server.get(f"/api/projects/{number}/")
-        except NotThere:
+        except NotFound:
             there = _projects(server)
             raise RealmError(
                 f"`project={number}`: there is no such project at {server.url}, or the key's owner may not see it. "
@@ -103,31 +103,19 @@ class Project:
         """The e-mail addresses of those who annotated it, by the number that annotations have."""
         try:
             users = self.server.get(f"/api/projects/{self.number}/annotators/")
-        except NotThere:  # a server before 1.21
+        except NotFound:  # a server before 1.21
             users = self.server.get("/api/users/")
         return {user["id"]: str(user["email"]) for user in users if user.get("email")}
 
-    def tasks(
-        self, progress: Progress = ignore_progress, page_size: int = PAGE_SIZE, *, after: int = 0, done: int = 0
-    ) -> Iterator[dict[str, Any]]:
-        """All tasks with their annotations and predictions, by rising number: those behind task `after`.
+    def tasks(self, progress: Progress = ignore_progress, page_size: int = PAGE_SIZE) -> Iterator[dict[str, Any]]:
+        """All tasks with their annotations and predictions, by rising number.
 
         Each page is asked for by the number of the last task before it, so that tasks which come or go meanwhile, and
-        pages that had to be asked for twice, leave no gap and double nothing. `done` tasks are there already.
+        pages that had to be asked for twice, leave no gap and double nothing.
         """
-        last = after
+        last = done = 0
         while True:
-            behind = {"filter": "filter:tasks:id", "operator": "greater", "value": last, "type": "Number"}
-            query = {"filters": {"conjunction": "and", "items": [behind]}, "ordering": ["tasks:id"]}
-            answer = self.server.get(
-                "/api/tasks",
-                project=self.number,
-                page_size=page_size,
-                fields="all",
-                resolve_uri="false",
-                query=json.dumps(query),
-            )
-            page = answer["tasks"]
+            page, total = self._page(last, page_size)
             numbers = [int(task["id"]) for task in page]
             if any(number <= before for before, number in zip([last, *numbers], numbers, strict=False)):
                 raise RealmError(
@@ -137,7 +125,27 @@ class Project:
             if not page:
                 return
             last, done = numbers[-1], done + len(page)
-            progress("tasks", done, done + int(answer["total"]) - len(page))
+            progress("tasks", done, done + total - len(page))
+
+    def task(self, number: int) -> dict[str, Any] | None:
+        """One task as it is now; None where it is gone."""
+        page, _ = self._page(number - 1, 1)
+        return page[0] if page and int(page[0]["id"]) == number else None
+
+    def _page(self, after: int, size: int) -> tuple[list[dict[str, Any]], int]:
+        """The first tasks behind number `after`, and how many there are. Addresses in data come as they were stored:
+        the address of one task (`/api/tasks/N/`) would give them resolved."""
+        behind = {"filter": "filter:tasks:id", "operator": "greater", "value": after, "type": "Number"}
+        query = {"filters": {"conjunction": "and", "items": [behind]}, "ordering": ["tasks:id"]}
+        answer = self.server.get(
+            "/api/tasks",
+            project=self.number,
+            page_size=size,
+            fields="all",
+            resolve_uri="false",
+            query=json.dumps(query),
+        )
+        return answer["tasks"], int(answer["total"])
 
 
 def _projects(server: Server) -> list[str]:

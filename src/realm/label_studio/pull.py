@@ -21,7 +21,6 @@ from realm.data.readers.files import SourceFile
 from realm.data.roles import check_word
 from realm.data.source import Source
 from realm.errors import RealmError
-from realm.label_studio.arrived import kept_tasks
 from realm.label_studio.project import Project
 from realm.progress import Progress, ignore_progress
 
@@ -29,7 +28,7 @@ OUR_VERSIONS = "realm:"
 """What the `model_version` of every prediction that was pushed begins with."""
 UPDATED = "annotation changed after it was given: as it is now"
 DRAFT = "draft that was not submitted"
-NOBODY = "annotation of somebody whose account was deleted"
+WITHOUT_USER = "annotation of somebody whose account was deleted"
 AT_ONCE = timedelta(seconds=1)
 """Label Studio notes the time of a change within this of the time of creation though nothing was changed."""
 
@@ -42,7 +41,6 @@ def pull(
     multi: Multi | None = None,
     ground_truth: Literal["gold", "annotations"] = "gold",
     predictions: bool = False,
-    arrived: Path | None = None,
     progress: Progress = ignore_progress,
 ) -> Annotations:
     """All annotations of a project, with the ledger of what was left out or changed.
@@ -58,14 +56,11 @@ def pull(
             other: Label Studio marks all annotations that are imported with a task, unless told otherwise.
         predictions: also read predictions, each by an annotator of the name of its `model_version`; those that were
             pushed from a run are never read.
-        arrived: file that keeps the tasks which have arrived until all have; one that an earlier pull of this project
-            left is gone on from (`realm.label_studio.arrived`). None: a pull that is killed begins anew.
         progress: called with how many tasks have arrived.
     """
     chosen = project.control(control)
     check_word("ground_truth", ground_truth, ("gold", "annotations"))
-    given = project.tasks(progress) if arrived is None else kept_tasks(project, arrived, progress)
-    tasks = [_as_exported(task, project, predictions) for task in given]
+    tasks = [_as_exported(task, project, predictions) for task in project.tasks(progress)]
     if ground_truth == "annotations":
         tasks = [{**task, "annotations": [{**a, "ground_truth": False} for a in task["annotations"]]} for task in tasks]
     if not tasks:
@@ -85,7 +80,7 @@ def pull(
     long = label_studio.read(SourceFile(Path(), Source(project.source), tasks), options)
     for reason, count in (
         (DRAFT, lambda task: len(task["drafts"])),
-        (NOBODY, lambda task: task["nobodys"]),
+        (WITHOUT_USER, lambda task: task["without_user"]),
         (UPDATED, lambda task: sum(map(_updated, task["annotations"]))),
     ):
         long.ledger.add(reason, [row for row, task in enumerate(tasks, 1) for _ in range(count(task))])
@@ -101,12 +96,12 @@ def _as_exported(task: dict[str, Any], project: Project, predictions: bool) -> d
         for annotation in task.get("annotations") or ()
         if annotation.get("completed_by") is not None
     ]
-    nobodys = len(task.get("annotations") or ()) - len(annotations)
+    without_user = len(task.get("annotations") or ()) - len(annotations)
     for prediction in (task.get("predictions") or ()) if predictions else ():
         if not str(prediction.get("model_version")).startswith(OUR_VERSIONS):
             annotations.append({**prediction, "completed_by": prediction.get("model_version"), "lead_time": None})
     own = {name: task[name] for name in ("id", "data")}
-    return {**own, "annotations": annotations, "drafts": task.get("drafts") or (), "nobodys": nobodys}
+    return {**own, "annotations": annotations, "drafts": task.get("drafts") or (), "without_user": without_user}
 
 
 def _annotator(completed_by: Any, project: Project) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from realm.data.readers.label_studio import ASK, PRIORITY
 from realm.errors import RealmError
 from realm.files import MANIFEST, sha256
-from realm.label_studio.client import Interrupted, NotThere
+from realm.label_studio.client import NotFound, UnknownOutcome
 from realm.label_studio.project import Control, Project
 from realm.label_studio.pull import OUR_VERSIONS
 from realm.progress import Progress, ignore_progress
@@ -47,7 +47,7 @@ class Plan:
     | create | predictions that are missing, as the API takes them |
     | remove | ids of this run's predictions that are wrong or there twice |
     | replaced | how many predictions each earlier run has, by its name |
-    | data | the new data of tasks whose place in the queue changes, by their id |
+    | queue_fields | the data fields of tasks whose place in the queue changes, by their id; empty: they go |
     | shown | whether the project is to show this run's predictions: it shows none yet, or an earlier run's |
     | unchanged | how many predictions are there already |
     | queue | how many tasks are in the queue |
@@ -58,7 +58,7 @@ class Plan:
     create: list[dict[str, Any]]
     remove: list[int]
     replaced: dict[str, int]
-    data: dict[int, dict[str, Any]]
+    queue_fields: dict[int, dict[str, Any]]
     shown: bool = False
     unchanged: int = 0
     queue: int = 0
@@ -67,7 +67,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether the project holds all of it already."""
-        return not (self.create or self.remove or self.replaced or self.data or self.shown)
+        return not (self.create or self.remove or self.replaced or self.queue_fields or self.shown)
 
 
 def push(
@@ -99,7 +99,7 @@ def push(
     for _ in range(ROUNDS):
         if plan.is_empty:
             return first
-        with suppress(Interrupted):  # what has arrived is seen when the project is read again
+        with suppress(UnknownOutcome):  # what has arrived is seen when the project is read again
             _write(project, plan, progress)
         plan = desired.plan(project, text or chosen.field)
     raise RealmError(
@@ -156,9 +156,8 @@ class _Desired:
             else:
                 plan.remove.extend(each["id"] for each in own)
             fields = self.fields.get(item, {})
-            if {name: task["data"][name] for name in (PRIORITY, ASK) if name in task["data"]} != fields:
-                others = {name: value for name, value in task["data"].items() if name not in (PRIORITY, ASK)}
-                plan.data[number] = {**others, **fields}
+            if _queue_fields(task["data"]) != fields:
+                plan.queue_fields[number] = fields
         gone = [item for item in self.items if item not in seen]
         if not seen:
             raise RealmError(
@@ -198,7 +197,7 @@ def _write(project: Project, plan: Plan, progress: Progress) -> None:
     """Write a plan: new predictions before the old ones go, so that at no moment one is missing."""
     address = f"/api/projects/{project.number}"
     batches = list(_batches(plan.create, BATCH))
-    total, done = len(batches) + len(plan.data) + len(plan.remove) + len(plan.replaced) + plan.shown, 0
+    total, done = len(batches) + len(plan.queue_fields) + len(plan.remove) + len(plan.replaced) + plan.shown, 0
 
     def step() -> None:
         nonlocal done
@@ -210,8 +209,8 @@ def _write(project: Project, plan: Plan, progress: Progress) -> None:
         if not isinstance(answer, dict) or answer.get("created") != len(batch):
             raise RealmError(f"{project.source}: the server took {answer} of {len(batch)} predictions.")
         step()
-    for number, data in plan.data.items():
-        project.server.send("PATCH", f"/api/tasks/{number}/", {"data": data})
+    for number, fields in plan.queue_fields.items():
+        _write_fields(project, number, fields)
         step()
     for number in plan.remove:
         _remove(project, f"/api/predictions/{number}/", None)
@@ -225,9 +224,23 @@ def _write(project: Project, plan: Plan, progress: Progress) -> None:
         step()
 
 
+def _queue_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: data[name] for name in (PRIORITY, ASK) if name in data}
+
+
+def _write_fields(project: Project, number: int, fields: Mapping[str, Any]) -> None:
+    """Write the data fields of the queue into a task. A PATCH replaces all of its data, so it is read just before: what
+    people changed since the push began stays."""
+    task = project.task(number)
+    if task is not None and _queue_fields(task["data"]) != fields:
+        others = {name: value for name, value in task["data"].items() if name not in (PRIORITY, ASK)}
+        with suppress(NotFound):
+            project.server.send("PATCH", f"/api/tasks/{number}/", {"data": {**others, **fields}})
+
+
 def _remove(project: Project, path: str, body: Any) -> None:
     """Remove something that may be gone already."""
-    with suppress(NotThere):
+    with suppress(NotFound):
         project.server.send("DELETE", path, body)
 
 

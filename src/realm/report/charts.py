@@ -1,25 +1,286 @@
-"""Charts of numbers: learning curves, expertise while it was learned, calibration, confidence, label balance."""
+"""The charts of the pages: bars, intervals, matrices and curves, each with its figures in words for who listens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from realm.crowd.engine import Floats
-from realm.report.chart_data import Reliability, Series
+from realm.crowd.drift import AnnotatorOverTime
+from realm.crowd.engine import Floats, Ints
+from realm.crowd.notes import day, drift_in_words
+from realm.crowd.verdicts import NO_BETTER, RELIABLE, VERDICTS
 from realm.report.escaping import clipped
-from realm.report.svg import Picture, Plot, compact, percent
+from realm.report.svg import Picture, Plot, compact, percent, percent_range
 
+LISTED, LISTED_BESIDE = 60, 15
+"""Up to so many annotators have a line with their name (where one pool is drawn, where several are); more, a curve."""
+DRAWN = 320
+"""Of a large pool so many annotators are drawn, evenly over the ranks."""
+ROW = 22
+"""Height of a line, for text of 12 pixels."""
+FIGURE_WIDTH = 7.4
+"""Most that a character of the figures beside a line takes, on average, in the widest of the page's fonts."""
 POINTS = 240
 """Most points of a curve: two pixels apart at the width of a page."""
 LINES = 36
 """Most annotators with a line of their own while expertise was learned; more are not told apart."""
-SERIES = 6
-"""Most curves of a chart: the style sheet has as many colours."""
+
+
+# -------------------------------------------------------------------- bars
+
+
+def verdict_words(counts: Sequence[int]) -> str:
+    """How many there are of each verdict, in words."""
+    return ", ".join(f"{count:,} {verdict}" for verdict, count in zip(VERDICTS, counts, strict=True))
+
+
+def verdict_bars(rows: Sequence[tuple[str, Sequence[int]]]) -> Markup:
+    """Stacked bars: how a total divides among the verdicts. Each row has a name and a count per verdict."""
+    description = "; ".join(f"{name}: {verdict_words(counts)}" for name, counts in rows)
+    width, height, step = 600.0, 28.0, 62.0
+    picture = Picture(width, len(rows) * step, "How the annotators divide among the verdicts", description)
+    for index, (name, counts) in enumerate(rows):
+        y, x, total = index * step + 24, 0.0, max(sum(counts), 1)
+        picture.text(0, y - 7, clipped(name, 34), "name", hint=name)
+        for kind, count in enumerate(counts):
+            if not count:
+                continue
+            span, share = width * count / total, percent(count / total)
+            hint = f"{VERDICTS[kind]}: {count:,} ({share})"
+            picture.add("rect", hint=hint, x=x, y=y, width=max(span - 2, 1), height=height, rx=3, class_=f"bar v{kind}")
+            if span > 44:  # the figure has room inside
+                picture.text(x + span / 2 - 1, y + height / 2 + 6, share, f"inside on{kind}", "middle")
+            x += span
+    return picture.markup("chart bars")
+
+
+def bars(
+    title: str,
+    names: Sequence[str],
+    series: Sequence[tuple[str, Sequence[float] | Floats]],
+    label_of: Callable[[float], str] = percent,
+) -> Markup:
+    """A group of bars for each name, one bar per series (each with its own name where there are several).
+
+    The figure beside a group is that of the last series.
+    """
+    description = "; ".join(
+        f"{name + ': ' if name else ''}" + ", ".join(f"{n} {label_of(v)}" for n, v in zip(names, values, strict=True))
+        for name, values in series
+    )
+    left, width, bar, top = 168.0, 270.0, 9.0 if len(series) > 1 else 14.0, 28.0 if len(series) > 1 else 4.0
+    step = bar * len(series) + 12
+    picture = Picture(500, top + step * len(names), title, description)
+    most = max((float(value) for _, values in series for value in values), default=0.0) or 1.0
+    if len(series) > 1:
+        for index, (name, _) in enumerate(series):
+            picture.text(left + index * 118, 12, name, f"key s{index}")
+    for row, label in enumerate(names):
+        y, longest = top + step * row, max(float(values[row]) for _, values in series)
+        middle = y + bar * len(series) / 2 + 4
+        picture.text(left - 10, middle, clipped(label, 18), "name", "end", hint=label)
+        for index, (name, values) in enumerate(series):
+            hint = f"{label}{', ' + name if name else ''}: {label_of(values[row])}"
+            picture.add("rect", hint=hint, x=left, y=y + bar * index, width=max(width * float(values[row]) / most, 1),
+                        height=bar - 1.5, rx=2, class_=f"fill s{index}")  # fmt: skip
+        picture.text(left + width * longest / most + 8, middle, label_of(series[-1][1][row]), "figure")
+    return picture.markup("chart half")
+
+
+# -------------------------------------------------------------------- matrices
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure with how strongly its cell is coloured (0 to 1), and in which colour: `above`, `below` or `none`."""
+
+    figure: str
+    strength: float
+    side: str
+    hint: str
+    is_unsure: bool = False
+
+
+def matrix(
+    title: str,
+    description: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[Cell | None]],
+    width: tuple[float, float] = (38.0, 64.0),
+) -> Markup:
+    """Named rows by named columns; a cell that is None is empty. `width` is the least and the most of a column."""
+    left, top, height = 140.0, 74.0, 26.0
+    span = min(max(560.0 / max(len(columns), 1), width[0]), width[1])
+    picture = Picture(left + span * len(columns) + 70, top + height * len(rows) + 6, title, description)
+    for column, name in enumerate(columns):
+        picture.tilted(left + span * (column + 0.5) - 6, top - 8, clipped(name, 14), name)
+    for row, name in enumerate(rows):
+        y = top + height * row
+        picture.text(left - 10, y + height / 2 + 4, clipped(name, 15), "name", "end", hint=name)
+        for column, cell in enumerate(cells[row]):
+            x, box = left + span * column, {"y": y, "width": span - 2, "height": height - 2, "rx": 3.0}
+            if cell is None:
+                picture.add("rect", "", x=x, **box, class_="cell none")  # type: ignore[arg-type]
+                continue
+            opacity = f"{0.06 + 0.88 * min(cell.strength, 1):.2f}"
+            side = f"cell {cell.side}"
+            picture.add("rect", hint=cell.hint, x=x, **box, class_=side, fill_opacity=opacity)  # type: ignore[arg-type]
+            ink = "strong" if cell.strength > 0.55 else "unsure" if cell.is_unsure else ""
+            picture.text(x + span / 2 - 1, y + height / 2 + 3, cell.figure, f"heat {ink}", "middle")
+    return picture.markup("chart natural")
+
+
+# -------------------------------------------------------------------- annotators, each with an interval
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a picture of intervals. `kind` is the mark; `dots` are single values (one per seed)."""
+
+    name: str
+    middle: float
+    low: float
+    high: float
+    note: str
+    kind: int = 0
+    dots: Sequence[float] = field(default=())
+
+
+def interval_rows(
+    title: str,
+    description: str,
+    rows: Sequence[Row],
+    *,
+    domain: tuple[float, float],
+    guides: Sequence[tuple[float, str]] = (),
+    zones: Sequence[tuple[float, float, str]] = (),
+    label_of: Callable[[float], str] = percent,
+    size: str = "wide",
+) -> Markup:
+    """A line per row: a mark with its interval, the same in figures, guides and shaded zones behind.
+
+    `size` is `wide`, `half` (to stand beside another) or `narrow` (for a telephone).
+    """
+    note_width = FIGURE_WIDTH * max((len(row.note) for row in rows), default=0) + 16
+    width, letters, right, left = {
+        "wide": (760, 22, max(158.0, note_width), 168.0),
+        "half": (500, 16, 118.0, 134.0),
+        "narrow": (350, 11, 122.0, 96.0),
+    }[size]
+    height = 72.0 + ROW * len(rows)
+    plot = Plot(width, height, title, description, x=domain, y=(0, 1), margins=(30.0, right, 42.0, left))
+    for low, high, class_ in zones:
+        plot.zone((low, high), (0, 1), class_)
+    plot.x_axis("", label_of, 3 if size == "narrow" else 6)
+    for value, name in guides:
+        plot.line(plot.x(value), plot.top - 4, plot.x(value), plot.bottom, "guide")
+        plot.text(plot.x(value), plot.top - 10, name, "axis", "middle")
+    for index, row in enumerate(rows):
+        y = plot.top + ROW * (index + 0.5)
+        low, high, middle = (float(np.clip(value, *domain)) for value in (row.low, row.high, row.middle))
+        plot.text(plot.left - 12, y + 4, clipped(row.name, letters), "name", "end", hint=row.name)
+        plot.line(plot.x(low), y, plot.x(high), y, f"whisker v{row.kind}")
+        for value in row.dots:
+            plot.add("circle", cx=plot.x(value), cy=y, r=2.6, class_="dot")
+        plot.mark(plot.x(middle), y, row.kind, 4.5, hint=f"{row.name}: {row.note}")
+        plot.text(plot.right + 12, y + 4, row.note, "figure")
+    return plot.markup(f"chart {size}")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The annotators of one task, most accurate first. Shapes (annotators,); `chance` is that of always giving
+    the most frequent label."""
+
+    task: str
+    names: list[str]
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    verdict: Ints
+    chance: float
+
+
+def ranking(pool: Pool, size: str = "wide") -> Markup:
+    """The annotators of a task by accuracy: with names where they are few, as a curve where they are many."""
+    words = verdict_words([int((pool.verdict == kind).sum()) for kind in range(len(VERDICTS))])
+    title = f"Accuracy of {len(pool.names):,} annotators with 95% intervals" + (f", {pool.task}" if pool.task else "")
+    constant = f"Always giving the most frequent label would be right {percent(pool.chance)} of the time."
+    description = f"Ranked by accuracy: {words}. {constant}"
+    weak, strong = (pool.chance + (1 - pool.chance) * share for share in (NO_BETTER, RELIABLE))
+    zones = [(0.0, weak, "zone low"), (strong, 1.0, "zone high")]
+    figures = [(float(a), float(b), float(c)) for a, b, c in zip(pool.accuracy, pool.low, pool.high, strict=True)]
+    notes = [f"{percent(middle)}  ({percent_range(low, high)})" for middle, low, high in figures]
+    if len(pool.names) <= (LISTED_BESIDE if size == "half" else LISTED):
+        columns = zip(pool.names, figures, notes, pool.verdict.tolist(), strict=True)
+        rows = [Row(name, *values, note, kind) for name, values, note, kind in columns]
+        guides = [(pool.chance, "chance")]
+        return interval_rows(title, description, rows, domain=(0, 1), guides=guides, zones=zones, size=size)
+    width, height, most = {
+        "wide": (1000, 380, DRAWN),
+        "half": (500, 280, DRAWN // 2),
+        "narrow": (350, 280, DRAWN // 4),
+    }[size]
+    plot = Plot(width, height, title, description, x=(1, len(pool.names)), y=(0, 1))
+    for low, high, class_ in zones:
+        plot.zone((1, len(pool.names)), (low, high), class_)
+    plot.y_axis("accuracy", percent)
+    plot.x_axis("annotators, from the most to the least accurate", about=4 if size == "narrow" else 6)
+    ranks = np.unique(np.linspace(0, len(pool.names) - 1, most).round().astype(int)).tolist()
+    for i in ranks:
+        plot.line(
+            plot.x(i + 1), plot.y(figures[i][1]), plot.x(i + 1), plot.y(figures[i][2]), f"hair v{pool.verdict[i]}"
+        )
+    plot.line(plot.left, plot.y(pool.chance), plot.right, plot.y(pool.chance), "guide")
+    plot.text(plot.left + 8, plot.y(pool.chance) - 5, "chance", "axis")
+    for i in ranks:
+        hint = f"{clipped(pool.names[i], 48)}: {notes[i]}"
+        plot.mark(plot.x(i + 1), plot.y(figures[i][0]), int(pool.verdict[i]), 2.6, hint=hint)
+    return plot.markup("chart full" if size == "wide" else f"chart {size}")
+
+
+def small_interval(
+    kind: int, accuracy: float = 0.0, low: float = 0.0, high: float = 0.0, chance: float = 0.0
+) -> Markup:
+    """The interval bar in a row of the table; the page's script moves the parts of a copy."""
+    title = f"{percent(accuracy)}, 95% interval {percent(low)} to {percent(high)}"
+    picture = Picture(140, 16, title, "The line across: always giving the most frequent label.")
+    picture.line(6, 8, 134, 8, "track")
+    picture.line(6 + 128 * chance, 3, 6 + 128 * chance, 13, "guide")
+    picture.line(6 + 128 * low, 8, 6 + 128 * high, 8, f"whisker v{kind}")
+    picture.mark(6 + 128 * accuracy, 8, kind, 3.6)
+    return picture.markup("inline")
+
+
+def drift_chart(each: AnnotatorOverTime) -> Markup:
+    """Accuracy in stretches of time with its interval, and where it changed."""
+    assert each.drift is not None
+    middles = (each.times + np.append(each.times[1:], each.last)) / 2
+    lowest = min(float(each.low.min(initial=1.0)), each.drift.before[1], each.drift.after[1])
+    span = (each.first, max(each.last, each.first + 1))
+    plot = Plot(320, 190, "Accuracy over time", f"{drift_in_words(each.drift)}.", x=span, y=(max(lowest - 0.05, 0), 1))
+    plot.y_axis("accuracy", percent, about=4)
+    for seconds, anchor in ((each.first, "start"), (each.last, "end")):
+        plot.text(plot.x(seconds), plot.bottom + 16, day(seconds), "tick", anchor)
+    for start, end, (share, low, high) in (
+        (each.first, each.drift.time, each.drift.before),
+        (each.drift.time, each.last, each.drift.after),
+    ):
+        plot.zone((start, end), (low, high), "band outer")
+        plot.line(plot.x(start), plot.y(share), plot.x(end), plot.y(share), "curve s0")
+    for x, share, low, high in zip(middles, each.accuracy, each.low, each.high, strict=True):
+        plot.line(plot.x(x), plot.y(low), plot.x(x), plot.y(high), "thread")
+        plot.add("circle", hint=f"{percent(share)}, {percent_range(low, high)}", cx=plot.x(x), cy=plot.y(share), r=3,
+                 class_="spot s0")  # fmt: skip
+    return plot.markup("chart times")
+
+
+# -------------------------------------------------------------------- training
 
 
 def thinned(n: int) -> npt.NDArray[np.int64]:
@@ -28,35 +289,23 @@ def thinned(n: int) -> npt.NDArray[np.int64]:
 
 
 def line_chart(
-    title: str,
-    series: Sequence[Series],
-    x_label: str,
-    y_label: str,
-    label_of: Callable[[float], str] = compact,
+    title: str, x: Floats, y: Floats, x_label: str, y_label: str, label_of: Callable[[float], str] = compact
 ) -> Markup:
-    """Curves over training steps, in up to six colours."""
-    series = [one for one in series if len(one.x)][:SERIES]
-    all_x, all_y = (np.concatenate([getattr(one, axis) for one in series]) for axis in ("x", "y"))
-    all_y = all_y[np.isfinite(all_y)]
-    low, high = float(all_y.min(initial=np.inf)), float(all_y.max(initial=-np.inf))
+    """A curve. `x` and `y` are (points,); what is not finite is left out."""
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
+    low, high = float(y.min()), float(y.max())
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0  # a flat curve lies in the middle
-    ends = "; ".join(f"{one.name}: from {label_of(one.y[0])} to {label_of(one.y[-1])}" for one in series)
-    x_range = (float(all_x.min()), float(all_x.max()))
-    plot = Plot(500, 280, title, f"{ends}.", x=x_range, y=(low - margin, high + margin))
+    x_range = (float(x.min()), float(x.max()))
+    ends = f"from {label_of(float(y[0]))} to {label_of(float(y[-1]))}."
+    plot = Plot(500, 280, title, ends, x=x_range, y=(low - margin, high + margin))
     plot.y_axis(y_label, label_of)
     plot.x_axis(x_label)
-    for index, one in enumerate(series):
-        rows = thinned(len(one.x))
-        points = plot.points(one.x[rows], one.y[rows])
-        plot.path(points, f"curve s{index}", hint=one.name)
-        if len(points) == 1:
-            plot.add("circle", cx=points[0][0], cy=points[0][1], r=4, class_=f"spot s{index}")
-        if len(series) > 1:
-            plot.text(plot.right - 4, plot.top + 14 + 16 * index, clipped(one.name, 28), f"key s{index}", "end")
+    rows = thinned(len(x))
+    plot.path(plot.points(x[rows], y[rows]), "curve s0")
     return plot.markup("chart half")
 
 
-def fan(steps: npt.NDArray[np.int64], expertise: Floats, kinds: npt.NDArray[np.int64], names: Sequence[str]) -> Markup:
+def fan(steps: Ints, expertise: Floats, kinds: Ints, names: Sequence[str]) -> Markup:
     """Expertise while it was learned: bands for a large pool, and lines for some annotators of all ranks.
 
     `expertise` is (steps, annotators); `kinds` (annotators,) are verdicts, -1 where not known.
@@ -82,89 +331,25 @@ def fan(steps: npt.NDArray[np.int64], expertise: Floats, kinds: npt.NDArray[np.i
         order = order[np.linspace(0, len(order) - 1, LINES // 2).round().astype(int)]
     for row in order.tolist():
         class_ = f"thread v{kinds[row]}" if kinds[row] >= 0 else "thread"
-        hint = f"{names[row]}: {last[row]:.2f}" if names else ""
-        plot.path(plot.points(steps, expertise[:, row]), class_, hint=hint)
+        plot.path(plot.points(steps, expertise[:, row]), class_, hint=f"{names[row]}: {last[row]:.2f}")
     return plot.markup("chart half")
 
 
-def reliability(calibration: Reliability, y_label: str) -> Markup:
-    """How often the model is confirmed, by how sure it is of itself; on the diagonal it is as right as it claims."""
-    bins = list(zip(calibration.sure, calibration.confirmed, calibration.share, strict=True))
-    description = "; ".join(
-        f"confidence {percent(sure)}: {percent(r)} of {percent(share)} of items" for sure, r, share in bins
-    )
+def reliability(sure: Floats, confirmed: Floats, share: Floats, y_label: str) -> Markup:
+    """How often the model is confirmed, by how sure it is of itself, and which share of the items that is. (bins,)
+
+    On the diagonal it is as right as it claims.
+    """
+    bins = list(zip(sure.tolist(), confirmed.tolist(), share.tolist(), strict=True))
+    description = "; ".join(f"confidence {percent(a)}: {percent(b)} of {percent(c)} of items" for a, b, c in bins)
     title = "Calibration: confidence of the model, and how often it is confirmed"
     plot = Plot(500, 300, title, description, x=(0, 1), y=(0, 1))
     plot.y_axis(y_label, percent)
     plot.x_axis("confidence of the model", percent, 5)
     plot.line(plot.x(0), plot.y(0), plot.x(1), plot.y(1), "guide")
-    plot.path(plot.points(calibration.sure, calibration.confirmed), "curve s0 faint")
-    for sure, confirmed, share in bins:
-        hint = f"confidence {percent(sure)}, {percent(confirmed)} confirmed; {percent(share)} of the items"
-        radius = 3 + 13 * float(np.sqrt(share))  # its area grows with the share
-        plot.add("circle", hint=hint, cx=plot.x(sure), cy=plot.y(confirmed), r=radius, class_="bubble")
+    plot.path(plot.points(sure, confirmed), "curve s0 faint")
+    for a, b, c in bins:
+        hint = f"confidence {percent(a)}, {percent(b)} confirmed; {percent(c)} of the items"
+        radius = 3 + 13 * float(np.sqrt(c))  # its area grows with the share
+        plot.add("circle", hint=hint, cx=plot.x(a), cy=plot.y(b), r=radius, class_="bubble")
     return plot.markup("chart half")
-
-
-def histogram(title: str, counts: npt.NDArray[np.int64], edges: Floats, x_label: str) -> Markup:
-    """Bars of shares over the bins between `edges` (percentages)."""
-    shares = counts / max(int(counts.sum()), 1)
-    names = [f"{percent(low)} to {percent(high)}" for low, high in pairwise(edges)]
-    description = ", ".join(f"{name}: {count:,}" for name, count in zip(names, counts, strict=True) if count)
-    top = float(shares.max(initial=0.0)) or 1.0
-    plot = Plot(500, 300, title, description, x=(float(edges[0]), float(edges[-1])), y=(0, top * 1.12))
-    plot.y_axis("share of the items", percent)
-    for value in edges[:: max(1, len(edges) // 6)].tolist():
-        plot.text(plot.x(value), plot.bottom + 16, percent(value), "tick", "middle")
-    plot.text((plot.left + plot.right) / 2, plot.bottom + 33, x_label, "axis", "middle")
-    for index, share in enumerate(shares.tolist()):
-        x, stop = plot.x(float(edges[index])), plot.x(float(edges[index + 1]))
-        if share:
-            plot.add("rect", hint=f"{names[index]}: {int(counts[index]):,} items", x=x + 1, y=plot.y(share),
-                     width=stop - x - 2, height=plot.bottom - plot.y(share), rx=2, class_="fill s0")  # fmt: skip
-    return plot.markup("chart half")
-
-
-def dispute_bars(disputes: Sequence[tuple[str, str, int]]) -> Markup:
-    """A bar for each way in which votes and model differ: what the votes say, what the model says, how many items."""
-    description = "; ".join(f"votes {voted}, model {model}: {count:,}" for voted, model, count in disputes)
-    left, width, height = 330.0, 330.0, 24.0
-    picture = Picture(760, height * len(disputes) + 22, "What votes and model say where they differ", description)
-    picture.text(left / 2 - 22, 12, "votes say", "axis", "end")
-    picture.text(left / 2 + 8, 12, "model says", "axis")
-    most = max(count for _, _, count in disputes)
-    for row, (voted, model, count) in enumerate(disputes):
-        y = 22 + height * row
-        picture.text(left / 2 - 22, y + 14, clipped(voted, 22), "name", "end", hint=voted)
-        picture.text(left / 2 - 7, y + 14, "→", "axis", "middle")
-        picture.text(left / 2 + 8, y + 14, clipped(model, 22), "name", hint=model)
-        span = max(width * count / most, 2)
-        hint = f"votes {voted}, model {model}: {count:,} items"
-        picture.add("rect", hint=hint, x=left, y=y + 2, width=span, height=height - 8, rx=2, class_="fill s0")
-        picture.text(left + span + 8, y + 14, f"{count:,}", "figure")
-    return picture.markup("chart wide")
-
-
-def balance(title: str, labels: Sequence[str], series: Sequence[tuple[str, Floats]]) -> Markup:
-    """Each label's share, one thin bar per series (as given, by majority, cleaned). Each series is (labels,)."""
-    description = "; ".join(
-        f"{name}: " + ", ".join(f"{label} {percent(share)}" for label, share in zip(labels, shares, strict=True))
-        for name, shares in series
-    )
-    left, width, bar, gap = 150.0, 290.0, 9.0, 12.0
-    height = bar * len(series) + gap
-    picture = Picture(500, 30 + height * len(labels), title, description)
-    top = max(float(np.max(shares, initial=0.0)) for _, shares in series) or 1.0
-    for index, (name, _) in enumerate(series):
-        picture.text(left + index * 118, 12, name, f"key s{index}")
-    for row, label in enumerate(labels):
-        y = 28 + height * row
-        middle = y + bar * len(series) / 2 + 4
-        picture.text(left - 10, middle, clipped(label, 20), "name", "end", hint=label)
-        for index, (name, shares) in enumerate(series):
-            span = max(width * float(shares[row]) / top, 1)
-            picture.add("rect", hint=f"{label}, {name}: {percent(shares[row])}", x=left, y=y + bar * index, width=span,
-                        height=bar - 1.5, rx=2, class_=f"fill s{index}")  # fmt: skip
-        longest = max(float(shares[row]) for _, shares in series)
-        picture.text(left + width * longest / top + 8, middle, percent(series[-1][1][row]), "figure")
-    return picture.markup("chart half")

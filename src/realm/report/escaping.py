@@ -8,19 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-# Controls but tab and newline; marks that change the direction of what follows; invisible spaces and tags; line
-# separators that some scripts take for newlines; lone surrogates, which UTF-8 cannot hold.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
-    "\U000e0000-\U000e007f\ud800-\udfff]"
-)
+from realm.display import visible as visible
 
 _CODE = re.compile("`([^`\n]+)`")
-
-
-def visible(text: str) -> str:
-    """The same text with hidden characters written as their code: U+202E (right-to-left override) is ⟨U+202E⟩."""
-    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", text.replace("\r\n", "\n"))
 
 
 def isolated(text: str) -> Markup:

@@ -11,12 +11,12 @@ from markupsafe import Markup
 
 from realm.crowd.engine import Floats
 from realm.crowd.label_figures import main_mistake
+from realm.crowd.peers import wilson
 from realm.metrics import BINS, METRICS
 from realm.report import charts
-from realm.report.chart_data import Reliability
 from realm.report.escaping import clipped
 from realm.report.html import Figure
-from realm.report.svg import Picture, number, percent
+from realm.report.svg import percent
 
 MATRIX = 20
 """Most labels of a drawn confusion matrix: its cells stay legible and it fits on a screen."""
@@ -45,16 +45,21 @@ class TaskFigures:
     task: str
     by_position: bool
     rows: list[LabelRow]
-    left_out: str
+    left_out: int
     confusion: Figure | None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A test as a page shows it: figures over all items and by task, then label by label."""
+    """A test as a page shows it: figures over all items and by task, then label by label.
 
-    items: str
-    sentence: str
+    `interval` is that of the accuracy; `base_rate` is None where it was not measured.
+    """
+
+    items: int
+    accuracy: float
+    interval: tuple[float, float]
+    base_rate: float | None
     columns: list[str]
     rows: list[tuple[str, list[str]]]
     tasks: list[TaskFigures]
@@ -62,17 +67,18 @@ class Evaluation:
 
 
 def evaluation(figures: Mapping[str, Any] | None) -> Evaluation | None:
-    """What `realm.metrics.evaluate` gave, ready for a page; None where nothing was tested.
-
-    Figures that an earlier version did not write are left out.
-    """
+    """What `realm.metrics.evaluate` gave, ready for a page; None where nothing was tested."""
     if not figures or figures.get("accuracy") is None:
         return None
     parts = {"": figures, **figures.get("tasks", {})}
     metrics = [metric for metric in METRICS.values() if isinstance(figures.get(metric.name), int | float)]
+    items = int(figures.get("items", 0))
+    low, high = wilson(figures["accuracy"], items)
     return Evaluation(
-        items=f"{int(figures.get('items', 0)):,}",
-        sentence=_sentence(figures),
+        items=items,
+        accuracy=float(figures["accuracy"]),
+        interval=(float(low), float(high)),
+        base_rate=figures.get("base_rate"),
         columns=["Items", *(metric.title for metric in metrics)],
         rows=[
             (task, [f"{int(part.get('items', 0)):,}", *(_written(part.get(m.name), m.format) for m in metrics)])
@@ -83,92 +89,64 @@ def evaluation(figures: Mapping[str, Any] | None) -> Evaluation | None:
     )
 
 
-def _sentence(figures: Mapping[str, Any]) -> str:
-    """Accuracy beside the base rate: whether the model knows more than which label is frequent."""
-    if (rate := figures.get("base_rate")) is None:
-        return ""
-    accuracy = f"The model is right on {figures['accuracy']:.1%} of the items"
-    if figures["accuracy"] <= rate:
-        return f"{accuracy}, no more than always giving the most frequent label, which is right on {rate:.1%}."
-    return f"{accuracy}; always giving the most frequent label would be right on {rate:.1%}."
-
-
 def task_figures(figures: Mapping[str, Any], task: str = "") -> TaskFigures:
     """The labels of one task, from what `realm.metrics.figures_by_label` gives."""
     labels: Sequence[Mapping[str, Any]] = figures["labels"]
-    matrix = None if figures.get("confusion") is None else np.asarray(figures["confusion"], dtype=np.float64)
+    confusion = None if figures.get("confusion") is None else np.asarray(figures["confusion"], dtype=np.float64)
     listed = sorted(sorted(range(len(labels)), key=lambda index: -labels[index]["support"])[:LISTED])
     rows = [
         LabelRow(
             label=clipped(labels[index]["label"], NAME),
             support=f"{labels[index]['support']:,}",
-            precision=_written(labels[index]["precision"], ".3f"),
-            recall=_written(labels[index]["recall"], ".3f"),
-            f1=_written(labels[index]["f1"], ".3f"),
-            mistaken=_mistaken(labels, matrix, index),
+            mistaken=_mistaken(labels, confusion, index),
+            **{name: _written(labels[index][name], ".3f") for name in ("precision", "recall", "f1")},
         )
         for index in listed
     ]
-    left_out = f"{len(labels) - len(rows):,}" if len(labels) > len(rows) else ""
-    drawn = matrix is not None and 1 < len(labels) <= MATRIX
-    picture = confusion_picture([row["label"] for row in labels], matrix) if drawn and matrix is not None else None
-    note = "rows: gold, columns: answers; the colour is the share of the row, the figure the items"
-    figure = None if picture is None else Figure(picture, f"Confusion matrix{f', {task}' if task else ''}", note)
-    return TaskFigures(task, bool(figures.get("by_position")), rows, left_out, figure)
+    figure = None
+    if confusion is not None and 1 < len(labels) <= MATRIX:
+        note = "rows: gold, columns: answers; the colour is the share of the row, the figure the items"
+        title = f"Confusion matrix{f', {task}' if task else ''}"
+        figure = Figure(confusion_picture([row["label"] for row in labels], confusion), title, note)
+    return TaskFigures(task, bool(figures.get("by_position")), rows, len(labels) - len(rows), figure)
 
 
-def _mistaken(labels: Sequence[Mapping[str, Any]], matrix: Floats | None, index: int) -> str:
-    mistake = None if matrix is None else main_mistake(matrix, index)
+def _mistaken(labels: Sequence[Mapping[str, Any]], confusion: Floats | None, index: int) -> str:
+    mistake = None if confusion is None else main_mistake(confusion, index)
     return "–" if mistake is None else f"{clipped(labels[mistake[0]]['label'], NAME)} ({percent(mistake[1])})"
 
 
-def confusion_picture(labels: Sequence[str], matrix: Floats) -> Markup:
-    """A confusion matrix: right answers on the diagonal in one colour, mistakes in another. `matrix` is (K, K)."""
-    left, top, height = 112.0, 66.0, 26.0
-    width = min(max(360.0 / len(labels), 38.0), 56.0)  # of a cell: they share a column, and hold a count
-    totals = np.maximum(matrix.sum(axis=1), 1)
-    worst = [
-        f"{labels[row]} taken for {labels[column]}: {matrix[row, column]:g}"
-        for row, column in zip(
-            *np.unravel_index(np.argsort(-_mistakes(matrix), axis=None)[:3], matrix.shape), strict=True
-        )
-        if row != column and matrix[row, column]
+def confusion_picture(labels: Sequence[str], confusion: Floats) -> Markup:
+    """A confusion matrix: right answers on the diagonal in one colour, mistakes in another. `confusion` is (K, K)."""
+    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
+    wrong = np.where(np.eye(len(labels), dtype=bool), 0, confusion)
+    worst = [divmod(int(place), len(labels)) for place in np.argsort(-wrong, axis=None, kind="stable")[:3]]
+    mistakes = [f"{labels[a]} taken for {labels[b]}: {wrong[a, b]:g}" for a, b in worst if wrong[a, b]]
+    cells = [
+        [
+            charts.Cell(
+                f"{confusion[row, column]:,.4g}",
+                float(shares[row, column]),
+                "above" if row == column else "below",
+                f"gold {label}, answered {answer}: {confusion[row, column]:,.4g} ({percent(shares[row, column])})",
+            )
+            for column, answer in enumerate(labels)
+        ]
+        for row, label in enumerate(labels)
     ]
-    description = "; ".join(worst) if worst else "No label is taken for another."
-    picture = Picture(left + width * len(labels) + 50, top + height * len(labels) + 6, "Gold and answers", description)
-    for column, label in enumerate(labels):
-        x, y = left + width * (column + 0.5) - 6, top - 8
-        picture.add("text", clipped(label, 12), hint=label, x=x, y=y, class_="name",
-                    transform=f"rotate(-32 {number(x)} {number(y)})")  # fmt: skip
-    for row, label in enumerate(labels):
-        y = top + height * row
-        picture.text(left - 10, y + height / 2 + 4, clipped(label, 15), "name", "end", hint=label)
-        for column, answer in enumerate(labels):
-            x, share = left + width * column, float(matrix[row, column] / totals[row])
-            hint = f"gold {label}, answered {answer}: {matrix[row, column]:,.4g} ({percent(share)})"
-            side = "above" if row == column else "below"
-            opacity = f"{0.05 + 0.9 * share:.2f}"
-            picture.add("rect", hint=hint, x=x, y=y, width=width - 2, height=height - 2, rx=3, class_=f"cell {side}",
-                        fill_opacity=opacity)  # fmt: skip
-            ink = "strong" if share > 0.55 else ""
-            picture.text(x + width / 2 - 1, y + height / 2 + 3, f"{matrix[row, column]:,.4g}", f"heat {ink}", "middle")
-    return picture.markup("chart natural")
-
-
-def _mistakes(matrix: Floats) -> Floats:
-    wrong = matrix.copy()
-    np.fill_diagonal(wrong, 0)
-    return wrong
+    description = "; ".join(mistakes) if mistakes else "No label is taken for another."
+    return charts.matrix("Gold and answers", description, labels, labels, cells, width=(38.0, 56.0))
 
 
 def _reliability(bins: Sequence[Mapping[str, Any]]) -> Figure | None:
     if not bins:
         return None
-    items = np.array([each["items"] for each in bins], dtype=np.float64)
-    sure, right = (np.array([each[name] for each in bins], dtype=np.float64) for name in ("confidence", "right"))
-    chart = charts.reliability(Reliability(sure, right, items / items.sum()), "right by gold")
+    items, sure, right = (
+        np.array([each[name] for each in bins], dtype=np.float64) for name in ("items", "confidence", "right")
+    )
     note = f"answers in {BINS} equally wide bins of confidence; the area is their share; on the diagonal: calibrated"
-    return Figure(chart, "Calibration: confidence of the answers, and how often they are right", note)
+    title = "Calibration: confidence of the answers, and how often they are right"
+    return Figure(charts.reliability(sure, right, items / items.sum(), "right by gold"), title, note)
 
 
 def _written(value: float | None, form: str) -> str:

@@ -16,14 +16,18 @@ from markupsafe import Markup
 
 from realm import __version__
 from realm.crowd.verdicts import VERDICTS
+from realm.display import counted
 from realm.errors import RealmError
 from realm.files import write_text, writing
-from realm.report.escaping import coded, isolated, visible
-from realm.report.svg import percent
+from realm.report.charts import small_interval
+from realm.report.escaping import clipped, coded, isolated, visible
+from realm.report.svg import percent, percent_range
 
 NAME = "report.html"
 SCRIPTS = ("page.js", "lists.js", "annotators.js")
 """The parts of the page's one script, in this order, in one function."""
+STATES = {"good": "good", "care": "take care", "bad": "problem", "plain": ""}
+"""States of a tile or a sentence in words; each has a colour and a mark too."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def fill(template: str, title: str, sections: Sequence[tuple[str, str]], context
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    shared = {"policy": policy, "style": style, "script": script, "version": __version__, "verdicts": VERDICTS}
+    shared = {"policy": policy, "style": style, "script": script, "version": __version__}
     return _templates().get_template(template).render(title=title, sections=sections, **shared, **context)
 
 
@@ -74,7 +78,11 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters |= {"coded": coded, "isolated": isolated, "percent": percent}
+    environment.filters |= {
+        "coded": coded, "isolated": isolated, "percent": percent, "clipped": clipped, "counted": counted,
+        "thousands": "{:,}".format, "interval": lambda ends: percent_range(*ends),
+    }  # fmt: skip
+    environment.globals |= {"states": STATES, "verdicts": VERDICTS, "marks": [small_interval(k) for k in range(5)]}
     return environment
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from realm.report.item_lists import Item
+from realm.crowd.screens import Screens
+from realm.data.corrections import EXCLUDED
+from realm.report.items import Item
 from realm.report.run_data import RunData
 from realm.runs.changes import Changes
 
@@ -16,18 +18,46 @@ SHORTEST = 3
 """Names of one or two characters turn up in texts by chance."""
 
 
-def pseudonymised(runs: Sequence[RunData]) -> list[RunData]:
-    """The same runs with numbers for names, the same number for the same name in all of them.
+def pseudonymised(data: RunData) -> RunData:
+    """The same run with numbers for names, and without any text of its settings, warnings and files that holds a name.
 
-    Numbers follow the ranking of the first run, which the report shows anyway, so they tell nothing else.
+    Numbers follow the ranking, which the report shows anyway, so they tell nothing else. Names are those of the table,
+    of annotators who were excluded or have left, and of files of names; they are hidden as words of their own.
     """
-    names: dict[str, None] = {}  # in the order of the ranking
-    for run in runs:
-        n_tasks = len(run.annotations.tasks)
-        names |= dict.fromkeys(run.annotations.annotators[pair // n_tasks] for pair in run.ranked.tolist())
-        names |= dict.fromkeys(run.annotations.annotators)
-    pseudonyms = _numbered(list(names))
-    return [_without_names(run, pseudonyms) for run in runs]
+    table, n_tasks = data.annotations, len(data.annotations.tasks)
+    ranked = dict.fromkeys(table.annotators[pair // n_tasks] for pair in data.ranked.tolist())
+    pseudonyms = _numbered([*ranked, *(name for name in table.annotators if name not in ranked)])
+    hidden = sorted((name for name in {*pseudonyms, *_others(data)} if name.strip()), key=len, reverse=True)
+    names = "|".join(map(re.escape, hidden))
+    pattern = re.compile(rf"(?<!\w)(?:{names})(?!\w)" if names else r"(?!)")
+    texts = {name: _without_matches(data.metrics.get(name, []), pattern) for name in ("warnings", "notes", "findings")}
+    config = _without_matches(data.config, pattern)
+    for name in {"realm", "versions"} & data.config.keys():  # numbers of packages; somebody called 2 is not in them
+        config[name] = data.config[name]
+    ledger = table.ledger.copy()
+    ledger.warnings, ledger.counts = _without_matches(ledger.warnings, pattern), {}
+    for reason, count in table.ledger.counts.items():
+        shown = EXCLUDED if reason.startswith(f"{EXCLUDED}: ") else _without_matches(reason, pattern)
+        ledger.counts[shown] = ledger.counts.get(shown, 0) + count
+    renamed = replace(table, annotators=tuple(pseudonyms[name] for name in table.annotators), ledger=ledger)
+    return replace(
+        data,
+        name=_without_matches(data.name, pattern),
+        file=_without_matches(data.file, pattern),
+        config=config,
+        metrics={**data.metrics, **texts},
+        screens=Screens(renamed, data.estimate),
+        changes=None if data.changes is None else _without_names(data.changes, pseudonyms, pattern),
+    )
+
+
+def _others(data: RunData) -> set[str]:
+    """Names that are not in the table: of those who were excluded (a ledger or a run's settings tell) or have left."""
+    given = {*data.annotations.corrections.exclude, *map(str, data.config.get("exclude") or ())}
+    given |= {reason.removeprefix(f"{EXCLUDED}: ") for reason in data.annotations.ledger.counts if EXCLUDED in reason}
+    if data.changes is not None:
+        given |= {row["annotator"] for row in data.changes.left}
+    return given
 
 
 def _numbered(names: Sequence[str]) -> dict[str, str]:
@@ -39,27 +69,8 @@ def _numbered(names: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, pseudonyms, strict=True))
 
 
-def _without_names(run: RunData, pseudonyms: dict[str, str]) -> RunData:
-    """The run with pseudonyms, and without any text of its settings and warnings that holds a name."""
-    names = "|".join(re.escape(name) for name in sorted(pseudonyms, key=len, reverse=True) if name.strip())
-    pattern = re.compile(rf"(?<!\w)(?:{names})(?!\w)" if names else r"(?!)")  # as a word of its own
-    texts = {name: _without_matches(run.metrics.get(name, []), pattern) for name in ("warnings", "notes", "findings")}
-    metrics = {**run.metrics, **texts}
-    config = _without_matches(run.config, pattern)
-    for name in {"realm", "versions"} & run.config.keys():  # numbers of packages; somebody called 2 is not in them
-        config[name] = run.config[name]
-    annotators = tuple(pseudonyms[name] for name in run.annotations.annotators)
-    ledger = run.annotations.ledger.copy()
-    ledger.warnings = _without_matches(ledger.warnings, pattern)
-    ledger.counts = {_without_matches(reason, pattern): count for reason, count in ledger.counts.items()}
-    annotations = replace(run.annotations, annotators=annotators, ledger=ledger)
-    changes = None if run.changes is None else _renamed(run.changes, pseudonyms, pattern)
-    name, file = (_without_matches(text, pattern) for text in (run.name, run.file))
-    return replace(run, name=name, file=file, config=config, metrics=metrics, annotations=annotations, changes=changes)
-
-
-def _renamed(changes: Changes, pseudonyms: dict[str, str], pattern: re.Pattern[str]) -> Changes:
-    """What changed since an earlier run, by pseudonyms: who left is listed with the table's annotators too."""
+def _without_names(changes: Changes, pseudonyms: dict[str, str], pattern: re.Pattern[str]) -> Changes:
+    """What changed since an earlier run, by pseudonyms."""
     moved, left = (
         [{**row, "annotator": pseudonyms.get(row["annotator"], HIDDEN)} for row in rows]
         for rows in (changes.moved, changes.left)
@@ -81,5 +92,5 @@ def _without_matches(value: Any, pattern: re.Pattern[str]) -> Any:
 
 def names_in_texts(names: Iterable[str], items: Iterable[Item], texts: Iterable[str] = ()) -> int:
     """How many of the names occur in what is shown of the items, and in other texts, which are shown as they are."""
-    texts = "\n".join([*(f"{item.id}\n{item.text}\n{item.context}" for item in items), *texts])
-    return sum(len(name) >= SHORTEST and name in texts for name in names)
+    shown = "\n".join([*(f"{item.id}\n{item.text}\n{item.context}" for item in items), *texts])
+    return sum(len(name) >= SHORTEST and name in shown for name in names)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from realm.check.agreement import alpha_by_task
-from realm.crowd.drift import AnnotatorOverTime
-from realm.crowd.engine import Floats, Ints
+from realm.crowd.against_gold import AgainstGold, estimate_against_gold
+from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.label_figures import ConfusionCounts, count_confusions, share_right
 from realm.crowd.notes import annotator_notes, habit_notes
@@ -28,14 +27,18 @@ from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 from realm.files import MANIFEST
 from realm.runs import Run
+from realm.runs import folder as layout
 from realm.runs.changes import Changes
-from realm.runs.folder import AGREEMENT, IN_SAMPLE, LABELS, OUT_OF_FOLD
 from realm.runs.run import Trajectory
 
 TRAINED = "expertise_trained"
 """The column of a channel's summary that the report shows and draws, where the channel has it."""
 BAD = (VERDICTS.index("no better than chance"), VERDICTS.index("worse than chance"))
 """The verdicts that are bad news."""
+CONFIDENT = 0.9
+"""From here on a label is called confident: at most one in ten of them is wrong."""
+UNCLEAR = 0.8
+"""Below this a label is called unclear: one in five of them is wrong, or more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,43 +47,79 @@ class RunData:
 
     | field | shape | meaning |
     |---|---|---|
-    | annotations, log_probs | (items, Kmax) | the table that was trained on, and the model's log P of its items |
-    | estimate | | expertise, accuracy, intervals and the posterior, as the run stored them |
+    | screens | | the table, the estimate as the run stored it, and what is asked of the annotators |
+    | log_probs | (items, Kmax) | the model's log P of the items; None where no model was trained |
+    | config, metrics, scorer_settings | | as the run recorded them |
     | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
     | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
     | changes | | what changed since the run that this one goes on from; None without one |
-    | has_model | | whether a model was trained; without one `log_probs` say nothing and nothing is shown of them |
+    | against_gold | | how the labels did against gold that nothing here has seen; None where there was none |
     | file, date | | the name of the table, and the day of the run (or of reading the table); empty if not known |
     """
 
     name: str
-    config: dict[str, Any]
-    metrics: dict[str, Any]
-    scorer_settings: dict[str, Any]
-    annotations: Annotations
-    log_probs: Floats
-    estimate: Estimate
+    screens: Screens
+    log_probs: Floats | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    scorer_settings: dict[str, Any] = field(default_factory=dict)
     trained: Floats | None = None
     trajectory: Trajectory | None = None
     changes: Changes | None = None
-    has_model: bool = True
+    against_gold: AgainstGold | None = None
     file: str = ""
     date: str = ""
+
+    @property
+    def annotations(self) -> Annotations:
+        return self.screens.annotations
+
+    @property
+    def estimate(self) -> Estimate:
+        return self.screens.estimate
+
+    @property
+    def has_model(self) -> bool:
+        return self.log_probs is not None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.config.get("settings", {}))
+
+    @property
+    def gold_used(self) -> bool:
+        return bool(self.config.get("gold_used", False))
+
+    @property
+    def probabilities(self) -> str:
+        """What labels and reliability rest on, in words."""
+        return str(self.metrics.get("probabilities", layout.BEFORE_TRAINING))
+
+    def rests_on(self, basis: str) -> bool:
+        """Whether they rest on this: `out of fold`, `before each step`, `agreement alone`."""
+        return basis in self.probabilities
+
+    # ---------------------------------------------------------------- items
+
+    @cached_property
+    def scores(self) -> Floats:
+        """log P of every item's options, even where there is no model. (items, Kmax)"""
+        return np.zeros_like(self.estimate.posterior) if self.log_probs is None else self.log_probs
 
     @cached_property
     def model_probs(self) -> Floats:
         """The model's own P of every item's options. (items, Kmax)"""
-        return model_probs(self.annotations, self.log_probs)
+        return model_probs(self.annotations, self.scores)
 
     @cached_property
-    def votes(self) -> npt.NDArray[np.int64]:
+    def votes(self) -> Ints:
         """How often each option of each item was given. (items, Kmax)"""
-        width = self.log_probs.shape[1]
+        width = self.scores.shape[1]
         where = self.annotations.item.astype(np.int64) * width + self.annotations.label
-        return np.bincount(where, minlength=self.log_probs.size).reshape(self.log_probs.shape).astype(np.int64)
+        return np.bincount(where, minlength=self.scores.size).reshape(self.scores.shape).astype(np.int64)
 
     @cached_property
-    def labels(self) -> npt.NDArray[np.int64]:
+    def labels(self) -> Ints:
         """The most probable label of every item. (items,)"""
         return np.asarray(self.estimate.posterior.argmax(axis=1))
 
@@ -90,35 +129,32 @@ class RunData:
         return np.asarray(self.estimate.posterior.max(axis=1))
 
     @cached_property
-    def overruled(self) -> npt.NDArray[np.bool_]:
+    def overruled(self) -> Bools:
         """Items for which another label has more votes than the one found most probable. (items,)"""
         own_votes = self.votes[np.arange(len(self.labels)), self.labels]
         return np.asarray(self.votes.max(axis=1, initial=0) > own_votes)
 
-    @cached_property
+    @property
+    def one_label_each(self) -> bool:
+        """Whether no item has two annotations."""
+        return int(self.annotations.annotations_per_item.max(initial=0)) <= 1
+
+    # ---------------------------------------------------------------- annotators
+
+    @property
     def verdicts(self) -> Ints:
         """Index into `VERDICTS`; -1 without annotations. (annotators, tasks)"""
         return self.screens.verdicts
 
     @cached_property
-    def screens(self) -> Screens:
-        """What is asked of the annotators: copies, patterns, confusions, changes over time."""
-        return Screens(self.annotations, self.estimate)
-
-    @cached_property
-    def habits(self) -> npt.NDArray[np.object_]:
+    def habits(self) -> Any:
         """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
         return _quoted(habit_notes(self.screens))
 
     @cached_property
-    def notes(self) -> npt.NDArray[np.object_]:
+    def notes(self) -> Any:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
         return _quoted(annotator_notes(self.screens))
-
-    @property
-    def times(self) -> list[AnnotatorOverTime]:
-        """Every annotator over time; empty where annotations have no times."""
-        return self.screens.times
 
     @cached_property
     def peers(self) -> PeerAgreement:
@@ -131,15 +167,41 @@ class RunData:
         return count_confusions(self.annotations, self.labels[self.annotations.item])
 
     @cached_property
+    def alpha(self) -> dict[str, float]:
+        """Krippendorff's alpha of each task where it is defined."""
+        return {name: alpha for name, alpha in alpha_by_task(self.annotations).items() if alpha is not None}
+
+    @cached_property
+    def agreement(self) -> Floats:
+        """The share of each annotator's labels that are the most probable ones. (annotators, tasks)"""
+        return np.nan_to_num(share_right(self.annotations, self.labels)[0])
+
+    @cached_property
+    def ranked(self) -> Ints:
+        """The pairs (annotator * tasks + task) that have annotations, most accurate first."""
+        counts = self.estimate.annotations.reshape(-1)
+        pairs = np.flatnonzero(counts)
+        return pairs[np.lexsort((pairs, -counts[pairs], -self.estimate.accuracy.reshape(-1)[pairs]))]
+
+    @cached_property
     def bad_pairs(self) -> list[int]:
         """The pairs (annotator * tasks + task) no better or worse than chance, those with the most labels first."""
         counts = self.estimate.annotations.reshape(-1)
         pairs = np.flatnonzero(np.isin(self.verdicts.reshape(-1), BAD))
         return [int(pair) for pair in pairs[np.argsort(-counts[pairs], kind="stable")]]
 
-    def pair_name(self, pair: int) -> str:
-        """The annotator of a pair (annotator * tasks + task), with the task where there are several."""
-        annotator, task = divmod(pair, len(self.annotations.tasks))
+    # ---------------------------------------------------------------- names
+
+    @property
+    def task_names(self) -> list[str]:
+        return [task.name for task in self.annotations.tasks]
+
+    @property
+    def several_tasks(self) -> bool:
+        return len(self.annotations.tasks) > 1
+
+    def pair_name(self, annotator: int, task: int) -> str:
+        """An annotator, with the task where there are several."""
         name = self.annotations.annotators[annotator]
         return f"{name} · {self.task_names[task]}" if self.several_tasks else name
 
@@ -151,99 +213,23 @@ class RunData:
         items = self.annotations.item_tasks == task
         return [f"option {place + 1}" for place in range(int(self.annotations.option_counts[items].max(initial=0)))]
 
-    @cached_property
-    def alpha(self) -> dict[str, float | None]:
-        """Krippendorff's alpha of each task; None where it is undefined."""
-        return alpha_by_task(self.annotations)
 
-    @cached_property
-    def agreement(self) -> Floats:
-        """The share of each annotator's labels that are the most probable ones. (annotators, tasks)"""
-        return np.nan_to_num(share_right(self.annotations, self.labels)[0])
-
-    @property
-    def task_names(self) -> list[str]:
-        return [task.name for task in self.annotations.tasks]
-
-    @property
-    def several_tasks(self) -> bool:
-        return len(self.annotations.tasks) > 1
-
-    @property
-    def one_label_each(self) -> bool:
-        """Whether no item has two annotations."""
-        return int(self.annotations.annotations_per_item.max(initial=0)) <= 1
-
-    @property
-    def out_of_fold(self) -> bool:
-        """Whether labels and reliability rest on models that had not seen the item."""
-        return OUT_OF_FOLD in self.probabilities
-
-    @property
-    def in_sample(self) -> bool:
-        """Whether they rest on a model that was trained on the item, for some items at least."""
-        return IN_SAMPLE in self.probabilities
-
-    @property
-    def some_by_agreement(self) -> bool:
-        """Whether some items rest on agreement alone."""
-        return AGREEMENT in self.probabilities
-
-    @property
-    def some_by_label(self) -> bool:
-        """Whether some items with one label rest on that label alone."""
-        return LABELS in self.probabilities
-
-    @property
-    def in_sample_in_part(self) -> bool:
-        """Whether only items with one label, not all, rest on a model that was trained on the item."""
-        return self.in_sample and (self.some_by_agreement or self.some_by_label)
-
-    @property
-    def probabilities(self) -> str:
-        return str(self.metrics.get("probabilities", IN_SAMPLE))
-
-    @property
-    def findings(self) -> list[str]:
-        """What speaks against the model, and labels that have moved: what stands first on the page."""
-        return [str(text) for text in self.metrics.get("findings", [])]
-
-    @property
-    def gold_used(self) -> bool:
-        return bool(self.config.get("gold_used", False))
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return dict(self.config.get("settings", {}))
-
-    @property
-    def method(self) -> str:
-        return str(self.settings.get("method", "realm"))
-
-    @cached_property
-    def ranked(self) -> npt.NDArray[np.int64]:
-        """The pairs (annotator * tasks + task) that have annotations, most accurate first."""
-        counts = self.estimate.annotations.reshape(-1)
-        pairs = np.flatnonzero(counts)
-        return pairs[np.lexsort((pairs, -counts[pairs], -self.estimate.accuracy.reshape(-1)[pairs]))]
-
-
-def read_run(run: Run | str | Path) -> RunData:
+def read_run(run: Run | str | Path, against_gold: AgainstGold | None = None) -> RunData:
     """What the report needs of a run, or of a run folder. The model is not read."""
     run = run if isinstance(run, Run) else Run.open(run, verify_model=False)
     return RunData(
         name=run.folder.resolve().name,
+        screens=run.screens,
+        log_probs=run.log_probs,
         config=run.config,
         metrics=run.metrics,
         scorer_settings=run.scorer_settings,
-        annotations=run.annotations,
-        log_probs=run.log_probs,
-        estimate=run.estimate,
         trained=run.channel_summary.get(TRAINED),
         trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
         changes=run.changes,
+        against_gold=against_gold,
         file=str(run.config.get("file") or ""),
-        date=_day((run.folder / MANIFEST).stat().st_mtime),
+        date=_day(_finished_at(run.folder)),
     )
 
 
@@ -262,35 +248,40 @@ def read_table(annotations: Annotations, file: Path, *, use_gold: bool = False) 
             f"{file}: no item has two annotations, so annotators cannot be compared with each other. Have some items "
             "labelled twice, or train a model (`realm train`), whose report judges them by the model."
         )
-    width = int(annotations.option_counts.max(initial=2))
-    log_probs = np.zeros((annotations.n_items, width))
     table = annotations if use_gold else annotations.without_gold()
+    found = estimate(table, gold=gold)
     return RunData(
         name=file.name,
+        screens=Screens(table, found),
         config={"gold_used": use_gold, "data": {"fingerprint": annotations.fingerprint(gold=use_gold)}},
-        metrics={"probabilities": AGREEMENT, "warnings": list(annotations.ledger.warnings)},
-        scorer_settings={},
-        annotations=table,
-        log_probs=log_probs,
-        estimate=estimate(table, gold=gold),
-        has_model=False,
+        metrics={"probabilities": layout.AGREEMENT, "warnings": list(annotations.ledger.warnings)},
+        against_gold=None if use_gold else estimate_against_gold(annotations, found),
         file=annotations.ledger.file or file.name,
-        date=_day(datetime.now(UTC).timestamp()),
+        date=_day(datetime.now(UTC)),
     )
 
 
-def _quoted(words: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+def _quoted(words: Any) -> Any:
     """The same words with quotation marks for the backticks around labels and names."""
     quoted = [re.sub(r"`([^`]*)`", r"“\1”", text) for text in words.reshape(-1)]
     return np.array(quoted, dtype=object).reshape(words.shape)
 
 
-def _day(seconds: float) -> str:
-    """`17 November 2026`, by UTC, so that the same run has the same date everywhere.
+def _finished_at(folder: Path) -> datetime:
+    """When a run ended: the last line of its log, where the command line wrote one; else the age of its manifest."""
+    try:
+        *_, last = (folder / layout.LOG).read_text(encoding="utf-8").splitlines()
+        return datetime.fromisoformat(last.split(" ", 1)[0])
+    except (OSError, ValueError):
+        return datetime.fromtimestamp((folder / MANIFEST).stat().st_mtime, UTC)
+
+
+def _day(moment: datetime) -> str:
+    """`17 November 2026`.
 
     The environment variable SOURCE_DATE_EPOCH (seconds) is the date of all reports, where one is to be made again to
     the byte on another day.
     """
     fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
-    moment = datetime.fromtimestamp(int(fixed) if fixed.isdecimal() else seconds, UTC)
+    moment = datetime.fromtimestamp(int(fixed), UTC) if fixed.isdecimal() else moment
     return f"{moment.day} {moment:%B %Y}"

@@ -1,48 +1,50 @@
-"""A run, or a table alone, as one self-contained HTML file: sentences, charts and lists put together."""
+"""A run, or a table alone, as one self-contained HTML file: sections put together for the template `run.html`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from markupsafe import Markup
-
 from realm.check import examine
+from realm.crowd.against_gold import AgainstGold, gold_sentences
 from realm.data import Annotations
 from realm.display import counted
-from realm.report import annotator_charts, annotator_table, chart_data, charts, item_lists, limits, summary, wording
-from realm.report.disputes import disputes
+from realm.methods import METHODS
+from realm.report import annotators, items, model, summary
+from realm.report.disputes import Disputes
 from realm.report.escaping import clipped
 from realm.report.evaluation import evaluation
-from realm.report.html import NAME, Figure, fill, write_page
-from realm.report.over_time import time_section
+from realm.report.html import NAME, fill, write_page
 from realm.report.pseudonyms import names_in_texts, pseudonymised
 from realm.report.run_data import RunData, read_run, read_table
-from realm.report.settling import settling
-from realm.report.since import since
-from realm.report.svg import percent
 from realm.runs import Run
+from realm.runs.changes import LEFT, TEST_FIGURES
 
-RANKINGS = 4
-"""Most tasks whose annotators are ranked: two rows of two charts."""
-BALANCES = 6
-"""Most tasks whose label balance is drawn: three rows of two charts."""
-JUDGES = {"gold": "right by gold", "annotators": "confirmed by annotators", "labels": "same as the label given"}
-"""The vertical axis of the calibration chart, by who judges."""
 SECTIONS = {
     "summary": "Labels", "annotators-section": "Annotators", "unclear": "Unclear", "disputed": "Disputed",
     "since": "Changes", "check": "Check", "test": "Test", "training": "Model", "limits": "Limits",
     "making": "How it was made",
 }  # fmt: skip
 """The sections by id, in the order of a manager's questions, and what the bar at the top calls them."""
+MOVED, FLIPPED = 50, 100
+"""Most rows of each table of changes: what a person reads through."""
+TEXT = 240
+"""Most characters of the text of an item that changed."""
 
 
 def write_report(
-    run: Run | str | Path, *, output: Path | None = None, pseudonymise: bool = False, title: str = ""
+    run: Run | str | Path,
+    *,
+    output: Path | None = None,
+    pseudonymise: bool = False,
+    title: str = "",
+    against_gold: AgainstGold | None = None,
 ) -> Path:
-    """Write the report of a run as one HTML file, whole or not at all; RUN/report.html where no output is named."""
-    data = read_run(run)
+    """Write the report of a run as one HTML file, whole or not at all; RUN/report.html where no output is named.
+
+    `against_gold` is how its labels did against gold that the run has not read, where the table at hand has any.
+    """
+    data = read_run(run, against_gold)
     folder = run.folder if isinstance(run, Run) else Path(run)
     path = Path(output) if output is not None else folder / NAME
     write_page(path, render(data, pseudonymise=pseudonymise, title=title))
@@ -78,182 +80,109 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
     """The page of a run, or of a table alone. `title` is its heading; by default the name of the table or run."""
     names = data.annotations.annotators
     if pseudonymise:
-        [data] = pseudonymised([data])
-    plan, broken = settling(data), item_lists.broken(data)
-    apart = item_lists.disagreements(data) if data.has_model else item_lists.Listed([], 0)
-    votes = item_lists.disputes(data) if data.has_model else []
-    table = annotator_table.rows(data)
+        data = pseudonymised(data)
+    table, settling = annotators.AnnotatorTable(data), items.Settling(data)
+    apart, broken = items.disagreements(data), items.broken(data)
     warnings = [str(text) for name in ("notes", "warnings") for text in data.metrics.get(name, [])]
-    shown = [*apart.items, *plan.items.items, *broken.items]
-    if pseudonymise and (n := names_in_texts(names, shown, _texts(data, table.examples))):
-        warnings.append(
-            f"{counted(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "
-            "which are shown as they are."
-        )
-    heat, heat_note = _heat_map(data)
-    calibration = chart_data.calibration(data) if data.has_model else None
-    first_rows = annotator_table.first_rows(data)
-    test, changed = evaluation(data.metrics.get("test")), since(data)
-    findings = [] if data.has_model else examine(data.annotations, screens=data.screens).findings
+    first_screen = summary.Summary(data)
+    warnings = [text for text in warnings if text != first_screen.undertrained]
+    if pseudonymise:
+        texts = [data.annotations.texts[item].as_py() or "" for item in table.shown_items]
+        if n := names_in_texts(names, [*apart.items, *settling.items.items, *broken.items], texts):
+            warnings.append(
+                f"{counted(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "
+                "which are shown as they are."
+            )
     heading = title or data.file or data.name
+    test = evaluation(data.metrics.get("test"))
+    findings = [] if data.has_model else examine(data.annotations, screens=data.screens).findings
     context = {
+        "data": data,
         "heading": heading,
         "facts": _facts(data, heading),
-        "has_model": data.has_model,
-        "answer": summary.answer(data),
-        "alarms": summary.alarms(data),
-        "cards": summary.cards(data),
-        "sentences": summary.sentences(data),
-        "notices": wording.notices(data),
-        "verdict_chart": annotator_charts.verdict_bars(_verdict_rows(data)),
-        "meanings": wording.MEANINGS,
-        "relative": bool(data.estimate.relative_tasks.any()),
-        "one_label_each": data.one_label_each,
-        "rankings": _rankings(data),
-        "tasks": [clipped(name, annotator_table.LONGEST_NAME) for name in data.task_names],
-        "columns": annotator_table.columns(data),
-        "rows": table.json,
-        "rows_left_out": f"{table.left_out:,}" if table.left_out else "",
-        "without_details": f"{table.without_details:,}" if table.without_details else "",
-        "first_rows": first_rows,
-        "rows_shown": len(first_rows),
-        "rows_total": len(data.ranked),
-        "where_annotators": "all are in expertise.csv" if data.has_model else "realm aggregate writes all",
-        "where_labels": "All cleaned labels are in labels.csv of the run."
-        if data.has_model
-        else "realm aggregate writes a label for every item; realm train also asks a model about them.",
-        "heat": heat,
-        "heat_note": heat_note,
-        "confidence": _confidence(data),
-        "calibration": calibration and charts.reliability(calibration, JUDGES[calibration.judge]),
-        "calibration_text": calibration and wording.calibration_text(calibration),
-        **_balances(data),
-        "apart": apart,
-        "apart_text": wording.disagreement_text(data, len(apart.items), apart.total),
-        "vote_chart": charts.dispute_bars(votes) if votes else None,
-        "settling": plan,
-        "disputes": disputes(data),
+        "summary": first_screen,
+        "gold": data.against_gold,
+        "gold_sentences": [] if data.against_gold is None else gold_sentences(data.against_gold),
+        "rankings": annotators.rankings(data),
+        "table": table,
+        "heat": annotators.heat_map(data),
+        "time": annotators.over_time(data),
+        "settling": settling,
+        "disputes": Disputes(data),
         "broken": broken,
-        "broken_text": wording.broken_text(len(broken.items), broken.total),
-        "curves": _curves(data) if data.has_model else [],
-        "test": test,
-        "since": changed,
-        "time": time_section(data),
+        "apart": apart,
+        "changes": data.changes,
+        "flipped": _flipped(data),
+        "left_note": LEFT,
+        "compared_figures": _compared_figures(data),
         "findings": findings,
-        "dropped": [(reason, f"{count:,}") for reason, count in data.annotations.ledger.counts.items()],
-        "limits": limits.limits(data),
-        "making": limits.making(data),
+        "dropped": list(data.annotations.ledger.counts.items()),
+        "test": test,
+        "calibration": model.calibration(data),
+        "curves": model.curves(data) if data.has_model else [],
+        "making": making(data),
         "warnings": warnings,
         "settings": [(key, str(value)) for key, value in sorted(data.settings.items())],
+        "show_ids": "item" in (data.config.get("columns") or data.annotations.columns or {"item": ""}),
     }
-    absent = {"since": changed, "check": findings, "test": test, "training": data.has_model}
+    absent = {"since": data.changes, "check": findings, "test": test, "training": data.has_model}
     sections = [(id, name) for id, name in SECTIONS.items() if absent.get(id, True)]
     return fill("run.html", f"{heading} · annotator report", sections, context)
 
 
 def _facts(data: RunData, heading: str) -> list[str]:
     """What the report is about, under its heading: the table, the run, the model and the day."""
-    facts = [data.file if data.file != heading else "", f"run {data.name}" if data.has_model else "no model trained"]
+    facts = [data.file, f"run {data.name}" if data.has_model else "no model trained"]
     if data.has_model and data.config.get("model"):
         facts.append(f"model {data.config['model']}")
     return [fact for fact in (*facts, data.date) if fact and fact != heading]
 
 
-def _texts(data: RunData, items: list[int]) -> list[str]:
-    return [data.annotations.texts[item].as_py() or "" for item in items]
+def _flipped(data: RunData) -> list[dict[str, Any]]:
+    """The items whose label changed since an earlier run, with their texts, the most confident first."""
+    if data.changes is None:
+        return []
+    rows, table, names = data.changes.flipped[:FLIPPED], data.annotations, data.task_names
+    ids = table.item_ids.to_pylist() if rows else []
+    row_of = {(names[task], id): row for row, (task, id) in enumerate(zip(table.item_tasks, ids, strict=False))}
+    places = [row_of.get((row["task"], row["item"])) for row in rows]
+    texts = [None if place is None else table.texts[place].as_py() for place in places]
+    return [{**row, "text": clipped(text or row["item"], TEXT)} for row, text in zip(rows, texts, strict=True)]
 
 
-# -------------------------------------------------------------------- annotators
+def _compared_figures(data: RunData) -> list[tuple[str, float, float]]:
+    """Name, before and now of each figure on the same test, of a run that goes on from another."""
+    test = (data.changes and data.changes.test) or {"before": {}, "now": {}}
+    pairs = [(name, test["before"].get(name), test["now"].get(name)) for name in TEST_FIGURES]
+    return [(name, before, now) for name, before, now in pairs if before is not None and now is not None]
 
 
-def _verdict_rows(data: RunData) -> list[tuple[str, list[int]]]:
-    annotators, annotations = chart_data.verdict_counts(data)
-    if not data.several_tasks:
-        return [("annotators", annotators), ("their annotations", annotations)]
-    tasks = [(data.task_names[task], chart_data.verdict_counts(data, task)[0]) for task in _busiest(data, BALANCES)]
-    return [*tasks, ("all annotations", annotations)]
-
-
-def _busiest(data: RunData, most: int) -> list[int]:
-    """The tasks with the most annotations, in their own order."""
-    counts = data.estimate.annotations.sum(axis=0)
-    tasks = np.sort(np.argsort(-counts, kind="stable")[:most])
-    return [int(task) for task in tasks if counts[task]]
-
-
-def _rankings(data: RunData) -> list[tuple[Figure, Markup]]:
-    """The annotators of each task, ranked: a picture, and a narrow one for a telephone."""
-    figures = []
-    for task in _busiest(data, RANKINGS):
-        pool = chart_data.pool(data, task)
-        caption = f"{counted(len(pool.names), 'annotator')}, most accurate first"
-        caption = f"{pool.task}: {caption}" if pool.task else caption
-        note = "relative values: mostly one label per item" if data.estimate.relative_tasks[task] else ""
-        picture = Figure(annotator_charts.ranking(pool, beside=data.several_tasks), caption, note)
-        figures.append((picture, annotator_charts.ranking(pool, narrow=True)))
-    return figures
-
-
-def _heat_map(data: RunData) -> tuple[Markup | None, str]:
-    """Annotator by task, and which of them are drawn; None with one task."""
-    if not data.several_tasks:
-        return None, ""
-    estimate, counts = data.estimate, data.estimate.annotations
-    tasks = _busiest(data, annotator_charts.HEAT_COLUMNS)
-    rows = np.argsort(-counts.sum(axis=1), kind="stable")[: annotator_charts.HEAT_ROWS]
-    weighted = np.nansum(estimate.expertise[rows] * counts[rows], axis=1)
-    rows = rows[np.argsort(-weighted / np.maximum(counts[rows].sum(axis=1), 1), kind="stable")]
-    part = np.ix_(rows, np.array(tasks))
-    note = ""
-    if len(rows) < data.annotations.n_annotators or len(tasks) < len(data.task_names):
-        note = f"Shown are the {len(rows)} annotators with the most labels, in {len(tasks)} tasks."
-    names = [data.annotations.annotators[row] for row in rows]
-    titles = [data.task_names[task] for task in tasks]
-    chart = annotator_charts.heat_map(
-        names, titles, estimate.expertise[part], estimate.accuracy[part], data.verdicts[part]
-    )
-    return chart, note
-
-
-# -------------------------------------------------------------------- labels and training
-
-
-def _confidence(data: RunData) -> Markup:
-    counts, edges = chart_data.confidence_counts(data)
-    return charts.histogram("Confidence of the cleaned labels", counts, edges, "confidence of the label")
-
-
-def _balances(data: RunData) -> dict[str, Any]:
-    by_task = [chart_data.label_balance(data, task) for task in range(len(data.annotations.tasks))]
-    balances = [balance for balance in by_task if balance is not None]
-    figures = []
-    for balance in balances[:BALANCES]:
-        series = [("as given", balance.given), ("majority", balance.majority), ("cleaned", balance.cleaned)]
-        if data.one_label_each:
-            del series[1]  # the same as given
-        title = "Label balance" + (f", {balance.task}" if balance.task else "")
-        chart = charts.balance(title, balance.labels, series)
-        figures.append(Figure(chart, title, "figures are of the cleaned labels"))
-    note = f"{len(balances) - BALANCES} more tasks are not drawn." if len(balances) > BALANCES else ""
-    return {"balances": figures, "balance_note": note}
-
-
-def _curves(data: RunData) -> list[Figure]:
-    figures = []
-    loss = chart_data.history(data.metrics, "loss", "training loss")
-    if len(loss.x) > 1:
-        chart = charts.line_chart("Training loss", [loss], "training step", "loss per annotation")
-        figures.append(Figure(chart, "Learning curve", "mean loss per annotation"))
-    accuracy = chart_data.history(data.metrics, "eval_accuracy", "accuracy")
-    if len(accuracy.x) > 1:
-        chart = charts.line_chart("Accuracy on the test items", [accuracy], "training step", "accuracy", percent)
-        figures.append(Figure(chart, "Accuracy on the test items", "gold is used to measure, not to train"))
-    if (trajectory := chart_data.mean_trajectory(data)) is not None:
-        steps, expertise, kinds = trajectory
-        names = list(data.annotations.annotators) if (kinds >= 0).any() else []
-        note = "share of labels that come from the item, as training learned it"
-        note += "; coloured by the verdict at the end" * bool(names)
-        if data.several_tasks:
-            note += "; averaged over an annotator's tasks"
-        figures.append(Figure(charts.fan(steps, expertise, kinds, names), "How expertise was learned", note))
-    return figures
+def making(data: RunData) -> list[tuple[str, str]]:
+    """How the run was made: terms and values, the essential ones; all settings stand below them."""
+    settings, config, scorer = data.settings, data.config, data.scorer_settings
+    method = METHODS.get(str(settings.get("method", "realm")))
+    told = settings.get("method", "realm") if method is None else f"{method.name} ({method.description})"
+    answers = scorer.get("style", {}).get("answers")  # a classifier has no answer tokens
+    steps, temperature = data.metrics.get("steps"), data.metrics.get("temperature")
+    epochs, versions = settings.get("num_train_epochs"), {"realm": config.get("realm"), **config.get("versions", {})}
+    rows = {
+        "Report of": " · ".join(part for part in (data.name, data.date) if part),
+        "Table": data.file,
+        "Method": told if data.has_model else "agreement between annotators; no model was trained",
+        "Model": config.get("model"),
+        "Asked as": ", ".join(str(part) for part in (scorer.get("kind"), answers) if part),
+        "Training": f"{steps} steps, {epochs:g} epochs" if epochs and steps else "",
+        "Seed": settings.get("seed"),
+        "Gold labels": "used: where it is known it decides"
+        if data.gold_used
+        else "not used: neither training nor these estimates have seen a true label",
+        "Probabilities": data.probabilities,
+        "Temperature": f"{temperature:.2f}: the model's probabilities were softened to fit the annotations"
+        if temperature not in (None, 1)
+        else "",
+        "Taken as experts": ", ".join(map(str, settings.get("experts") or [])),
+        "Carried in": "an earlier estimate of expertise" if config.get("prior") else "",
+        "Data": f"fingerprint {config.get('data', {}).get('fingerprint', 'not recorded')}",
+        "Versions": ", ".join(f"{name} {number}" for name, number in versions.items() if number),
+    }
+    return [(term, str(value)) for term, value in rows.items() if value not in (None, "")]

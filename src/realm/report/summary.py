@@ -1,380 +1,356 @@
-"""The first screen: whether the labels can be used, the bad news by name, and the few figures to take away."""
+"""The first screen: whether the labels can be used, the bad news by name, and the few figures to take away.
+
+Figures and states are computed here; the sentences around them stand in the template `summary.html`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
+from realm.crowd.drift import AnnotatorOverTime
+from realm.crowd.engine import Floats
 from realm.crowd.notes import drift_in_words
+from realm.crowd.peers import wilson
 from realm.crowd.verdicts import VERDICTS
-from realm.display import counted
-from realm.metrics import METRICS
-from realm.report.chart_data import verdict_counts
+from realm.report import charts
 from realm.report.escaping import clipped
-from realm.report.run_data import RunData
+from realm.report.html import Figure
+from realm.report.run_data import CONFIDENT, UNCLEAR, RunData
 from realm.report.svg import percent
-from realm.report.wording import SURE, TENTATIVE, UNSURE
+from realm.training.findings import few_steps
 
 USABLE, PARTLY = 0.90, 0.80
 """Expected shares of right labels, one item in twenty that may mislead everybody allowed for: from the first on, one
 label in twenty is wrong beyond these, which models are trained on without harm."""
-NAMED = 8
-"""Most annotators that a sentence names: two lines."""
-REMARK = 120
-"""Most characters of a remark on an annotator: a line."""
-LONGEST_NAME = 64
-"""As in the table of annotators, whose rows the names open."""
-NOTED = 4
-"""Most sentences about single annotators."""
+TENTATIVE = 0.667
+"""Krippendorff's lowest alpha for tentative conclusions."""
+HALF = 0.5
+"""An annotator with a lower accuracy is more often wrong than right; so is a model on a label with a lower recall."""
 A_FEW = 0.05
 """Up to this share of the labels, guessers are a caution, above it an alarm: one label in twenty."""
+NAMED, NOTED = 8, 4
+"""Most annotators that a sentence names (two lines), and most of those with a sentence of their own."""
+LONGEST_NAME, REMARK = 64, 120
+"""Most characters of a name, as in the table whose rows the names open, and of a remark on an annotator (a line)."""
+BALANCES, LABELS = 6, 12
+"""Most tasks whose label balance is drawn (three rows of two charts), and most labels of each; the rarest are added."""
 MODEL_FAILS = ("no better than the base rate", "gives the same answer")
 """How a run's findings say that its model has learned nothing (`realm.training.findings`)."""
-GOOD, CARE, WARNING, PLAIN = "good", "care", "bad", "plain"
-"""States of a tile or a sentence; each has a colour, a mark and a word."""
-STATE_WORDS = {GOOD: "good", CARE: "take care", WARNING: "problem", PLAIN: ""}
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The answer to the first question, and what it rests on."""
+class Alarm:
+    """Bad news of a kind that the template puts into words: whom it is about, each with a remark, and its figures."""
 
+    kind: str
     state: str
-    headline: str
-    sentences: list[str] = field(default_factory=list)
-
-
-class Card(NamedTuple):
-    """A figure that stands out, with what it counts, a remark, and how good or bad it is."""
-
-    figure: str
-    what: str
-    note: str
-    state: str = PLAIN
-
-    @property
-    def word(self) -> str:
-        return STATE_WORDS[self.state]
-
-
-class Alarm(NamedTuple):
-    """Bad news: a heading, a sentence, and the annotators it is about, each with a remark."""
-
-    state: str
-    title: str
-    text: str
-    names: list[tuple[str, str]] = []  # noqa: RUF012  # a NamedTuple's default is never changed
+    names: list[tuple[str, str]] = field(default_factory=list)
+    total: int = 0
+    share: float = 0.0
+    texts: tuple[str, ...] = ()
     more: int = 0
 
-    @property
-    def word(self) -> str:
-        return STATE_WORDS[self.state]
 
-
-# -------------------------------------------------------------------- can the labels be used
-
-
-@dataclass(frozen=True)
-class ExpectedRight:
-    """Shares of labels that are expected to be right, by the posterior of each item's true label."""
+class ExpectedRight(NamedTuple):
+    """Shares of labels that are expected to be right: cleaned ones, the majority's, as given, those that are clear."""
 
     cleaned: float
     majority: float
     given: float
-    sure: float
-    sure_items: int
+    clear: float
 
 
-def expected_right(data: RunData) -> ExpectedRight:
-    """How many labels are expected to be right: cleaned ones, majority votes (ties at random), labels as given."""
-    posterior, table = data.estimate.posterior, data.annotations
-    labelled = table.annotations_per_item > 0
-    votes = data.votes[labelled]
-    top = votes == votes.max(axis=1, keepdims=True, initial=0)
-    majority = (top / np.maximum(top.sum(axis=1, keepdims=True), 1) * posterior[labelled]).sum(axis=1)
-    sure = data.confidence >= UNSURE
-    return ExpectedRight(
-        cleaned=_mean(data.confidence),
-        majority=_mean(majority),
-        given=_mean(posterior[table.item, table.label]),
-        sure=_mean(data.confidence[sure]),
-        sure_items=int(sure.sum()),
-    )
+class WorstLabel(NamedTuple):
+    """The label of which the model finds the smallest share of the test items."""
+
+    label: str
+    found: int
+    items: int
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether most of its items are missed."""
+        return self.found < HALF * self.items
 
 
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else 0.0
+@dataclass(frozen=True)
+class ModelTile:
+    """How the model did on the test items, and what is wrong with it; `test` is empty where it failed before any."""
+
+    state: str
+    test: dict[str, Any]
+    interval: tuple[float, float] = (0.0, 1.0)
+    worst: WorstLabel | None = None
+    is_useless: bool = False
 
 
-def answer(data: RunData) -> Answer:
-    """Whether the cleaned labels can be used, as far as they can be judged."""
-    expected, n_items = expected_right(data), data.annotations.n_items
-    about = f"about {percent(expected.cleaned)} of the {counted(n_items, 'cleaned label')} are expected to be right"
-    sentences = []
-    if not data.one_label_each:
-        sentences.append(
-            f"Without cleaning, a majority vote would be right on about {percent(expected.majority)} of the items, and "
-            f"a single label as given on about {percent(expected.given)}."
-        )
-    unclear = n_items - expected.sure_items
-    if unclear and expected.sure_items:
-        sentences.append(
-            f"{counted(unclear, 'item')} {'is' if unclear == 1 else 'are'} unclear (confidence below "
-            f"{percent(UNSURE)}). Of the other {expected.sure_items:,}, about {percent(expected.sure)} "
-            "are expected to be right."
-        )
-    if data.estimate.relative:
-        return Answer(
-            CARE,
-            "With care: every item has one label, so the labels cannot be checked against each other",
-            [
-                f"By the model's own confidence {about}; how far that is true depends on how well the model is "
-                "calibrated.",
-                *sentences,
-            ],
-        )
-    if round(expected.cleaned, 2) >= USABLE:  # what is shown is what decides
-        return Answer(GOOD, f"Yes: {about}", sentences)
-    if round(expected.cleaned, 2) >= PARTLY:
-        return Answer(CARE, f"Mostly: {about}. Settle the unclear items first, or leave them out", sentences)
-    return Answer(WARNING, f"Not as they are: only {about}", sentences)
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """The figures of the first screen, each computed once."""
+
+    data: RunData
+
+    # ---------------------------------------------------------------- labels
+
+    @cached_property
+    def expected(self) -> ExpectedRight:
+        """By the posterior of each item's true label; votes that tie are decided at random."""
+        data, table, posterior = self.data, self.data.annotations, self.data.estimate.posterior
+        labelled = table.annotations_per_item > 0
+        votes = data.votes[labelled]
+        top = votes == votes.max(axis=1, keepdims=True, initial=0)
+        majority = (top / np.maximum(top.sum(axis=1, keepdims=True), 1) * posterior[labelled]).sum(axis=1)
+        given, clear = posterior[table.item, table.label], data.confidence[data.confidence >= UNCLEAR]
+        return ExpectedRight(*(float(v.mean()) if len(v) else 0.0 for v in (data.confidence, majority, given, clear)))
+
+    @cached_property
+    def state(self) -> str:
+        """Whether the cleaned labels can be used, as far as they can be judged: what is shown is what decides."""
+        if self.data.estimate.relative:
+            return "care"
+        share = round(self.expected.cleaned, 2)
+        return "good" if share >= USABLE else "care" if share >= PARTLY else "bad"
+
+    @cached_property
+    def unclear(self) -> int:
+        return int((self.data.confidence < UNCLEAR).sum())
+
+    @cached_property
+    def confident(self) -> float:
+        return float((self.data.confidence >= CONFIDENT).mean()) if self.data.annotations.n_items else 0.0
+
+    # ---------------------------------------------------------------- annotators
+
+    def verdict_counts(self, task: int | None = None) -> tuple[list[int], list[int]]:
+        """How many annotators (pairs, over all tasks) have each verdict, and their annotations."""
+        kinds, n = self.data.verdicts, self.data.estimate.annotations
+        if task is not None:
+            kinds, n = kinds[:, [task]], n[:, [task]]
+        masks = [kinds == kind for kind in range(len(VERDICTS))]
+        return [int(mask.sum()) for mask in masks], [int(n[mask].sum()) for mask in masks]
+
+    @cached_property
+    def counts(self) -> tuple[list[int], list[int]]:
+        return self.verdict_counts()
+
+    @cached_property
+    def guessing(self) -> tuple[int, float]:
+        """How many are at or below chance level, and their share of all annotations."""
+        annotators, annotations = self.counts
+        return sum(annotators[3:]), sum(annotations[3:]) / max(sum(annotations), 1)
+
+    @cached_property
+    def weak_pairs(self) -> list[int]:
+        """Those known to be above chance, and more often wrong than right; not where values are relative."""
+        estimate, middling = self.data.estimate, self.data.verdicts == VERDICTS.index("middling")
+        weak = middling & (np.nan_to_num(estimate.accuracy, nan=1.0) < HALF) & ~estimate.relative_tasks
+        pairs = np.flatnonzero(weak)
+        return [int(pair) for pair in pairs[np.argsort(-estimate.annotations.reshape(-1)[pairs], kind="stable")]]
+
+    @cached_property
+    def guessing_state(self) -> str:
+        """Good only where nobody guesses and nobody is known to be less than reliable."""
+        guessing, share = self.guessing
+        if guessing:
+            return "bad" if share > A_FEW else "care"
+        return "care" if self.weak_pairs else "plain" if self.counts[0][VERDICTS.index("middling")] else "good"
+
+    # ---------------------------------------------------------------- the model
+
+    @cached_property
+    def model(self) -> ModelTile | None:
+        """The model on the test items: good only where it is clearly ahead of the base rate and misses no label."""
+        if not self.data.has_model:
+            return None
+        failed = any(words in text for text in self._findings for words in MODEL_FAILS)
+        test = self.data.metrics.get("test") or {}
+        if (accuracy := test.get("accuracy")) is None:
+            return ModelTile("bad", {}, is_useless=True) if failed else None
+        n, rate, macro_f1 = int(test.get("items", 0)), test.get("base_rate"), test.get("macro_f1")
+        low, high = wilson(accuracy, n)
+        is_useless = failed or (rate is not None and accuracy <= rate)
+        clearly = rate is None or accuracy > rate + 2 * np.sqrt(max(rate * (1 - rate), 0) / max(n, 1))
+        worst = worst_label(test)
+        misses = worst is not None and worst.is_missed
+        is_good = clearly and not misses and (macro_f1 is None or macro_f1 >= HALF) and not self.undertrained
+        state = "bad" if is_useless else "good" if is_good else "care"
+        return ModelTile(state, test, (float(low), float(high)), worst, is_useless)
+
+    @cached_property
+    def undertrained(self) -> str:
+        """What is said of a training that was short; empty where it was not."""
+        steps = self.data.metrics.get("steps")
+        return (few_steps(int(steps)) or "") if self.data.has_model and steps is not None else ""
+
+    @property
+    def _findings(self) -> list[str]:
+        return [str(text) for text in self.data.metrics.get("findings", [])]
+
+    # ---------------------------------------------------------------- bad news
+
+    @cached_property
+    def alarms(self) -> list[Alarm]:
+        """What must be known before any figure is used, the worst first."""
+        found = [*self._of_model(), *self._of_verdicts(), *self._fallen(), *self._patterns()]
+        low = {clipped(name, 40): alpha for name, alpha in self.data.alpha.items() if alpha < TENTATIVE}
+        if low:
+            where = ", ".join(list(low)[:NAMED]) if self.data.several_tasks else ""
+            found.append(Alarm("agreement", "care", texts=(where, ", ".join(f"{alpha:.2f}" for alpha in low.values()))))
+        return sorted(found, key=lambda alarm: ("bad", "care").index(alarm.state))
+
+    def _of_model(self) -> list[Alarm]:
+        """What a run has found of its model, what follows from it ("so ...") with it, and whether it was too short."""
+        found: list[Alarm] = []
+        for text in self._findings:
+            sentence = f"{text[:1].upper()}{text[1:]}"
+            if found and text.startswith("so "):
+                found[-1] = Alarm(found[-1].kind, found[-1].state, texts=(f"{found[-1].texts[0]} {sentence}",))
+                continue
+            fails = any(words in text for words in MODEL_FAILS)
+            found.append(Alarm("useless" if fails else "noted", "bad" if fails else "care", texts=(sentence,)))
+        if text := self.undertrained:
+            found.append(Alarm("undertrained", "care", texts=(f"{text[:1].upper()}{text[1:]}",)))
+        worst = None if self.model is None or self.model.is_useless else self.model.worst
+        if worst is not None and worst.is_missed:
+            texts = (clipped(worst.label, 40), f"{worst.found:,}", f"{worst.items:,}")
+            found.append(Alarm("missed", "care", texts=texts))
+        return found
+
+    def _of_verdicts(self) -> list[Alarm]:
+        kinds, found = self.data.verdicts.reshape(-1), []
+        groups = {name: [p for p in self.data.bad_pairs if kinds[p] == VERDICTS.index(name)] for name in VERDICTS[3:]}
+        for kind, pairs in (groups | {"weak": self.weak_pairs}).items():
+            if pairs:
+                share = self._share(pairs)
+                state = "bad" if share > A_FEW and kind != "weak" else "care"
+                names = self._named(pairs)
+                found.append(Alarm(kind, state, names[:NAMED], len(pairs), share, more=max(len(names) - NAMED, 0)))
+        return found
+
+    def _fallen(self) -> list[Alarm]:
+        """Annotators whose accuracy fell beyond chance."""
+        fell = [each for each in self.data.screens.times if fell_since(each)]
+        fell.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
+        names = [
+            (self._name(each.annotator), f"{self.data.task_names[each.task]}: " * self.data.several_tasks + text)
+            for each in fell[:NOTED]
+            if (text := drift_in_words(each.drift) if each.drift is not None else "")
+        ]
+        return [Alarm("fallen", "care", names, len(fell), more=max(len(fell) - NOTED, 0))] if fell else []
+
+    def _patterns(self) -> list[Alarm]:
+        """Annotators whose labels show a pattern by themselves, but for those who are named for their accuracy."""
+        n_tasks, kinds = len(self.data.annotations.tasks), self.data.verdicts.reshape(-1)
+        seen: dict[int, str] = {}  # one line for each annotator: copies are noted in every task
+        for pair, text in enumerate(self.data.notes.reshape(-1)):
+            if text and kinds[pair] >= 0 and pair not in self.data.bad_pairs and not text.startswith("accuracy "):
+                seen.setdefault(pair // n_tasks, str(text))
+        names = [(self._name(annotator), text) for annotator, text in list(seen.items())[:NOTED]]
+        return [Alarm("pattern", "care", names, len(seen), more=max(len(seen) - NOTED, 0))] if seen else []
+
+    def _named(self, pairs: Sequence[int]) -> list[tuple[str, str]]:
+        """Each annotator of these pairs with a remark: the share of all labels, the tasks, what their labels show."""
+        n_tasks = len(self.data.annotations.tasks)
+        own: dict[int, list[int]] = {}
+        for pair in pairs:
+            own.setdefault(pair // n_tasks, []).append(pair)
+        names = []
+        for annotator, theirs in own.items():
+            share = self._share(theirs)
+            parts = [percent(share) if share >= 0.01 else f"{share:.1%}"]
+            if self.data.several_tasks:
+                parts.append(f"in {', '.join(self.data.task_names[pair % n_tasks] for pair in theirs)}")
+            parts += dict.fromkeys(str(note) for pair in theirs if (note := self.data.notes.reshape(-1)[pair]))
+            names.append((self._name(annotator), clipped(", ".join(parts), REMARK)))
+        return names
+
+    def _name(self, annotator: int) -> str:
+        return clipped(self.data.annotations.annotators[annotator], LONGEST_NAME)
+
+    def _share(self, pairs: Sequence[int]) -> float:
+        counts = self.data.estimate.annotations.reshape(-1)
+        return float(counts[list(pairs)].sum() / max(int(counts.sum()), 1))
+
+    # ---------------------------------------------------------------- pictures
+
+    def verdict_chart(self) -> Markup:
+        annotators, annotations = self.counts
+        if not self.data.several_tasks:
+            return charts.verdict_bars([("annotators", annotators), ("their annotations", annotations)])
+        tasks = [(self.data.task_names[task], self.verdict_counts(task)[0]) for task in busiest(self.data, BALANCES)]
+        return charts.verdict_bars([*tasks, ("all annotations", annotations)])
+
+    def confidence_chart(self) -> Markup:
+        """How many labels are how confident, in bins of ten percent, the most confident first."""
+        edges = np.linspace(0, 1, 11)
+        counts, _ = np.histogram(np.clip(self.data.confidence, 0, 1), edges)
+        first = int(np.flatnonzero(counts)[0]) if counts.any() else 0
+        names = [f"{percent(low)} to {percent(high)}" for low, high in pairwise(edges)][first:][::-1]
+        shares = (counts / max(int(counts.sum()), 1))[first:][::-1]
+        return charts.bars("Confidence of the cleaned labels", names, [("", shares)])
+
+    @cached_property
+    def balances(self) -> list[Figure]:
+        """Shares of the labels of each task: among the annotations, by majority (ties divided), and cleaned."""
+        figures = []
+        for task in range(len(self.data.annotations.tasks)):
+            if (balance := label_balance(self.data, task)) is not None:
+                labels, given, majority, cleaned = balance
+                series = [("as given", given), ("majority", majority), ("cleaned", cleaned)]
+                if self.data.one_label_each:
+                    del series[1]  # the same as given
+                title = "Label balance" + (f", {self.data.task_names[task]}" if self.data.several_tasks else "")
+                figures.append(Figure(charts.bars(title, labels, series), title, "figures are of the cleaned labels"))
+        return figures
 
 
-# -------------------------------------------------------------------- bad news
+def fell_since(each: AnnotatorOverTime) -> bool:
+    """Whether accuracy fell beyond chance."""
+    return each.drift is not None and each.drift.flagged and each.drift.after[0] < each.drift.before[0]
 
 
-def alarms(data: RunData) -> list[Alarm]:
-    """What must be known before any figure is used, the worst first."""
-    found = _from_training(data.findings)
-    found += _by_verdict(data)
-    found += _changed(data)
-    found += _patterns(data)
-    found += _agreement(data)
-    return sorted(found, key=lambda alarm: (WARNING, CARE).index(alarm.state))
+def busiest(data: RunData, most: int) -> list[int]:
+    """The tasks with the most annotations, in their own order."""
+    counts = data.estimate.annotations.sum(axis=0)
+    tasks = np.sort(np.argsort(-counts, kind="stable")[:most])
+    return [int(task) for task in tasks if counts[task]]
 
 
-def _from_training(findings: list[str]) -> list[Alarm]:
-    """What a run has found of its model or of labels that have moved; what follows from it ("so ...") with it."""
-    found: list[Alarm] = []
-    for text in findings:
-        sentence = f"{text[:1].upper()}{text[1:]}"
-        if found and text.startswith("so "):
-            found[-1] = found[-1]._replace(text=f"{found[-1].text} {sentence}")
-            continue
-        fails = any(words in text for words in MODEL_FAILS)
-        title = "The model is of no use" if fails else "Noted in training"
-        found.append(Alarm(WARNING if fails else CARE, title, sentence))
-    return found
+def worst_label(test: dict[str, Any]) -> WorstLabel | None:
+    """The label with the lowest recall, over all tasks with a label set; None without figures of labels."""
+    parts = [part for part in (test, *test.get("tasks", {}).values()) if not part.get("by_position")]
+    rows = [row for part in parts for row in part.get("labels") or [] if row["support"] and row["recall"] is not None]
+    if not rows:
+        return None
+    worst = min(rows, key=lambda row: (row["recall"], -row["support"]))
+    return WorstLabel(str(worst["label"]), round(worst["recall"] * worst["support"]), int(worst["support"]))
 
 
-def _by_verdict(data: RunData) -> list[Alarm]:
-    counts, found = data.estimate.annotations.reshape(-1), []
-    total, kinds = max(int(counts.sum()), 1), data.verdicts.reshape(-1)
-    texts = {
-        "no better than chance": (
-            "answers at chance level", "answer at chance level",
-            "Their labels say next to nothing about the items. Leave them out, or talk to them.",
-        ),
-        "worse than chance": (
-            "is wrong more often than guessing", "are wrong more often than guessing",
-            "They may have mixed up two labels or misread the instructions. Ask them.",
-        ),
-    }  # fmt: skip
-    for verdict, (one, several, advice) in texts.items():
-        pairs = [pair for pair in data.bad_pairs if kinds[pair] == VERDICTS.index(verdict)]
-        if not pairs:
-            continue
-        share = sum(int(counts[pair]) for pair in pairs) / total
-        unit, units = ("pair of annotator and task", "pairs of annotator and task") if data.several_tasks else (
-            "annotator", "annotators",
-        )  # fmt: skip
-        title = f"1 {unit} {one}: {percent(share)} of all labels"
-        if len(pairs) > 1:
-            title = f"{len(pairs):,} {units} {several}: together they gave {percent(share)} of all labels"
-        names = _by_annotator(data, pairs, total)
-        state = WARNING if share > A_FEW else CARE
-        found.append(Alarm(state, title, advice, names[:NAMED], max(len(names) - NAMED, 0)))
-    return found
+def label_balance(data: RunData, task: int) -> tuple[list[str], Floats, Floats, Floats] | None:
+    """The labels of a task and their shares as given, by majority and cleaned; None without any. (labels,) each
 
-
-def _by_annotator(data: RunData, pairs: list[int], total: int) -> list[tuple[str, str]]:
-    """Each annotator of these pairs with a remark: the share of all labels, the tasks, what their labels show."""
-    n_tasks, counts = len(data.annotations.tasks), data.estimate.annotations.reshape(-1)
-    own: dict[int, list[int]] = {}
-    for pair in pairs:
-        own.setdefault(pair // n_tasks, []).append(pair)
-    names = []
-    for annotator, theirs in own.items():
-        share = sum(int(counts[pair]) for pair in theirs) / total
-        parts = [percent(share) if share >= 0.01 else f"{share:.1%}"]
-        parts += [f"in {', '.join(data.task_names[pair % n_tasks] for pair in theirs)}"] if data.several_tasks else []
-        parts += list(dict.fromkeys(str(note) for pair in theirs if (note := data.notes.reshape(-1)[pair])))
-        names.append((clipped(data.annotations.annotators[annotator], LONGEST_NAME), clipped(", ".join(parts), REMARK)))
-    return names
-
-
-def _changed(data: RunData) -> list[Alarm]:
-    """Annotators whose accuracy fell beyond chance."""
-    fell = [each for each in data.times if each.drift is not None and each.drift.flagged]
-    fell = [each for each in fell if each.drift is not None and each.drift.after[0] < each.drift.before[0]]
-    fell.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
-    names = [
-        (
-            clipped(data.annotations.annotators[each.annotator], LONGEST_NAME),
-            f"{data.task_names[each.task]}: " * data.several_tasks + drift_in_words(each.drift),
-        )
-        for each in fell[:NOTED]
-        if each.drift is not None
-    ]
-    if not names:
-        return []
-    title = f"The accuracy of {counted(len(fell), 'annotator')} has fallen"
-    text = "Look at their labels since then, and have some of them labelled again."
-    return [Alarm(CARE, title, text, names, max(len(fell) - NOTED, 0))]
-
-
-def _patterns(data: RunData) -> list[Alarm]:
-    """Annotators whose labels show a pattern by themselves, but for those who are named for their accuracy."""
-    n_tasks, kinds = len(data.annotations.tasks), data.verdicts.reshape(-1)
-    noted = [(pair, str(text)) for pair, text in enumerate(data.notes.reshape(-1)) if text and kinds[pair] >= 0]
-    noted = [(pair, text) for pair, text in noted if pair not in data.bad_pairs and not text.startswith("accuracy ")]
-    seen: dict[int, tuple[int, str]] = {}
-    for pair, text in noted:  # one line for each annotator: copies are noted in every task
-        seen.setdefault(pair // n_tasks, (pair, text))
-    if not seen:
-        return []
-    lines = list(seen.values())
-    names = [
-        (clipped(data.annotations.annotators[pair // n_tasks], LONGEST_NAME), text) for pair, text in lines[:NOTED]
-    ]
-    title = f"The labels of {counted(len(lines), 'annotator')} show a pattern"
-    return [
-        Alarm(CARE, title, "Look at some of their labels before you rely on them.", names, max(len(lines) - NOTED, 0))
-    ]
-
-
-def _agreement(data: RunData) -> list[Alarm]:
-    low = [clipped(name, 40) for name, alpha in data.alpha.items() if alpha is not None and alpha < TENTATIVE]
-    if not low:
-        return []
-    where = f" in {', '.join(low[:NAMED])}" if data.several_tasks else ""
-    figures = ", ".join(f"{alpha:.2f}" for alpha in data.alpha.values() if alpha is not None and alpha < TENTATIVE)
-    return [
-        Alarm(
-            CARE,
-            f"Annotators agree little{where}",
-            f"Krippendorff's alpha is {figures} (1: full agreement, 0: chance). Below {TENTATIVE} a majority vote is a "
-            "weak guide; the instructions may be unclear, or the question a matter of opinion.",
-        )
-    ]
-
-
-# -------------------------------------------------------------------- figures
-
-
-def cards(data: RunData) -> list[Card]:
-    """The few figures to take away."""
-    expected, n_items = expected_right(data), data.annotations.n_items
-    counts, annotations = verdict_counts(data)
-    total = max(sum(annotations), 1)
-    unit = "pairs of annotator and task" if data.several_tasks else "annotators"
-    right = CARE if data.estimate.relative else answer(data).state
-    relative = "depends on the model's calibration" if data.estimate.relative else ""
-    compared = "" if data.one_label_each else f"majority vote: about {percent(expected.majority)}"
-    guessing, guessed = sum(counts[3:]), sum(annotations[3:]) / total
-    state = GOOD if not guessing else WARNING if guessed > A_FEW else CARE
-    unclear = n_items - expected.sure_items
-    sure = int((data.confidence >= SURE).sum())
-    figures = [
-        Card(percent(expected.cleaned), "of the cleaned labels are expected to be right", relative or compared, right),
-        Card(
-            percent(guessed),
-            "of all labels are by annotators at or below chance level",
-            f"{guessing:,} of {sum(counts):,} {unit}",
-            state,
-        ),
-        Card(
-            f"{counts[0]:,} of {sum(counts):,}",
-            f"{unit} are reliable",
-            f"{percent(annotations[0] / total)} of all labels; not enough evidence on {counts[2]:,}",
-        ),
-        Card(
-            f"{unclear:,}",
-            f"of {counted(n_items, 'item')} are unclear (confidence below {percent(UNSURE)})",
-            f"{percent(sure / max(n_items, 1))} have a confidence of {percent(SURE)} or more",
-        ),
-    ]
-    return figures + _model_cards(data)
-
-
-def _model_cards(data: RunData) -> list[Card]:
-    """How the model does on the test items; where it has failed, that it has."""
-    if not data.has_model:
-        return []
-    failed = any(words in text for text in data.findings for words in MODEL_FAILS)
-    test = data.metrics.get("test") or {}
-    if (accuracy := test.get("accuracy")) is None:
-        note = "no better than the base rate, or one answer to nearly everything"
-        return [Card("no say", "of the model in the labels", note, WARNING)] if failed else []
-    others = [METRICS[name] for name in ("base_rate", "macro_f1") if test.get(name) is not None]
-    beside = "".join(f"; {each.name_in_text} {format(test[each.name], each.format)}" for each in others)
-    n, rate = int(test.get("items", 0)), test.get("base_rate")
-    useless = failed or (rate is not None and accuracy <= rate)
-    clearly = rate is None or accuracy > rate + 2 * np.sqrt(max(rate * (1 - rate), 0) / max(n, 1))
-    state = WARNING if useless else GOOD if clearly else CARE
-    note = f"the trained model, {counted(n, 'item')} with gold{beside}"
-    if useless:
-        note = f"no better than always giving the most frequent label: {note}"
-    return [Card(percent(accuracy), "right on the test items", note, state)]
-
-
-def sentences(data: RunData) -> list[str]:
-    """The data in words."""
-    table = data.annotations
-    in_tasks = f" in {len(table.tasks)} tasks" if data.several_tasks else ""
-    summary = [
-        f"{counted(table.n_annotators, 'annotator')} gave {counted(table.n_annotations, 'label')} to "
-        f"{counted(table.n_items, 'item')}{in_tasks}, {table.n_annotations / max(table.n_items, 1):.1f} per item.",
-        _verdict_sentence(data),
-    ]
-    independence = data.screens.independence
-    if independence is not None and independence.err_together:
-        summary.append(f"Annotators make the same mistakes: {independence}.")
-    summary.append(_shared_error(data))
-    if not data.one_label_each:
-        share = float(data.overruled.mean()) if table.n_items else 0.0
-        summary.append(
-            f"On {counted(int(data.overruled.sum()), 'item')} ({percent(share)}) the cleaned label is not the one with "
-            "the most votes."
-        )
-    return summary
-
-
-def _verdict_sentence(data: RunData) -> str:
-    reliable, middling, unknown, no_better, worse = counts = verdict_counts(data)[0]
-    unit = "pair of annotator and task" if data.several_tasks else "annotator"
-    if sum(counts) <= 1:
-        return f"There is one {unit}, so there is nobody to compare with."
-    parts = [f"{reliable:,} {'is' if reliable == 1 else 'are'} reliable"]
-    if middling:
-        parts.append(f"{middling:,} middling")
-    if no_better:
-        parts.append(f"{no_better:,} no better than chance")
-    if worse:
-        parts.append(f"{worse:,} worse than chance")
-    if unknown:
-        parts.append(f"for {unknown:,} there is not enough evidence")
-    *first, last = parts
-    units = "pairs of annotator and task" if data.several_tasks else "annotators"
-    return f"Of the {units}, {', '.join(first)}{' and ' if first else ''}{last}."
-
-
-def _shared_error(data: RunData) -> str:
-    error = float(data.estimate.shared_error.mean())
-    basis = "the items with gold show it" if data.gold_used else "no label shows it, and only gold can tell"
-    return (
-        f"Confidence and accuracies allow for mistakes that all annotators share, on {percent(error)} of the items: "
-        f"{basis}."
-    )
+    Where every item lists its own options their places are counted instead.
+    """
+    items, labels = np.flatnonzero(data.annotations.item_tasks == task), data.label_names(task)
+    votes = data.votes[items, : len(labels)].astype(np.float64)
+    labelled = votes[votes.sum(axis=1) > 0]
+    if not len(labelled):
+        return None
+    top = labelled == labelled.max(axis=1, keepdims=True)
+    cleaned = np.bincount(data.labels[items], minlength=len(labels)).astype(np.float64)
+    totals = [votes.sum(axis=0), (top / top.sum(axis=1, keepdims=True)).sum(axis=0), cleaned]
+    shares = [each / each.sum() for each in totals]
+    if len(labels) > LABELS:
+        frequent = np.sort(np.argsort(-shares[2], kind="stable")[: LABELS - 1])
+        rest = np.setdiff1d(np.arange(len(labels)), frequent)
+        labels = [labels[k] for k in frequent] + [f"{len(rest)} others"]
+        shares = [np.append(share[frequent], share[rest].sum()) for share in shares]
+    given, majority, cleaned = shares
+    return labels, given, majority, cleaned

@@ -14,7 +14,15 @@ from markupsafe import Markup, escape
 
 from realm.report.escaping import visible
 
-Value = str | float | int
+MARKS = (
+    "M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0Z",
+    "M-1.2,0l1.2,-1.2l1.2,1.2l-1.2,1.2Z",
+    "M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0Z",
+    "M-.9,-.9h1.8v1.8h-1.8Z",
+    "M-1,-1l2,2m0,-2l-2,2",
+)
+"""The mark of each verdict: circle, diamond, ring, square and cross, so that it is never told by colour alone."""
+MARK_KINDS = ("", "", " ring", "", " cross")
 
 
 def number(value: float) -> str:
@@ -28,6 +36,24 @@ def percent(share: float) -> str:
 
 def percent_range(low: float, high: float) -> str:
     return f"{100 * low:.0f}–{percent(high)}"
+
+
+def compact(value: float) -> str:
+    """A tick's label: 0.5, 20, 1,500."""
+    return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round values that cover low to high; about so many."""
+    span = high - low
+    if not math.isfinite(span) or span <= 0:
+        return [low]
+    rough = span / max(about, 1)
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)]
 
 
 @dataclass(frozen=True)
@@ -45,22 +71,14 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round values that cover low to high; about so many."""
-    span = high - low
-    if not math.isfinite(span) or span <= 0:
-        return [low]
-    rough = span / max(about, 1)
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [index * step for index in range(first, last + 1)]
-
-
-def compact(value: float) -> str:
-    """A tick's label: 0.5, 20, 1,500."""
-    return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
+def element(tag: str, inner: Markup, **attributes: str | float) -> Markup:
+    """One element: `class_` is class, `stroke_width` is stroke-width. Values are escaped, `inner` is markup already."""
+    start = tag
+    for name, value in attributes.items():
+        if value != "":
+            text = visible(value) if isinstance(value, str) else number(value)
+            start += f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"'
+    return Markup(f"<{start}>{inner}</{tag}>" if inner else f"<{start}/>")
 
 
 class Picture:
@@ -71,8 +89,8 @@ class Picture:
         self._head = Markup("<title>{}</title><desc>{}</desc>").format(visible(title), visible(description))
         self._parts: list[Markup] = []
 
-    def add(self, tag: str, text: str = "", *, hint: str = "", **attributes: Value) -> None:
-        """An element. `class_` is class, `stroke_width` is stroke-width; `hint` shows when pointed at."""
+    def add(self, tag: str, text: str = "", *, hint: str = "", **attributes: str | float) -> None:
+        """An element; `hint` shows when pointed at."""
         inner = escape(visible(text))
         if hint:
             inner = Markup(f"<title>{escape(visible(hint))}</title>{inner}")
@@ -85,42 +103,25 @@ class Picture:
         """Text from data is kept from turning its neighbours around by `unicode-bidi: isolate` in the style sheet."""
         self.add("text", text, hint=hint, x=x, y=y, text_anchor=anchor, class_=class_)
 
+    def tilted(self, x: float, y: float, text: str, hint: str) -> None:
+        """The heading of a narrow column."""
+        turn = f"rotate(-32 {number(x)} {number(y)})"
+        self.add("text", text, hint=hint, x=x, y=y, class_="name", transform=turn)
+
     def path(self, points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False, hint: str = "") -> None:
         coordinates = "L".join(f"{number(x)},{number(y)}" for x, y in points)
         self.add("path", hint=hint, d=f"M{coordinates}{'Z' if closed else ''}", class_=class_)
 
     def mark(self, x: float, y: float, kind: int, size: float = 4.0, hint: str = "") -> None:
-        """The mark of a verdict: circle, diamond, ring, square or cross, so that it is never told by colour alone."""
-        class_ = f"mark v{kind}"
-        if kind == 4:
-            d = f"M{number(x - size)},{number(y - size)}l{number(2 * size)},{number(2 * size)}m0,{number(-2 * size)}"
-            self.add("path", hint=hint, d=f"{d}l{number(-2 * size)},{number(2 * size)}", class_=f"{class_} cross")
-        elif kind == 3:
-            side = 1.8 * size
-            self.add("rect", hint=hint, x=x - side / 2, y=y - side / 2, width=side, height=side, class_=class_)
-        elif kind == 1:
-            reach = number(1.2 * size)
-            d = f"M{number(x - 1.2 * size)},{number(y)}l{reach},-{reach}l{reach},{reach}l-{reach},{reach}Z"
-            self.add("path", hint=hint, d=d, class_=class_)
-        else:
-            ring = " ring" if kind == 2 else ""
-            self.add("circle", hint=hint, cx=x, cy=y, r=size, class_=class_ + ring)
+        """The mark of a verdict."""
+        place = f"translate({number(x)} {number(y)}) scale({size:g})"
+        self.add("path", hint=hint, d=MARKS[kind], transform=place, class_=f"mark v{kind}{MARK_KINDS[kind]}")
 
     def markup(self, class_: str = "chart") -> Markup:
         """The whole picture. `class_` decides how it takes its place on the page."""
         box = f"0 0 {number(self.width)} {number(self.height)}"
         inner = self._head + Markup("").join(self._parts)
         return element("svg", inner, viewBox=box, role="img", width=self.width, height=self.height, class_=class_)
-
-
-def element(tag: str, inner: Markup, **attributes: Value) -> Markup:
-    """One element; names of attributes as in `Picture.add`. Values are escaped, `inner` is markup already."""
-    start = tag
-    for name, value in attributes.items():
-        if value != "":
-            text = visible(value) if isinstance(value, str) else number(value)
-            start += f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"'
-    return Markup(f"<{start}>{inner}</{tag}>" if inner else f"<{start}/>")
 
 
 class Plot(Picture):
@@ -135,7 +136,7 @@ class Plot(Picture):
         *,
         x: tuple[float, float],
         y: tuple[float, float],
-        margins: tuple[float, float, float, float] = (34, 16, 42, 52),  # top, right, bottom, left: room for labels
+        margins: tuple[float, float, float, float] = (34, 24, 42, 52),  # top, right, bottom, left: room for labels
     ) -> None:
         super().__init__(width, height, title, description)
         top, right, bottom, left = margins
@@ -146,6 +147,12 @@ class Plot(Picture):
     def points(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
         """The coordinates of values; those that are not finite are left out."""
         return [(self.x(a), self.y(b)) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
+
+    def zone(self, x: tuple[float, float], y: tuple[float, float], class_: str) -> None:
+        """A shaded rectangle, as far as it lies within the axes."""
+        left, right = (self.x(min(max(value, self.x.low), self.x.high)) for value in x)
+        bottom, top = (self.y(min(max(value, self.y.low), self.y.high)) for value in y)
+        self.add("rect", x=left, y=top, width=max(right - left, 0), height=max(bottom - top, 0), class_=class_)
 
     def x_axis(self, label: str, label_of: Callable[[float], str] = compact, about: int = 6) -> None:
         for value in ticks(self.x.low, self.x.high, about):

@@ -5,7 +5,7 @@ Annotators who have left are kept here, with what is known of them, since the ta
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from realm.data import Annotations
 from realm.data.alignment import Difference
 from realm.files import read_json
 from realm.runs import folder as layout
-from realm.schema import Number, Whole, check
+from realm.schema import parse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,19 +31,6 @@ TEST_FIGURES = ("accuracy", "macro_f1", "log_loss")
 """The figures on the test table that are set side by side."""
 LEFT = "no labels in this table; as estimated before"
 _LEFT_NUMBERS = ("expertise", "accuracy", "low", "high")
-_SHARE = Number(-1.0, 1.001)
-CHANGES_SCHEMA = {
-    "run": str,
-    **dict.fromkeys(("new_items", "new_annotations", "gone_annotations", "gone_items"), Whole()),
-    **dict.fromkeys(("trained_items", "replayed_items", "compared_items", "flipped_items"), Whole()),
-    "new_annotators": [str],
-    "new_tasks": [str],
-    "new_labels": {str: [str]},
-    "moved": [{"annotator": str, "task": str, **dict.fromkeys(("before", "now", "low", "high"), _SHARE)}],
-    "left": [{"annotator": str, "task": str, "verdict": str, **dict.fromkeys(_LEFT_NUMBERS, _SHARE)}],
-    "flipped": [{"item": str, "task": str, "before": str, "now": str, "confidence": _SHARE}],
-    "test": ({"before": {str: (Number(), None)}, "now": {str: (Number(), None)}}, None),
-}
 
 
 @dataclass(frozen=True)
@@ -79,9 +66,6 @@ of `compared_items` |
     left: list[dict[str, Any]] = field(default_factory=list)
     flipped: list[dict[str, Any]] = field(default_factory=list)
     test: dict[str, Any] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     def sentences(self) -> list[str]:
         """What changed, in a few sentences for a person."""
@@ -225,9 +209,7 @@ def read_changes(folder: Path) -> Changes | None:
     path = folder / layout.CHANGES
     if not path.exists():
         return None
-    entries = read_json(path)
-    check(path, entries, CHANGES_SCHEMA)
-    return Changes(**entries)
+    return parse(path, read_json(path), Changes)
 
 
 def with_left(table: pd.DataFrame, changes: Changes | None, annotations: Annotations) -> pd.DataFrame:

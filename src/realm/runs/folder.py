@@ -18,12 +18,15 @@
     report.html, progress.log, checkpoints/   not in the manifest
 
 The CSV files are written for people and never read back. Nothing here depends on gold unless the run was told to use
-it, and nothing but the log holds the time of the run; annotations keep the times that the table gave them.
+it, but for what the report says of the labels held against it. Nothing but the log holds the time of the run;
+annotations keep the times that the table gave them.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +78,10 @@ def holds_run(folder: Path) -> bool:
         return file.read(6) == b"realm:"
 
 
-def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False) -> None:
-    """Refuse to write over another run, or over a folder that is something else."""
+def check_output(
+    folder: Path, *, overwrite: bool = False, resume: bool = False, reads: Iterable[str | Path | None] = ()
+) -> None:
+    """Refuse to write over another run, over a folder that is something else, or over what the same command `reads`."""
     if folder.exists() and not folder.is_dir():
         raise RealmError(f"`output` {folder}: a file stands there; name a folder.")
     if not folder.exists():
@@ -84,13 +89,20 @@ def check_output(folder: Path, *, overwrite: bool = False, resume: bool = False)
     refuse_held(folder)
     if set(folder.iterdir()) <= {folder / LOCK, *partial_files(folder)}:
         return
-    if holds_run(folder):
-        if overwrite or resume:
-            return
+    if not holds_run(folder):
+        raise RealmError(f"`output` {folder} is not empty and holds no run. Name another folder.")
+    if not (overwrite or resume):
         raise RealmError(
             f"`output` {folder} already holds a run. Use `resume` to go on with it or `overwrite` to replace it."
         )
-    raise RealmError(f"`output` {folder} is not empty and holds no run. Name another folder.")
+    place = Path(os.path.realpath(folder))
+    for path in reads if overwrite else ():
+        inside = Path(os.path.realpath(os.path.expanduser(path))) if path else Path(os.sep)
+        if inside.is_relative_to(place) and {*inside.relative_to(place).parts[:1]} <= {*RUN_FILES, MODEL, CHECKPOINTS}:
+            raise RealmError(
+                f"`output` {folder}: `overwrite` would delete {path}, which is read. Name another folder for the "
+                "output, or copy what is read."
+            )
 
 
 def is_read(name: str) -> bool:

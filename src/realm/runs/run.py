@@ -21,7 +21,7 @@ from realm.data import Annotations, Items, Task
 from realm.data.build import items_of_rows
 from realm.data.roles import Corrections, TrainedColumns
 from realm.display import counted, notebook_html
-from realm.errors import RealmError, no_attribute
+from realm.errors import RealmError
 from realm.files import MANIFEST, verify_manifest
 from realm.progress import Progress, ignore_progress
 from realm.runs import folder as layout
@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from realm.scorers.base import Scorer
 
 Floats = npt.NDArray[np.float64]
-
-_HINTS = {
-    "load": "A run is opened with `Run.open(folder)`.",
-    "from_pretrained": "A run is opened with `Run.open(folder)`.",
-    "predict_proba": "`predict` has the probability of every option, in the column `probabilities`.",
-    "score": "`evaluate` gives accuracy and its kin on a table with gold.",
-    "save_pretrained": "The checkpoint is the folder `model` within the run's: copy it.",
-    "report": "`realm report` writes it; a run made by `realm train` has it in `report.html`.",
-    "annotators": "Who they are is in `annotations.annotators`, how reliable they are in `expertise`.",
-}
-"""What people call here what is called otherwise."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +78,6 @@ class Run:
     def __post_init__(self) -> None:
         if not isinstance(self.folder, Path):
             raise RealmError(f"a run is opened with `Run.open({str(self.folder)!r})`, which checks its files.")
-
-    def __getattr__(self, name: str) -> Any:
-        raise no_attribute("Run", name, dir(type(self)), _HINTS)
 
     @classmethod
     def open(cls, folder: str | Path, *, verify_model: bool = True) -> Run:

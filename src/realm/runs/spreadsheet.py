@@ -44,9 +44,12 @@ def csv_in_parts(path: str | Path, raw: bool = False) -> Iterator[Callable[[pd.D
 
 def guarded(frame: pd.DataFrame) -> pd.DataFrame:
     """The same table with a ' before every text, names of columns included, that a spreadsheet would run."""
+    import pandas as pd
+
     changed = frame.copy(deep=False)
     for position in _text_columns(frame):
-        changed.isetitem(position, [_guarded(value) for value in frame.iloc[:, position]])
+        cells = [_guarded(value) for value in frame.iloc[:, position]]
+        changed.isetitem(position, pd.Series(cells, dtype=object).to_numpy())  # a list of 3 and None would be floats
     return changed.set_axis([_guarded(name) for name in frame.columns], axis=1)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from realm import __version__
 from realm.crowd.estimate import Estimate
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
@@ -35,6 +32,7 @@ from realm.models.store import model_fingerprint
 from realm.runs import folder as layout
 from realm.runs.annotations_file import write_annotations
 from realm.runs.changes import Changes, with_left
+from realm.runs.machine_files import Metrics, RunDescription, ScorerSettings
 from realm.runs.spreadsheet import write_csv
 
 if TYPE_CHECKING:
@@ -48,40 +46,6 @@ _TIMED = ("runtime", "per_second", "flos")
 """Entries of `Trainer`'s log that differ from one run to the next, so that equal runs have equal files."""
 _LAYOUT = ("per_device_train_batch_size", "gradient_accumulation_steps")
 """How the effective batch is cut changes no result, so a run may go on with another number of processes."""
-
-
-@dataclass(frozen=True)
-class RunDescription:
-    """What `config.yaml` holds. It must be the same again for the run to be resumed.
-
-    `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
-    for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate;
-    `start` the run that this one goes on from.
-    `columns`, `export`, `exclude` and the maps say how the table was read, so that tables for the run are read in
-    the same way, and `file` what it was called; a run goes on with the same data under other names.
-    """
-
-    model: str
-    settings: dict[str, Any]
-    gold_used: bool
-    data: dict[str, Any]
-    weights: str | None = None
-    test: str | None = None
-    prior: str | None = None
-    start: dict[str, str] | None = None
-    columns: dict[str, str] = field(default_factory=dict)
-    export: str | None = None
-    exclude: list[str] | None = None
-    map_labels: dict[str, str] | None = None
-    map_annotators: dict[str, str] | None = None
-    file: str | None = None
-    versions: dict[str, str] = field(
-        default_factory=lambda: {name: version(name) for name in ("torch", "transformers", "peft", "accelerate")}
-    )
-
-    def as_dict(self) -> dict[str, Any]:
-        entries = {"realm": __version__, "format": layout.FORMAT, **asdict(self)}
-        return {name: value for name, value in entries.items() if value is not None}
 
 
 def describe(
@@ -203,7 +167,10 @@ def check_same(folder: Path, description: RunDescription) -> None:
     if not isinstance(before, dict):
         raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
     layout.check_format(folder, before)
-    for part in ("model", "weights", "settings", "prior", "start", "data", "test"):
+    same_weights = (
+        "weights" in now and before.get("weights") == now["weights"]
+    )  # then its folder may be called anything
+    for part in (*(() if same_weights else ("model", "weights")), "settings", "prior", "start", "data", "test"):
         if difference := _difference(part, before.get(part), now.get(part)):
             raise RealmError(f"`resume`: {folder} holds a run with {difference}.")
 
@@ -260,8 +227,8 @@ def write_tables(folder: Path, results: RunResults) -> None:
     write_csv(expertise, folder / layout.EXPERTISE_CSV)
     write_csv(labels_table(annotations, estimate.posterior, probabilities), folder / layout.LABELS_CSV)
     if results.changes is not None:
-        write_json(folder / layout.CHANGES, results.changes.as_dict())
-    write_json(folder / layout.METRICS, _metrics(results))
+        write_json(folder / layout.CHANGES, asdict(results.changes))
+    write_json(folder / layout.METRICS, asdict(_metrics(results)))
 
 
 def _write_model(folder: Path, results: RunResults) -> None:
@@ -278,13 +245,9 @@ def _write_model(folder: Path, results: RunResults) -> None:
 
 def _scorer_settings(results: RunResults) -> dict[str, Any]:
     scorer = results.scorer
-    return {
-        "kind": scorer.kind,
-        "style": scorer.style.as_dict(),
-        "tasks": [{"name": task.name, "labels": task.labels} for task in scorer.tasks],
-        "max_options": int(results.annotations.option_counts.max()),
-        **scorer.extra_state(),
-    }
+    options = int(results.annotations.option_counts.max())
+    settings = asdict(ScorerSettings(scorer.kind, scorer.style, list(scorer.tasks), options))
+    return {name: value for name, value in {**settings, **scorer.extra_state()}.items() if value is not None}
 
 
 def _write_channel(folder: Path, channel: ChannelResults) -> None:
@@ -295,25 +258,20 @@ def _write_channel(folder: Path, channel: ChannelResults) -> None:
         write_tensors(folder / layout.TRAJECTORY, steps=channel.steps, **channel.trajectory)
 
 
-def _logged(value: Any) -> Any:
-    """A value of the log; None for one that is not finite, as a gradient may be under fp16: that step is left out."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _metrics(results: RunResults) -> dict[str, Any]:
-    metrics: dict[str, Any] = {
-        "history": [
-            {name: _logged(entry[name]) for name in sorted(entry) if not any(part in name for part in _TIMED)}
+def _metrics(results: RunResults) -> Metrics:
+    return Metrics(
+        history=[
+            {name: entry[name] for name in sorted(entry) if not any(part in name for part in _TIMED)}
             for entry in results.history
         ],
-        "steps": results.steps,
-        "warnings": results.warnings,
-        "notes": results.notes,
-        "findings": results.findings,
-        "probabilities": results.probabilities,
-        "channel": None if results.channel is None else results.channel.name,
-        "out_of_fold": results.folds > 0,
-        "folds": results.folds,
-        "temperature": results.temperature,
-    }
-    return metrics if results.test is None else {**metrics, "test": results.test}
+        steps=results.steps,
+        warnings=results.warnings,
+        notes=results.notes,
+        findings=results.findings,
+        probabilities=results.probabilities,
+        channel=None if results.channel is None else results.channel.name,
+        out_of_fold=results.folds > 0,
+        folds=results.folds,
+        temperature=results.temperature,
+        test=results.test,
+    )

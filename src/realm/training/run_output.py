@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from realm.channels import CHANNELS, RIVAL_CHANNELS, channel_class
+from realm.channels import CHANNELS, channel_class
 from realm.files import writing
 from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
 from realm.runs import Run, hub, writer
 from realm.runs import folder as layout
 from realm.runs.changes import find_changes
+from realm.runs.machine_files import RunDescription
 from realm.training import checkpoints
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from realm.training.trainer import RealmTrainer
 
 
-def describe(trainer: RealmTrainer) -> writer.RunDescription:
+def describe(trainer: RealmTrainer) -> RunDescription:
     args, channel, continued = trainer.args, trainer.channel, trainer.continued
     settings = args.settings()
     if channel is not None and trainer.given_channel is not None:  # the caller's, in place of the setting
-        names = {channel_class(name): name for name in (*CHANNELS, *RIVAL_CHANNELS)}
+        names = {channel_class(name): name for name in CHANNELS}
         settings |= {"channel": names.get(type(channel), type(channel).__name__)}
         settings |= {"channel_settings": channel.settings()}
     return writer.describe(
@@ -46,7 +47,8 @@ def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
     args, folder = trainer.args, trainer.run
     description = describe(trainer) if args.write_run else None
     if description is not None:
-        layout.check_output(folder, overwrite=args.overwrite, resume=resume)
+        reads = [trainer.model_name]
+        layout.check_output(folder, overwrite=args.overwrite and not resume, resume=resume, reads=reads)
     if args.write_run or args.save_strategy != "no":
         with writing(folder):
             held.enter_context(holding(folder))

@@ -16,7 +16,8 @@ var heads = Array.prototype.slice.call(table.querySelectorAll("thead th"));
 var names = data.names.map(plain);
 var first = 50, printed = 500, shown = first;
 var sorted = "accuracy", down = true;
-var NS = table.querySelector("svg").namespaceURI;
+var bars = document.getElementById("annotator-bars").children;
+var NS = bars[0].namespaceURI;
 var rows = data.accuracy.map(function (_, index) { return index; });
 var open = {};
 var words = ["trend", "habit", "notes"].filter(function (column) { return data[column]; });
@@ -84,30 +85,17 @@ function picture(width, height, kind, title) {
   return made;
 }
 
+// A copy of the bar that the page has for each verdict, its parts moved to the figures of the row.
 function interval(row) {
   function x(share) { return 6 + 0.0128 * share; }
-  var kind = data.verdict[row], at = x(data.accuracy[row]), chance = x(data.chance[row]);
-  var title = percent(data.accuracy[row]) + ", 95% interval " + percent(data.low[row]) + " to " + percent(data.high[row]);
-  var made = picture(140, 16, "inline", title);
-  shape(made, "line", { x1: 6, y1: 8, x2: 134, y2: 8, "class": "track" });
-  shape(made, "line", { x1: chance, y1: 3, x2: chance, y2: 13, "class": "guide" });
-  shape(made, "line", { x1: x(data.low[row]), y1: 8, x2: x(data.high[row]), y2: 8, "class": "whisker v" + kind });
-  mark(made, at, kind);
+  var made = bars[data.verdict[row]].cloneNode(true), parts = made.children;
+  parts[0].textContent = percent(data.accuracy[row]) + ", 95% interval " + percent(data.low[row]) + " to " + percent(data.high[row]);
+  ["x1", "x2"].forEach(function (end, place) {
+    parts[3].setAttribute(end, x(data.chance[row]));
+    parts[4].setAttribute(end, x([data.low[row], data.high[row]][place]));
+  });
+  parts[5].setAttribute("transform", "translate(" + x(data.accuracy[row]) + " 8) scale(3.6)");
   return made;
-}
-
-function mark(parent, at, kind) {
-  if (kind === 4) {
-    var cross = "M" + (at - 3.6) + ",4.4l7.2,7.2m0,-7.2l-7.2,7.2";
-    shape(parent, "path", { d: cross, "class": "mark v4 cross" });
-  } else if (kind === 3) {
-    shape(parent, "rect", { x: at - 3.2, y: 4.8, width: 6.4, height: 6.4, "class": "mark v3" });
-  } else if (kind === 1) {
-    var diamond = "M" + (at - 4.3) + ",8l4.3,-4.3l4.3,4.3l-4.3,4.3Z";
-    shape(parent, "path", { d: diamond, "class": "mark v1" });
-  } else {
-    shape(parent, "circle", { cx: at, cy: 8, r: 3.6, "class": "mark v" + kind + (kind === 2 ? " ring" : "") });
-  }
 }
 
 // ---------------------------------------------------------------- what a row opens to
@@ -252,7 +240,7 @@ function line(row) {
   cell(made, percent(data.low[row]).slice(0, -1) + "–" + percent(data.high[row]), "n", "from–to");
   element(cell(made, null, "verdict"), "span", data.verdicts[data.verdict[row]], "badge b" + data.verdict[row]);
   cell(made, data.n[row].toLocaleString("en"), "n", "Labels");
-  cell(made, percent(data.agreement[row]), "n", "Agrees");
+  cell(made, percent(data.agreement[row]), "n", "As cleaned");
   if (data.trend) cell(made, data.trend[row], "", "Trend");
   if (remarks) {
     var place = cell(made, null, "words", "Notes");

@@ -31,26 +31,11 @@ window.addEventListener("afterprint", function () {
   opened.forEach(function (part) { part.open = false; });
 });
 
-// ---------------------------------------------------------------- lists of items: search
+// ---------------------------------------------------------------- search and CSV from the page
 
 function plain(text) {
   return text.toLocaleLowerCase().normalize("NFKD");
 }
-
-Array.prototype.forEach.call(document.querySelectorAll("[data-searches]"), function (box) {
-  var list = document.getElementById(box.dataset.searches);
-  var entries = Array.prototype.slice.call(list.children);
-  var texts = entries.map(function (entry) { return plain(entry.textContent); });
-  box.closest(".tools").hidden = false;
-  box.addEventListener("input", function () {
-    var wanted = plain(box.value.trim());
-    entries.forEach(function (entry, index) {
-      entry.hidden = texts[index].indexOf(wanted) < 0;
-    });
-  });
-});
-
-// ---------------------------------------------------------------- CSV from the page
 
 // The rule of the project's own CSV files: text that a spreadsheet would run gets a ' in front; numbers stay numbers.
 function guarded(text) {
