@@ -45,14 +45,14 @@ def test_label_studio_in_and_out(realm_cli, tiny_model, tmp_path) -> None:
     assert (tmp_path / "run" / "report.html").stat().st_size > 1000
     code, _, error = realm_cli(
         *("export", tmp_path / "run", "--format", "label-studio", "-o", tmp_path / "back.json"),
-        *("--control", "colour", "--to-name", "shown"),
+        *("--control", "colour"),
     )
     assert code == 0 and "30 labels" in error
     back = json.loads((tmp_path / "back.json").read_text())
     assert [task["data"]["text"] for task in back] == table.texts.to_pylist()
     for task, label in zip(back, labels["label"], strict=True):
         (result,) = task["predictions"][0]["result"]
-        assert (result["from_name"], result["to_name"]) == ("colour", "shown") and result["value"] == {
+        assert (result["from_name"], result["to_name"]) == ("colour", "text") and result["value"] == {
             "choices": [label]
         }
         assert 0 <= task["predictions"][0]["score"] <= 1

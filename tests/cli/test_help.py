@@ -276,7 +276,6 @@ def test_what_a_script_reads_is_json_and_nothing_else(tmp_path: Path) -> None:
         ["judges", labels, "--json"],
         ["simulate", labels, "--output", tmp_path / "made.csv", "--json"],
         ["models", "--json"],
-        ["info", "--json"],
     ):
         done = realm(*arguments, REALM_HOME=str(tmp_path / "home"))
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""`realm models`, `realm info` and `realm --version`, as a person types them."""
+"""`realm models` and `realm --version`, as a person types them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import realm
-from realm.cli import info
 from realm.cli.entry import main
 from realm.models import store
 
@@ -98,50 +97,17 @@ def test_offline_forbids_the_download(by: str, typed: Typed, monkeypatch: pytest
     assert os.environ["HF_HUB_OFFLINE"] == "1"
 
 
-def test_info_shows_versions_and_surroundings(typed: Typed, tmp_path: Path) -> None:
-    code, out, _ = typed("info")
-    facts = dict(line.split(maxsplit=1) for line in out.splitlines())
-    assert code == 0
-    assert facts["realm"] == realm.__version__
-    assert facts["torch"] == version("torch")
-    assert facts["home"] == str(tmp_path / "home")
-    assert (facts["models"], facts["offline"]) == ("none", "no")
-
-
-def test_info_as_json(typed: Typed) -> None:
-    put("minilm-l6")
-    code, out, _ = typed("--offline", "info", "--json")
-    facts = json.loads(out)
-    assert code == 0
-    assert facts["python"] == sys.version.split()[0]
-    assert facts["transformers"] == version("transformers")
-    assert 1 <= facts["cores"] <= (os.cpu_count() or 1)
-    assert (facts["models"], facts["offline"]) == (["minilm-l6"], True)
-
-
-def test_info_asks_torch_for_the_device_unless_its_build_has_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "H100")
-    monkeypatch.setattr(info, "_version_of", lambda package: "2.13.0+cu130")
-    assert info._device() == "cuda (2 x H100)"
-    monkeypatch.setattr(info, "_version_of", lambda package: "2.13.0+cpu")
-    assert info._device() == "cpu"
-    monkeypatch.setattr(info, "_version_of", lambda package: None)
-    assert info._device() is None
-
-
 def test_version(typed: Typed) -> None:
-    assert typed("--version") == (0, f"realm {realm.__version__}\n", "")
+    code, out, _ = typed("--version")
+    facts = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert code == 0 and facts["realm"] == realm.__version__ and facts["torch"] == version("torch")
 
 
 def test_help_and_version_import_no_torch() -> None:
     script = """
 import sys
 from realm.cli.entry import main
-for arguments in (["--help"], ["--version"], ["models", "--help"], ["models", "get", "--help"], ["info", "--help"]):
+for arguments in (["--help"], ["--version"], ["models", "--help"], ["models", "get", "--help"]):
     sys.argv = ["realm", *arguments]
     try:
         main()

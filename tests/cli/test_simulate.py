@@ -36,12 +36,6 @@ def test_the_written_table_is_read_back(questions: Path, tmp_path: Path) -> None
     assert table.gold is not None
 
 
-def test_a_matrix_has_an_annotator_per_task(questions: Path, tmp_path: Path) -> None:
-    shown = run(questions, "--matrix", "D2", "--regime", "shared", "--output", tmp_path / "labels.parquet")
-    assert "realised" in shown and "a2" in shown
-    assert Annotations.read(tmp_path / "labels.parquet").n_annotations == 240
-
-
 def test_an_existing_file_is_not_replaced_unasked(questions: Path, tmp_path: Path) -> None:
     output = tmp_path / "labels.csv"
     output.write_text("mine")

@@ -317,7 +317,6 @@ WRONG_SIMULATIONS: dict[str, tuple[str, ...]] = {
     "more per item than there are": ("--per-item", "99"),
     "a seed below 0": ("--seed", "-1"),
     "a noise that is none": ("--noise", "loud"),
-    "a matrix of too many": ("--matrix", "D3"),
 }
 
 

@@ -53,7 +53,6 @@ def test_no_secret_is_written_or_printed(spelled, tmp_path) -> None:
         ["report", str(runs / "run"), "--output", str(runs / "page.html")],
         [*compare, "--output", str(runs / "compared")],
         ["evaluate", str(runs / "run"), test],
-        ["info"],
     ]
     for words in commands[:1] if spelled == "tilde" else commands:
         said = tmp_path / "said"

@@ -21,7 +21,6 @@ def export(
     ] = "csv",
     control: Annotated[str, typer.Option(help="Label Studio: name of the project's Choices tag.")] = "label",
     text: Annotated[str, typer.Option(help="Label Studio: the data field that the project shows.")] = "text",
-    to_name: Annotated[str, typer.Option(help="Label Studio: name of the tag that shows the text.")] = "text",
     raw: Raw = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -39,7 +38,7 @@ def export(
     else:
         rows = zip(labels["item"], labels["text"], labels["label"], labels["confidence"], strict=True)
         contexts = labels["context"].tolist() if "context" in labels else None
-        tasks = label_studio_tasks(rows, contexts, control=control, text=text, to_name=to_name)
+        tasks = label_studio_tasks(rows, contexts, control=control, text=text)
         with writing(output, advice=""):
             write_json(output, tasks)
     note(f"{counted(len(labels), 'label')} in {output}; confidences are {run.probabilities}")

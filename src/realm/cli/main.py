@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -16,7 +18,6 @@ from realm.cli import (
     evaluate,
     export,
     import_,
-    info,
     judges,
     models,
     predict,
@@ -38,16 +39,36 @@ app = typer.Typer(
 )
 
 
+PACKAGES = ("torch", "transformers", "accelerate", "peft", "datasets", "numpy", "pandas", "pyarrow")
+
+
 def _version(requested: bool) -> None:
-    if requested:
-        typer.echo(f"realm {__version__}")
-        raise typer.Exit()
+    """What a question about a run needs; torch, whose version tells the device it was built for, is not imported."""
+    if not requested:
+        return
+    from realm.models import store
+
+    facts = {"realm": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    facts |= {package: _version_of(package) for package in PACKAGES} | {"home": str(store.home())}
+    for name, value in facts.items():
+        typer.echo(f"{name} {value}")
+    raise typer.Exit()
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 @app.callback()
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show versions, to paste into a bug report, and exit.", is_eager=True, callback=_version
+        ),
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", envvar="REALM_OFFLINE", help="Make no network call.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -79,4 +100,3 @@ app.command(rich_help_panel=TRY)(demo.demo)
 app.command(rich_help_panel=TRY)(compare.compare)
 app.command(rich_help_panel=TRY)(simulate.simulate)
 app.add_typer(models.app, name="models", rich_help_panel=SYSTEM)
-app.command(rich_help_panel=SYSTEM)(info.info)

@@ -31,7 +31,6 @@ OF_ANNOTATIONS = (
     "missing",
     "unanswered",
     "order_suffix",
-    "rejected",
 )
 """Flags that mean nothing where annotations are not read: commands that ask a run have none of them."""
 OF_GOLD = ("gold", "label_form", "threshold", "map_labels", "exact_labels")

@@ -31,9 +31,6 @@ def simulate(
     pool: Annotated[
         str, typer.Option(help="`D1`, `D2`, `D3`, `graded:N`, `one-reliable:N`, or accuracies such as 0.9,0.5,0.1.")
     ] = "D1",
-    matrix: Annotated[
-        str | None, typer.Option(help="In place of --pool: the paper's annotator x task matrix `D1`, `D2` or `D3`.")
-    ] = None,
     noise: Annotated[
         str, typer.Option(help="`uniform`, `asymmetric`, `systematic` or `systematic-offset`.")
     ] = "uniform",
@@ -48,13 +45,13 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
     """Label items that have gold with simulated annotators of chosen accuracies, for experiments."""
-    from realm.comparison.simulation import read_pool, task_matrix
+    from realm.comparison.simulation import read_pool
     from realm.comparison.simulation import simulate as simulate_annotators
     from realm.data.write import write_table
 
     check_outputs(output, reads=[file], overwrite=overwrite)
     questions = reading.read_test(file)
-    accuracies: Any = read_pool(pool) if matrix is None else task_matrix(matrix, len(questions.tasks))
+    accuracies: Any = read_pool(pool)
     settings: dict[str, Any] = {"noise": noise, "regime": regime}
     annotations = simulate_annotators(questions, accuracies, per_item=per_item, seed=seed, **settings)
     write_table(annotations, output)

@@ -126,7 +126,7 @@ class ReadOptions:
         "Annotators NAME and NAME with this behind it are one judge, asked in two orders of the options."
     )
     rejected: Literal["drop", "keep"] = _option(
-        "Rejected assignments (MTurk, Toloka): `keep` reads them too.", default="drop"
+        "Rejected assignments (MTurk, Toloka): `keep` reads them too.", default="drop", flag=NO_FLAG
     )
     label_form: LabelForm = _option(
         "How labels point at an item's own options: `index` from 0, `letter` or `text`.", default="auto"

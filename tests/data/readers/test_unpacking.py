@@ -152,7 +152,7 @@ def test_the_flag(tmp_path: Path, realm_cli, monkeypatch) -> None:
     monkeypatch.setattr(files, "USUAL_GB", 1e-4)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(rows(2000)))
     code, _, error = realm_cli("check", tmp_path / "t.csv.gz")
-    assert code == 2 and "--max-unpacked-gb" in error
+    assert code == 2 and "max_unpacked_gb" in error
     assert realm_cli("check", tmp_path / "t.csv.gz", "--max-unpacked-gb", 1)[0] == 0
     assert realm_cli("check", tmp_path / "t.csv.gz", "--max-unpacked-gb", "nan")[0] == 2
 
