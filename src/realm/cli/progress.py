@@ -6,7 +6,6 @@ and at least once a minute: short work says nothing, an hour has dozens of lines
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from realm.cli import terminal
 from realm.errors import RealmError
@@ -61,11 +60,11 @@ class ProgressLines:
             work = self._works[what] = _Work(now, done, now, done)
         if done >= total:
             if work.written:
-                self.write(f"{what}: done in {now - work.start:.0f} s{self._remark(what)}")
+                self.write(f"{what}: done in {now - work.start:.0f} s{self.remark(what)}")
             del self._works[what]
         elif self._is_due(work, now, done, (done - work.done) / total >= SHARE):
             left = (now - work.start) / (done - work.first) * (total - done)
-            self.write(f"{what}: {done:,} of {total:,} ({done / total:.0%}), {time_left(left)}{self._remark(what)}")
+            self.write(f"{what}: {done:,} of {total:,} ({done / total:.0%}), {time_left(left)}{self.remark(what)}")
 
     def count(self, what: str, done: int) -> None:
         """Progress of work whose end is not known."""
@@ -81,50 +80,20 @@ class ProgressLines:
         work.time, work.done, work.written = now, done, True
         return True
 
-    def _remark(self, what: str) -> str:
+    def remark(self, what: str) -> str:
         return f", {self.remarks[what]}" if self.remarks.get(what) else ""
 
 
-class Bars:
-    """A progress callback that draws bars on standard error, each only while its work lasts."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
-
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        self.bars = RichProgress(*columns, TimeRemainingColumn(), console=terminal.console(stderr=True), transient=True)
-        self.remarks: dict[str, str] = {}
-        self._running: dict[str, Any] = {}
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if what not in self._running:
-            self._running[what] = self.bars.add_task(visible(what), total=total)
-            self.bars.start()
-            terminal.live_console = self.bars.console
-        remark = self.remarks.get(what)
-        self.bars.update(
-            self._running[what], completed=done, description=visible(f"{what}, {remark}" if remark else what)
-        )
-        if done >= total:
-            self.bars.remove_task(self._running.pop(what))
-            if not self._running:
-                self.stop()
-
-    def stop(self) -> None:
-        self.bars.stop()
-        terminal.live_console = None
-
-
 class Display:
-    """What commands hand to the library as `progress`: bars or lines on standard error, and lines in the log file.
+    """What commands hand to the library as `progress`: bars in a terminal, else lines, and lines in the log file.
 
-    Of several processes the first one alone shows anything.
+    A bar is drawn only while its work lasts. Of several processes the first one alone shows anything.
     """
 
     def __init__(self) -> None:
-        self.bars = Bars() if terminal.interactive() and _is_first_process() else None
-        self.lines = ProgressLines(self.say)
+        self.lines = ProgressLines(self._say)
+        self.bars: Any = _bars() if terminal.interactive() and _is_first_process() else None
+        self._running: dict[str, Any] = {}
 
     def __call__(self, what: str, done: int, total: int) -> None:
         if not _is_first_process():
@@ -132,25 +101,46 @@ class Display:
         if terminal.log_file is not None:
             terminal.log_file.open()
         if self.bars is not None:
-            self.bars(what, done, total)
+            self._draw(what, done, total)
         self.lines(what, done, total)
 
     def remark(self, what: str, text: str) -> None:
         """Show this text beside the progress of some work: the loss of a training."""
         self.lines.remarks[what] = text
-        if self.bars is not None:
-            self.bars.remarks[what] = text
 
     def count(self, what: str, done: int) -> None:
         """Progress of work whose end is not known."""
         self.lines.count(what, done)
 
-    def say(self, line: str) -> None:
+    def stop(self) -> None:
+        if self.bars is not None:
+            self.bars.stop()
+            terminal.live_console = None
+
+    def _draw(self, what: str, done: int, total: int) -> None:
+        if what not in self._running:
+            self._running[what] = self.bars.add_task(visible(what), total=total)
+            self.bars.start()
+            terminal.live_console = self.bars.console
+        self.bars.update(self._running[what], completed=done, description=visible(what + self.lines.remark(what)))
+        if done >= total:
+            self.bars.remove_task(self._running.pop(what))
+            if not self._running:
+                self.stop()
+
+    def _say(self, line: str) -> None:
         """A line where no bar is drawn, and in the log."""
         if self.bars is None:
             terminal.note(line)
         elif terminal.log_file is not None:
             terminal.log_file.write(line)
+
+
+def _bars() -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=terminal.console(stderr=True), transient=True)
 
 
 @contextmanager
@@ -160,8 +150,7 @@ def progress_display() -> Iterator[Display]:
     try:
         yield display
     finally:
-        if display.bars is not None:
-            display.bars.stop()
+        display.stop()
 
 
 def _is_first_process() -> bool:
@@ -180,37 +169,31 @@ class LogFile:
     """
 
     def __init__(self, path: Path, append: bool) -> None:
-        self.path, self.append = path, append
-        self._file: TextIO | None = None
+        self.path, self.mode = path, "a" if append else "w"
+        self.is_open = False
         self._pending: list[str] = []
 
     def write(self, text: str) -> None:
         moment = datetime.now().astimezone().isoformat(timespec="seconds")
-        lines = "".join(f"{moment} {line}\n" for line in without_home(visible(text)).splitlines())
-        if self._file is None:
-            self._pending.append(lines)
-            return
-        with contextlib.suppress(OSError, ValueError):
-            self._file.write(lines)
-            self._file.flush()
-
-    @property
-    def is_open(self) -> bool:
-        return self._file is not None
+        self._pending += [f"{moment} {line}\n" for line in without_home(visible(text)).splitlines()]
+        if self.is_open:
+            self._flush()
 
     def open(self) -> None:
-        if self._file is not None or not self.path.parent.is_dir():
-            return
-        with contextlib.suppress(OSError):
-            self._file = self.path.open("a" if self.append else "w", encoding="utf-8")
-            self._file.write("".join(self._pending))
+        if not self.is_open and self.path.parent.is_dir() and self._flush():
+            self.is_open = True
             terminal.note(f"Progress is logged to {self.path}")
-        self._pending.clear()
 
-    def close(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
+    def _flush(self) -> bool:
+        """Write what is pending; whether that was possible."""
+        lines, self._pending = self._pending, []
+        try:
+            with self.path.open(self.mode, encoding="utf-8") as file:
+                file.writelines(lines)
+        except OSError:
+            return False
+        self.mode = "a"
+        return True
 
 
 @contextmanager
@@ -231,4 +214,3 @@ def logged_to(path: Path, *, append: bool) -> Iterator[None]:
         raise
     finally:
         terminal.log_file = None
-        log.close()
