@@ -83,8 +83,9 @@ def show_frame(title: str, frame: pd.DataFrame) -> None:
         frame = frame.assign(text=[clipped(" ".join(text.split()), TEXT_WIDTH) for text in frame["text"]])
     names = [str(name) for name in frame.columns]
     same = [] if len(frame) < 3 else [name for name in names[1:] if len({show_value(v) for v in frame[name]}) == 1]
-    show_table(title, [n for n in names if n not in same], frame.drop(columns=same).itertuples(index=False, name=None))
-    if said := [f"{name} {show_value(frame[name].iloc[0])}" for name in same if frame[name].iloc[0] is not None]:
+    shown = [name.replace("_", " ") for name in names if name not in same]  # so that a heading can be wrapped
+    show_table(title, shown, frame.drop(columns=same).itertuples(index=False, name=None))
+    if said := [f"{name} {show_value(frame[name].iloc[0])}" for name in same if frame[name].iloc[0] not in (None, "")]:
         console().print(_plain(f"The same in every row shown: {', '.join(said)}."), style="dim")
 
 
