@@ -75,6 +75,8 @@ SIMULATED = [
     World("4 of 20 know, K=4, 5 each, 500", experts(4, 20), 4, 500, 5, asked=True),
     World("4 of 20 know, K=4, 5 each, 2000", experts(4, 20), 4, 2000, 5, asked=True),
     World("4 of 20 know, K=2, 5 each, 500", experts(4, 20), 2, 500, 5, asked=True),
+    World("3 good annotators, K=3, 2000", _worlds.of_accuracies(np.array([0.93, 0.93, 0.995])), 3, 2000),
+    World("1 of 3 knows, K=6, 150", experts(1, 3), 6, 150),
     World("4 of 10 inverted, K=2, 100", _worlds.inverted, 2, 100),
     World("4 of 10 inverted, K=2", _worlds.inverted, 2),
     World("4 of 10 inverted, K=2, 4 each", _worlds.inverted, 2, per_item=4),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,15 @@ def test_a_name_that_is_none_is_said_with_those_there_are(
     assert benchmarks.main() == 2
     said = capsys.readouterr().err
     assert "speed, quality" in said and "training" in said and all(word in said for word in words)
+
+
+SECONDS = ("devices", "drift", "worlds", "crowdlab")
+MINUTES = ("crowds_from_labels", "many_annotators", "where_time_goes", "frozen_layers", "predict", "training_t5",
+           "training_smollm2", "demo_seeds", "going_on")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*SECONDS, *(pytest.param(name, marks=pytest.mark.slow) for name in MINUTES)])
+def test_the_quick_form_of_a_benchmark_runs(name: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick"]
+    ended = subprocess.run(command, cwd=benchmarks.FOLDER.parent, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]

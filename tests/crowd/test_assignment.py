@@ -9,7 +9,7 @@ from benchmarks._worlds import Crowd, class_mix, constant, favourites, of_accura
 from realm.crowd.engine import LabelTable
 from realm.crowd.estimate import estimate
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.task_model import assignment_z, assignment_z_of_labels
+from realm.crowd.assignment import assignment_z, assignment_z_of_labels
 
 
 def drawn(world: object, seed: int, per_item: int | None) -> Crowd:

@@ -135,7 +135,7 @@ def test_prompts_are_no_longer_than_the_model_has_positions(tiny_model, tmp_path
     positions = made.scorer.backbone.config.max_position_embeddings
     assert made.scorer.style.max_length == positions
     table = Annotations.from_pandas(
-        pd.DataFrame({"text": ["red " * 5000], "annotator": "w", "label": "a"}), labels="ab"
+        pd.DataFrame({"text": ["red " * 5000], "annotator": "w", "label": "a"}), labels=["a", "b"]
     )
     assert made.scorer.encode(table.items).lengths.max() == positions
 

@@ -81,7 +81,7 @@ def test_the_plain_checkpoint_of_a_classifier_is_as_sure_as_predict(layers, tiny
         found[fitted] = made.score_training_items().log_probs
     np.testing.assert_allclose(found[2.5], softened(found[1.0], 2.5), rtol=1e-4, atol=1e-5)
     run = Run.open(tmp_path / "2.5")
-    assert "temperature" not in json.loads((run.folder / "scorer.json").read_text())
+    assert json.loads((run.folder / "scorer.json").read_text())["temperature"] == 1.0
     assert "those of `realm predict`" in (run.folder / "model" / "README.md").read_text()
     tokenizer = AutoTokenizer.from_pretrained(run.folder / "model")
     model = AutoModelForSequenceClassification.from_pretrained(run.folder / "model").eval()

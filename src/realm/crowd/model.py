@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.crowd import accuracy as accuracies
+from realm.crowd.assignment import ASSIGNED_Z, ASSIGNED_Z_OF_LABELS, assignment_z, assignment_z_of_labels
 from realm.crowd.copies import CopyPair, copy_weights, find_task_copies
 from realm.crowd.earlier import EarlierEstimates, expert_rows
 from realm.crowd.engine import (
@@ -33,14 +34,7 @@ from realm.crowd.engine import (
 )
 from realm.crowd.estimate import Estimate, estimate_from_evidence
 from realm.crowd.shared_mistakes import KINDS, SharedMistakes, fit_exponent
-from realm.crowd.task_model import (
-    ASSIGNED_Z,
-    ASSIGNED_Z_OF_LABELS,
-    TaskModel,
-    assignment_z,
-    assignment_z_of_labels,
-    clearly_supported,
-)
+from realm.crowd.task_model import TaskModel, clearly_supported
 from realm.crowd.temperature import SD, fit_temperature
 from realm.data import Annotations
 from realm.errors import RealmError

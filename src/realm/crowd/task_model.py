@@ -30,18 +30,8 @@ from realm.crowd.shared_mistakes import HELD_BELOW, forecast_labels
 from realm.crowd.starts import RANK_GAIN, PairAgreement, chosen_start
 from realm.errors import RealmError
 
-ASSIGNED_Z = 2.3
-"""Standard errors from which who was asked depends on the item: of 216 simulated tables with random assignment none is
-above 2.2, of those without 90% are from 500 items on; CEBaB 3 to 17, CivilComments and SentPolarity below 1."""
-ASSIGNED_Z_OF_LABELS = 5.0
-"""The same where the other labels of the item tell: of 96 simulated tables with random assignment none is above 2.8, of
-those without all are above 18; CEBaB 17 to 34, SentPolarity 0, negative where everybody labels everything."""
 ASSIGNED_SWEEPS = 10
 """Turns of EM and of the annotators' class mixes from the fit by agreement: labels no longer change after these."""
-PROBE_DIMS, PROBE_FOLDS, PROBE_SHRINKAGE = 64, 5, 5.0
-"""Principal components and folds of the ridge that predicts labels, and labels that the common shares are worth."""
-PROBE_VALUES = 1_000_000
-"""Annotations times options that the probe by other labels reads at most."""
 HOLDING_STEPS = 20
 """Fixed-point steps of the offset that holds class shares: they are within 1e-3 after these."""
 PREDICTS_Z = 5.0
@@ -295,59 +285,3 @@ def predicts_labels(table: LabelTable, log_prior: Floats) -> bool:
     usual = probs.sum(axis=0) / max(known.sum(), 1)
     gain = np.bincount(item, probs[item, label] - usual[label], minlength=table.n_items)
     return bool(gain.sum() > PREDICTS_Z * np.sqrt((gain**2).sum()) + LEAST)
-
-
-def assignment_z(features: npt.NDArray[Any], table: LabelTable) -> float:
-    """Whether who was asked depends on the item, where items have one label each: `_match` with predicted labels.
-
-    Labels are predicted from the items' features (items, d) out of fold; where an annotator who gives a label more
-    often than others was given items for which others' labels predict it, the shares are the items', not a habit.
-    """
-    centred = np.asarray(features, dtype=np.float64) - np.mean(features, axis=0)
-    left = np.linalg.svd(centred, full_matrices=False)[0][:, :PROBE_DIMS] * np.sqrt(table.n_items)
-    target = np.zeros((table.n_items, table.n_options))
-    target[table.item, table.label] = 1.0
-    fold = np.random.default_rng(0).permutation(table.n_items) % PROBE_FOLDS
-    predicted = np.zeros_like(target)
-    for each in range(PROBE_FOLDS):
-        trained, held = table.labelled & (fold != each), fold == each
-        inputs, labels = left[trained], target[trained]
-        penalised = inputs.T @ inputs + trained.sum() * np.eye(inputs.shape[1])
-        predicted[held] = left[held] @ np.linalg.solve(penalised, inputs.T @ (labels - labels.mean(axis=0)))
-    return _match(table, predicted[table.item], np.ones(len(table.item), dtype=bool))
-
-
-def assignment_z_of_labels(table: LabelTable) -> float:
-    """The same where items have several labels: `_match` with the other labels of the item. Negative where everybody
-    labels everything."""
-    if table.one_label_each:
-        return 0.0
-    labelled = np.flatnonzero(table.labelled)
-    size = max(int(PROBE_VALUES / table.n_options / max(len(table.item) / max(len(labelled), 1), 1)), 1)
-    if len(labelled) > size:
-        table = table.take_items(np.sort(np.random.default_rng(0).choice(labelled, size, replace=False)))
-    votes = np.zeros((table.n_items, table.n_options))
-    np.add.at(votes, (table.item, table.label), 1.0)
-    others = votes[table.item]
-    others[np.arange(len(table.label)), table.label] -= 1
-    count = others.sum(axis=1)
-    return _match(table, others / np.maximum(count, 1)[:, None], count > 0)
-
-
-def _match(table: LabelTable, predicted: Floats, judged: npt.NDArray[np.bool_]) -> float:
-    """How many standard errors (over items) annotators' label shares follow what is predicted of their items.
-
-    `predicted` (annotations, options) must not be made of the annotation itself; `judged` (annotations,) have one.
-    """
-    counts = np.zeros((table.n_annotators, table.n_options))
-    np.add.at(counts, (table.annotator, table.label), 1.0)
-    shares = counts.sum(axis=0) / max(len(table.item), 1)
-    item, annotator, label = table.item[judged], table.annotator[judged], table.label[judged]
-    if not len(item):
-        return 0.0
-    own = counts[annotator]  # the annotator's labels, without the one at hand
-    own[np.arange(len(label)), label] -= 1
-    own = (own + PROBE_SHRINKAGE * shares) / (own.sum(axis=1) + PROBE_SHRINKAGE)[:, None]
-    centred = predicted[judged] - predicted[judged].mean(axis=0)
-    match = np.bincount(item, ((own - shares) * centred).sum(axis=1), minlength=table.n_items)
-    return float(match.sum() / max(np.sqrt((match**2).sum()), LEAST))
