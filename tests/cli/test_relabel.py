@@ -217,7 +217,7 @@ def test_nobody_gets_it_all_and_a_most_may_be_named(run: Run, folder: Path) -> N
 
 def test_who_is_asked_how_often_is_shown(run: Run, folder: Path, tmp_path: Path) -> None:
     code, out, _ = run(folder, "--budget", 12, "--output", tmp_path / "again.csv")
-    assert code == 0 and "Who is asked" in out and "gain_labels" in out
+    assert code == 0 and "Who is asked" in out and "gain labels" in out
 
 
 def test_the_report_lists_what_relabel_asks_for(run: Run, folder: Path) -> None:
