@@ -19,7 +19,7 @@ BUDGETS = {
     "check": 540,
     "report": 2_800,
     "label_studio": 780,
-    "cli": 3_600,
+    "cli": 3_250,
     "demo": 270,
 }
 ROOT, WHOLE = 1_500, 32_500
