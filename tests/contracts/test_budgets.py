@@ -1,4 +1,4 @@
-"""No package outgrows its budget of lines. To raise a number here is a decision; to lower one after a cut is a habit."""
+"""No package outgrows its budget of lines. Raising a number is a decision; lowering it after a cut is a habit."""
 
 from __future__ import annotations
 

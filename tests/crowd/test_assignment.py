@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from benchmarks._worlds import Crowd, class_mix, constant, favourites, of_accuracies
 
+from realm.crowd.assignment import assignment_z, assignment_z_of_labels
 from realm.crowd.engine import LabelTable
 from realm.crowd.estimate import estimate
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.assignment import assignment_z, assignment_z_of_labels
 
 
 def drawn(world: object, seed: int, per_item: int | None) -> Crowd:
