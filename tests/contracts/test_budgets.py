@@ -22,7 +22,7 @@ BUDGETS = {
     "cli": 3_250,
     "demo": 270,
 }
-ROOT, WHOLE = 1_500, 32_500
+ROOT, WHOLE = 1_500, 31_900
 """The modules beside the packages, and all of it; the goal is 18,000."""
 
 
