@@ -27,7 +27,7 @@ from realm.crowd.engine import (
     prior_parameters,
 )
 from realm.crowd.shared_mistakes import HELD_BELOW, forecast_labels
-from realm.crowd.starts import RANK_GAIN, PairAgreement, chosen_start
+from realm.crowd.starts import PAIR_GAIN, PairAgreement, chosen_start
 from realm.errors import RealmError
 
 ASSIGNED_SWEEPS = 10
@@ -151,12 +151,9 @@ class TaskModel:
             best = self.run(np.exp(log_softmax(informed)), log_prior, progress=progress)
             if not self.sparse:
                 other = self.run(self._agreement_start(None), log_prior, progress=progress)
-                if self.told:
-                    takes = clearly_supported(
-                        best.log_likelihood - other.log_likelihood, [self.support(log_prior, best, other)]
-                    )
-                else:
-                    takes = best.log_likelihood > other.log_likelihood
+                gain = best.log_likelihood - other.log_likelihood
+                doubted = self.told and not waits  # before training P is an opinion that was tested
+                takes = clearly_supported(gain, [self.support(log_prior, best, other)]) if doubted else gain > 0
                 best = best if takes else other
             self.state = best
         elif not (self.told or self.anchored):
@@ -276,7 +273,7 @@ def clearly_supported(gain: float, supports: Sequence[Floats]) -> bool:
     The likelihood alone prefers mirrored labels now and then, and guessers to annotators who contradict a sure model.
     """
     support = np.concatenate(supports)
-    return gain > RANK_GAIN and bool(support.sum() > SUPPORT_Z * np.sqrt((support**2).sum()))
+    return gain > PAIR_GAIN and bool(support.sum() > SUPPORT_Z * np.sqrt((support**2).sum()))
 
 
 def predicts_labels(table: LabelTable, log_prior: Floats) -> bool:
