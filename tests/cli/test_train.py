@@ -378,7 +378,7 @@ def test_gold_experts_folds_and_an_earlier_run_reach_the_training(tiny_model, re
     found = pd.read_csv(tmp_path / "second" / "expertise.csv").set_index("annotator")
     assert Run.open(tmp_path / "second").metrics["folds"] == 2
     assert set(found["probabilities"]) == {"out of fold (2 folds)"}
-    assert "warning: the model is no better than the base rate" in error
+    assert "warning: the model is not clearly better than the base rate" in error
     assert found["accuracy"]["w1"] == pytest.approx(0.999) and found["low"]["w1"] == found["high"]["w1"]
     assert set(pd.read_csv(tmp_path / "second" / "labels.csv")["probabilities"]) == {"out of fold (2 folds)"}
     page = (tmp_path / "second" / "report.html").read_text()

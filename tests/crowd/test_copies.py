@@ -167,3 +167,14 @@ def test_a_clique_is_seen_through_where_there_are_two_labels() -> None:
     model = AnnotatorModel(table(made.item, made.annotator, label, n_items=1000, n_annotators=10, options=2))
     assert len(model.copies) == 10 and all(pair.second < 5 for pair in model.copies)
     assert (model.fit().estimate().posterior.argmax(axis=1) == truth).mean() > 0.75
+
+
+def test_copies_are_one_of_the_independent_annotators_of_an_item() -> None:
+    from realm.crowd.screens import Screens
+
+    made = with_copies(crowd(5, COPIED, options=3, items=500, per_item=8), 5, items=10_000, n=4)
+    annotations = table(made.item, made.annotator, made.label, n_items=500, n_annotators=12, options=3)
+    model = AnnotatorModel(annotations).fit()
+    independence = Screens(annotations, model.estimate(), model).independence
+    assert independence is not None and len(model.copies) == 10
+    assert independence.annotations_per_item == 12 and independence.witnesses == pytest.approx(8)

@@ -331,3 +331,19 @@ def test_renamed_annotators_are_remembered() -> None:
     trained = TrainedColumns("the run", table.columns, None, table.corrections)
     again = Annotations.from_pandas(frame, trained=trained)
     assert again.annotators == ("ann", "cyd") and not again.ledger.warnings
+
+
+def test_ids_1_and_1_0_are_one_item_unless_an_id_is_no_number() -> None:
+    """A column of whole numbers with a gap is written with points: half of the rows would be other items."""
+    frame = pd.DataFrame(
+        {
+            "id": ["1", "1.0", "2", "2.0"],
+            "text": ["a", "a", "b", "b"],
+            "annotator": ["x", "y"] * 2,
+            "label": list("nyny"),
+        }
+    )
+    table = Annotations.from_pandas(frame, item="id")
+    assert table.item_ids.to_pylist() == ["1", "2"] and table.annotations_per_item.tolist() == [2, 2]
+    versions = frame.assign(id=["v1", "1.0", "v1", "1.0"], text=["a", "b", "a", "b"])
+    assert sorted(Annotations.from_pandas(versions, item="id").item_ids.to_pylist()) == ["1.0", "v1"]

@@ -138,7 +138,7 @@ def test_a_useless_model_has_a_tile_of_its_own() -> None:
     def tile(texts: list[str]) -> summary.ModelTile | None:
         return Summary(data_of(*crowd(), metrics={"test": None, "findings": texts})).model
 
-    failing = tile(["the model is no better than the base rate: ..."])
+    failing = tile(["the model is not clearly better than the base rate: ..."])
     assert failing is not None and failing.state == "bad" and failing.is_useless
     assert tile(["`no` is more frequent among the cleaned labels."]) is None
     text = ["the model gives the same answer to all.", "so its labels rest on agreement."]

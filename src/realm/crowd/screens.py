@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from realm.crowd.copies import CopyPair
 from realm.crowd.drift import AnnotatorOverTime, over_time
 from realm.crowd.engine import Ints
@@ -17,14 +19,15 @@ from realm.data.annotations import Annotations
 
 @dataclass(frozen=True)
 class Independence:
-    """How many independent annotators an item's annotations are worth: 1 + tau (n - 1), of n on average."""
+    """How many independent annotators an item's annotations are worth: 1 + tau (w - 1), copies being one of the w."""
 
     exponent: float
     annotations_per_item: float
+    witnesses: float
 
     @property
     def effective(self) -> float:
-        return 1 + self.exponent * (self.annotations_per_item - 1)
+        return 1 + self.exponent * (self.witnesses - 1)
 
     @property
     def err_together(self) -> bool:
@@ -89,8 +92,11 @@ class Screens:
     @cached_property
     def independence(self) -> Independence | None:
         """How many independent annotators an item's are worth; None where no item has two."""
-        several = self.annotations.annotations_per_item[self.annotations.annotations_per_item > 1]
-        if not len(several):
+        table, several = self.annotations, self.annotations.annotations_per_item > 1
+        if not several.any():
             return None
         weight = self.estimate.annotations.sum(axis=0)
-        return Independence(float(self.estimate.exponent @ weight / max(weight.sum(), 1)), float(several.mean()))
+        exponent = float(self.estimate.exponent @ weight / max(weight.sum(), 1))
+        shares = self.estimate.weight / (1.0 if table.weight is None else table.weight)
+        witnesses = np.bincount(table.item, shares, minlength=table.n_items)[several].mean()
+        return Independence(exponent, float(table.annotations_per_item[several].mean()), float(witnesses))

@@ -133,7 +133,10 @@ class SourceRows:
             raise self.error(missing, f"no {role} ({int(missing.sum()):,} in all). {remedy}")
 
     def normalise(self, label_names: list[str]) -> None:
-        """Null for blank labels, gold and contexts, and 1 for 1.0, unless a label is called "1.0"."""
+        """Null for blank labels, gold and contexts, and 1 for 1.0 in labels, gold and ids, unless a label is "1.0"."""
+        if (ids := self.columns.get("item")) is not None:
+            self.columns["item"], changed = ids.whole_numbers()
+            self.record(POINT_ZERO.replace("label", "item id"), changed)
         if (context := self.columns.get("context")) is not None:
             self.columns["context"] = context.null_where(context.missing())
         spellings = {*label_names, *([] if self.options is None else written_with_point(self.options))}

@@ -41,7 +41,7 @@ LONGEST_NAME, REMARK = 64, 120
 """Most characters of a name, as in the table whose rows the names open, and of a remark on an annotator (a line)."""
 BALANCES, LABELS = 6, 12
 """Most tasks whose label balance is drawn (three rows of two charts), and most labels of each; the rarest are added."""
-MODEL_FAILS = ("no better than the base rate", "gives the same answer")
+MODEL_FAILS = ("not clearly better than the base rate", "gives the same answer")
 """How a run's findings say that its model has learned nothing (`realm.training.findings`)."""
 
 

@@ -64,8 +64,8 @@ def no_better_than_base_rate(log_probs: Floats, shares: Floats, basis: str) -> s
     if max(_z(base_loss - loss), _z(right - base_right)) > norm.isf(LEVEL):
         return None
     return (
-        f"the model is no better than the base rate: {basis} its log loss is {loss.mean():.3f} and its accuracy "
-        f"{right.mean():.1%}; predicting the label frequencies gives {base_loss.mean():.3f} and "
+        f"the model is not clearly better than the base rate: {basis} its log loss is {loss.mean():.3f} and its "
+        f"accuracy {right.mean():.1%}; predicting the label frequencies gives {base_loss.mean():.3f} and "
         f"{base_right.mean():.1%} ({len(shares):,} items)."
     )
 
@@ -90,7 +90,7 @@ def few_steps(steps: int) -> str | None:
         return None
     return (
         f"the model was trained for {steps:,} steps, and with fewer than {FEWEST_STEPS} a longer training usually "
-        "gains more than anything else: try more `num_train_epochs`."
+        "gains more than anything else: try more `num_train_epochs` or `max_steps`."
     )
 
 

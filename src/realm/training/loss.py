@@ -75,7 +75,7 @@ class AnnotatorLoss(nn.Module):
         model, table = self.model, self.annotations
         rows, place = np.zeros(len(logits), np.int64), np.arange(len(logits))  # without items, each row is one
         if items is not None:
-            rows, place = np.unique(items.cpu().numpy(), return_inverse=True)
+            rows, place = np.unique(torch.as_tensor(items).cpu().numpy(), return_inverse=True)
         elif labels is None or len(table.tasks) > 1 or (table.option_counts < model.width).any():
             raise RealmError("`items` are needed without labels, with several tasks, and where items' options differ.")
         if len(place) != len(logits) or rows.min(initial=0) < 0 or rows.max(initial=0) >= table.n_items:
