@@ -104,7 +104,7 @@ def train(
 
     from realm.runs.folder import LOG
     from realm.runs.hub import PushError
-    from realm.training import RealmTrainer
+    from realm.training import RealmTrainer, processes
 
     steps: dict[str, Any] = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
     steps |= {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
@@ -127,6 +127,7 @@ def train(
         except KeyboardInterrupt:
             note(f"To continue, give the same command with --resume (checkpoints are in {output / 'checkpoints'}).")
             raise typer.Exit(130) from None
+        processes.part()
         if trainer.is_world_process_zero():
             from realm.crowd.against_gold import estimate_against_gold
             from realm.report.run_page import write_report

@@ -57,6 +57,12 @@ def gather(args: Any, value: Any) -> list[Any]:
     return list(gather_object([value]))
 
 
+def part() -> None:
+    """Leave the other processes when the work is shared no more: threads of gloo that outlive Python may abort it."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def score_shared(args: Any, scorer: Scorer, encoded: EncodedItems, *, alone: bool = False, **settings: Any) -> Scores:
     """`realm.scorers.scoring.score`, each process a share of the items; all must call it, and all get the whole.
 
