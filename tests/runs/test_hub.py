@@ -288,12 +288,12 @@ def test_a_failed_push_leaves_a_whole_run_and_says_how_to_push_it(
     code, _, error = realm_cli(*words, "--public", "--name-annotators")
     assert code == 0 and not is_private_of(hub.created[-1]) and all(name in str(hub.commits[-1]) for name in NAMES)
     code, _, error = realm_cli(*words[:-1], "somebody/x")
-    assert code == 2 and "error: --id somebody/x: the token is of me" in error
+    assert code == 2 and "error: `repo_id=somebody/x`: the token is of me" in error
 
 
 def test_the_commands_offline_flag_refuses_before_the_folder_is_made(hub, model: str, tmp_path, realm_cli) -> None:
     code, error = train(realm_cli, model, tmp_path, "--offline")
-    assert code == 2 and "error: --push-to-hub me/colours: nothing can be pushed" in error and "--offline" in error
+    assert code == 2 and "error: `hub_model_id=me/colours`: nothing can be pushed" in error and "`offline`" in error
     assert not (tmp_path / "run").exists() and not hub.requests
 
 

@@ -225,4 +225,4 @@ def test_the_command_line_takes_the_word(realm_cli, tiny_model, tmp_path) -> Non
     assert code == 0, error
     assert Run.open(tmp_path / "run").config["settings"]["train_layers"] == "head"
     code, _, error = realm_cli(*words, "--output", tmp_path / "other", "--train-layers", "top")
-    assert code == 2 and "--train-layers top: must be a whole number or head" in error
+    assert code == 2 and "`train_layers=top`: must be a whole number or head" in error

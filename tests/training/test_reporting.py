@@ -115,4 +115,4 @@ def test_the_flag_reports_to_several(library: Library, tiny_model, tmp_path, rea
     assert code == 0, error
     assert library.runs == 2
     code, _, error = realm_cli("train", tmp_path / "labels.csv", *words[:3], tmp_path / "b", "--report-to", "smoke")
-    assert code == 2 and "--report-to: smoke is not supported" in error
+    assert code == 2 and "`report_to`: smoke is not supported" in error
