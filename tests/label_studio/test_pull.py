@@ -389,9 +389,7 @@ def test_the_command_writes_the_table_and_says_what_was_left_out(fake, url, real
         (("--project", 3, "--text", "review"), "`text=review`: no task has this data field"),
     ],
 )
-def test_a_mistake_ends_with_a_message_that_names_it(
-    url, realm_cli, monkeypatch, tmp_path, flags, says
-) -> None:
+def test_a_mistake_ends_with_a_message_that_names_it(url, realm_cli, monkeypatch, tmp_path, flags, says) -> None:
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", REFRESH_TOKEN)
     code, _, error = realm_cli("pull", "label-studio", "--url", url, *flags, "--output", tmp_path / "labels.csv")
     assert code == 2 and says in " ".join(error.split()) and "Traceback" not in error
