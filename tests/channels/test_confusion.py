@@ -42,7 +42,7 @@ def own_options() -> Annotations:
 def test_evidence_weights_and_offset_are_those_of_the_model_of_annotators(table) -> None:
     channel, scores, observed = ConfusionChannel(table), scores_of(table), Observed.of(table)
     channel.fit(scores, table)
-    model = AnnotatorModel(table).fit(scores.log_probs.numpy())
+    model = AnnotatorModel(table).fit(scores.log_probs.numpy(), waits=True)  # as before training
     inside = np.arange(model.width) < table.option_counts[table.item][:, None]
     found = channel(scores, observed).numpy()
     np.testing.assert_allclose(found[inside], model.evidence()[inside], atol=1e-5)
