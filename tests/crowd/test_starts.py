@@ -7,7 +7,8 @@ import pytest
 
 from realm.crowd.engine import PRIORS, LabelTable, Pool, fit
 from realm.crowd.estimate import estimate
-from realm.crowd.starts import LEAST_COMMON, PairAgreement, best_start
+from realm.crowd.pairs import LEAST_COMMON, PairAgreement
+from realm.crowd.starts import best_start
 
 from .crowds import coins, labelled, mixtures, table
 from .label_tables import drawn

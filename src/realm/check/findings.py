@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from realm.check.agreement import Group
 from realm.crowd.notes import drift_in_words, pattern_in_words
+from realm.crowd.pairs import MOST_ANNOTATORS
 from realm.crowd.screens import Screens
-from realm.crowd.starts import MOST_ANNOTATORS
 from realm.crowd.suspects import FEW
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items

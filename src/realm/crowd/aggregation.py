@@ -16,7 +16,6 @@ from realm.crowd.engine import Bools, Floats, Ints, LabelTable
 from realm.crowd.estimators import ESTIMATORS, EMAggregator, MajorityVote
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.shared_mistakes import fit_exponent
-from realm.crowd.starts import PairAgreement
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.arguments import require_annotations
 from realm.display import counted, notebook_html
@@ -232,7 +231,7 @@ def _overlap_warnings(annotations: Annotations, known: Ints, once: Bools) -> lis
 
 
 def _task_warnings(name: str, table: LabelTable, method: str) -> list[str]:
-    warnings, pairs = [], PairAgreement(table)
+    warnings, pairs = [], table.pairs
     if pairs.shared.sum() / 2 >= LEAST_PAIRS and not pairs.beyond_chance:
         warnings.append(
             f"task {name}: annotators agree no more than their label shares give by chance, so nothing tells who is "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.engine import LEAST, Floats, LabelTable
+from realm.crowd.engine import Floats, LabelTable, standard_errors
 
 ASSIGNED_Z = 2.3
 """Standard errors from which who was asked depends on the item: of 216 simulated tables with random assignment none is
@@ -74,4 +74,4 @@ def _match(table: LabelTable, predicted: Floats, judged: npt.NDArray[np.bool_]) 
     own = (own + PROBE_SHRINKAGE * shares) / (own.sum(axis=1) + PROBE_SHRINKAGE)[:, None]
     centred = predicted[judged] - predicted[judged].mean(axis=0)
     match = np.bincount(item, ((own - shares) * centred).sum(axis=1), minlength=table.n_items)
-    return float(match.sum() / max(np.sqrt((match**2).sum()), LEAST))
+    return standard_errors(match)

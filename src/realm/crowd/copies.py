@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from realm.crowd.engine import LEAST, PRIORS, Fit, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
-from realm.crowd.starts import PairAgreement, chosen_start
+from realm.crowd.starts import chosen_start
 
 LEAST_SHARED, LEAST_SAME = 10, 0.9
 """Items that a pair must share, and the share of them on which copies agree at least."""
@@ -50,7 +50,7 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     """The pairs of a task who copy, the plainest first."""
     if table.one_label_each:
         return []
-    pairs = PairAgreement(table)
+    pairs = table.pairs
     shared, same = pairs.shared, pairs.same
     suspect = (shared >= LEAST_SHARED) & (same >= LEAST_SAME * shared)
     elsewhere = (np.where(suspect, 0, same).sum(axis=1) + 1) / (np.where(suspect, 0, shared).sum(axis=1) + 2)

@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
+
+if TYPE_CHECKING:
+    from realm.crowd.pairs import PairAgreement
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -201,6 +204,13 @@ class LabelTable:
         counts = np.bincount(self.label, self.weight, minlength=self.n_options)
         return np.asarray((counts + 1) / (counts.sum() + self.n_options))
 
+    @cached_property
+    def pairs(self) -> PairAgreement:
+        """Who agrees with whom, pair by pair: starts, copies and warnings ask for it."""
+        from realm.crowd.pairs import PairAgreement  # which is made of a table
+
+        return PairAgreement(self)
+
     @property
     def vote_shares(self) -> Floats:
         """The share of each label among an item's annotations; even where it has none. Shape (items, options).
@@ -317,6 +327,11 @@ def log_softmax(scores: Floats) -> Floats:
     """Each row less the log of the sum of its exponentials. (..., options)"""
     top = scores.max(axis=-1, keepdims=True)
     return np.asarray(scores - top - np.log(np.exp(scores - top).sum(axis=-1, keepdims=True)))
+
+
+def standard_errors(values: npt.NDArray[Any]) -> float:
+    """How many standard errors the sum of independent values lies above the 0 that is expected of it."""
+    return float(values.sum() / max(np.sqrt((values**2).sum()), LEAST))
 
 
 def normalise(scores: Floats) -> float:

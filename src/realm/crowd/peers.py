@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Floats, Ints, LabelTable
 from realm.crowd.label_figures import Labels, count_rows
-from realm.crowd.starts import PairAgreement
 from realm.data.annotations import Annotations
 
 LEAST_SHARED = 10
@@ -61,7 +60,7 @@ def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -
     """
     width = int(annotations.option_counts.max(initial=1))
     columns = annotations.item, annotations.annotator, annotations.label
-    pairs = PairAgreement(LabelTable(*columns, annotations.n_items, annotations.n_annotators, width))
+    pairs = LabelTable(*columns, annotations.n_items, annotations.n_annotators, width).pairs
     first, second = np.nonzero(np.triu(pairs.shared) >= max(least_shared, 1))
     counts = (each[first, second].astype(np.int64) for each in (pairs.shared, pairs.same))
     return PeerAgreement(pairs.annotators[first], pairs.annotators[second], *counts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,10 @@ from realm.crowd.engine import (
     item_scores,
     log_softmax,
     prior_parameters,
+    standard_errors,
 )
 from realm.crowd.shared_mistakes import HELD_BELOW, forecast_labels
-from realm.crowd.starts import PAIR_GAIN, PairAgreement, chosen_start
+from realm.crowd.starts import PAIR_GAIN, chosen_start
 from realm.errors import RealmError
 
 ASSIGNED_SWEEPS = 10
@@ -123,10 +123,10 @@ class TaskModel:
         """Whether some truth is given: by gold, or by an expert."""
         return bool((self.known >= 0).any() or self.pool.experts[self.table.annotator].any())
 
-    @cached_property
+    @property
     def told(self) -> bool:
         """Whether the labels tell anything of each other."""
-        return PairAgreement(self.table).beyond_chance
+        return self.table.pairs.beyond_chance
 
     def start(
         self, log_prior: Floats | None, progress: Callable[[int, int], None] | None = None, *, waits: bool = False
@@ -272,8 +272,7 @@ def clearly_supported(gain: float, supports: Sequence[Floats]) -> bool:
 
     The likelihood alone prefers mirrored labels now and then, and guessers to annotators who contradict a sure model.
     """
-    support = np.concatenate(supports)
-    return gain > PAIR_GAIN and bool(support.sum() > SUPPORT_Z * np.sqrt((support**2).sum()))
+    return gain > PAIR_GAIN and standard_errors(np.concatenate(supports)) > SUPPORT_Z
 
 
 def predicts_labels(table: LabelTable, log_prior: Floats) -> bool:
@@ -284,4 +283,4 @@ def predicts_labels(table: LabelTable, log_prior: Floats) -> bool:
     item, label = table.item[rows], table.label[rows]
     usual = probs.sum(axis=0) / max(known.sum(), 1)
     gain = np.bincount(item, probs[item, label] - usual[label], minlength=table.n_items)
-    return bool(gain.sum() > PREDICTS_Z * np.sqrt((gain**2).sum()) + LEAST)
+    return standard_errors(gain) > PREDICTS_Z
