@@ -10,7 +10,7 @@ import re
 import reprlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -235,7 +235,7 @@ def as_json(value: Any) -> Any:
     """The value with numbers of numpy as Python's, and what is not finite as None."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: as_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(entry) for entry in value]

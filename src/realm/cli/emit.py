@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,20 +47,17 @@ def beside(output: Path | None, what: str) -> Path | None:
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
-    """Print strict JSON, which has no NaN; a table is a list of its rows."""
-    write_out(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=indent))
+    """Print strict JSON; a table is a list of its rows."""
+    write_out(to_json(value, indent))
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON holds it: tables as lists of rows, numbers of numpy as numbers, null for what is none."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if hasattr(value, "to_dict"):  # a DataFrame
-        return plain(value.astype(object).where(value.notna(), None).to_dict("records"))
-    if hasattr(value, "tolist"):  # an array or a number of numpy
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Strict JSON, which has no NaN (`realm.files.as_json`): tables are lists of rows, what is no JSON is its text."""
+    from realm.files import as_json
+
+    def plain(each: Any) -> Any:
+        if hasattr(each, "to_dict"):  # a DataFrame
+            return as_json(each.astype(object).where(each.notna(), None).to_dict("records"))
+        return as_json(each.tolist()) if hasattr(each, "tolist") else str(each)
+
+    return json.dumps(as_json(value), ensure_ascii=False, allow_nan=False, indent=indent, default=plain)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.emit import plain
+from realm.cli.emit import to_json
 from realm.cli.flags import Overwrite, Raw, RunFolder, takes
 from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
@@ -143,7 +143,7 @@ def _lines(frame: pd.DataFrame) -> Iterator[str]:
         raise RealmError(f"the column '{repeated}' appears {names.count(repeated)} times. Rename one, or write a CSV.")
     for row in frame.itertuples(index=False, name=None):
         record = dict(zip(names, row, strict=True)) | {names[-1]: json.loads(row[-1])}
-        yield json.dumps(plain(record), ensure_ascii=False, allow_nan=False) + "\n"
+        yield to_json(record) + "\n"
 
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:
