@@ -9,7 +9,7 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
     "data": 6_950,
-    "crowd": 5_250,
+    "crowd": 5_240,
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
@@ -22,7 +22,7 @@ BUDGETS = {
     "cli": 3_250,
     "demo": 270,
 }
-ROOT, WHOLE = 1_500, 31_900
+ROOT, WHOLE = 1_500, 31_800
 """The modules beside the packages, and all of it; the goal is 18,000."""
 
 

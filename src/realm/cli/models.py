@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -54,22 +53,6 @@ def fetch_named_model(name: str) -> None:
         from realm.models.store import fetch
 
         fetch(name, _note_start)
-
-
-def say_where_model_comes_from(model: str) -> None:
-    """Bring a named model, and say so where a model must come from the Hugging Face hub first."""
-    fetch_named_model(model)
-    if model in _names() or Path(model).expanduser().exists():
-        return
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        is_cached = isinstance(try_to_load_from_cache(model, "config.json"), str)
-    except HFValidationError:  # no name that the hub could have: loading it says so
-        return
-    if not is_cached:
-        note(f"{model} is not on this machine yet: it is fetched from the Hugging Face hub when it is first loaded.")
 
 
 def _note_start(what: str, done: int, total: int) -> None:

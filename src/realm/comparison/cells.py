@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from realm.data import Annotations
 from realm.files import without_home
 from realm.methods import METHODS
-from realm.training.settings import Settings, recorded_values, settings_of
+from realm.training.settings import Settings, recorded_values
 
 if TYPE_CHECKING:
     from realm.channels import Channel
@@ -168,11 +168,6 @@ def combinations(axes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 # -------------------------------------------------------------------- settings
-
-
-def all_settings() -> list[Field[Any]]:
-    """The fields of `Settings`, each with its help and bounds; without torch, which `RealmConfig` needs."""
-    return settings_of(Settings)
 
 
 def deciding_settings() -> dict[str, Any]:

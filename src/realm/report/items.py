@@ -32,8 +32,6 @@ BUDGETS = (25, 50, 100, 250, 500, 1_000)
 """Numbers of labels that are priced: what teams order."""
 NEARLY_ALL = 0.98
 """The share of what all planned labels correct from which on more are not priced: the rest goes to clear items."""
-WORKLOAD = 12
-"""Annotators of the plan that are named."""
 
 
 @dataclass(frozen=True)

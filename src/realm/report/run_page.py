@@ -26,8 +26,8 @@ SECTIONS = {
     "making": "How it was made",
 }  # fmt: skip
 """The sections by id, in the order of a manager's questions, and what the bar at the top calls them."""
-MOVED, FLIPPED = 50, 100
-"""Most rows of each table of changes: what a person reads through."""
+FLIPPED = 100
+"""Most rows of the table of labels that changed: what a person reads through."""
 TEXT = 240
 """Most characters of the text of an item that changed."""
 

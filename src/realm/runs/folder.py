@@ -39,7 +39,7 @@ FORMAT = 2
 """The version of the layout above. It is raised when a file of a run changes its meaning."""
 OUT_OF_FOLD, BEFORE_TRAINING = "out of fold", "before each step"
 """Where the probabilities behind labels and reliability come from: models of folds, or the forward before each step."""
-AGREEMENT, IN_SAMPLE, LABELS = "agreement alone", "in-sample", "the label alone"
+AGREEMENT, IN_SAMPLE = "agreement alone", "in-sample"
 """What they rested on in tables without a model, or of other sources."""
 CONFIG = "config.yaml"
 SCORER = "scorer.json"
@@ -147,21 +147,3 @@ def check_format(folder: Path, config: dict[str, Any]) -> None:
             f"{config.get('format', 0)}; this is realm {__version__}, which reads format {FORMAT}. "
             "Train again, or read it with the version that wrote it."
         )
-
-
-def probabilities_in_words(
-    folds: int, *, by_model: bool = True, by_agreement: bool = False, by_label: bool = False
-) -> str:
-    """What labels and reliability rest on, as tables, reports and screens say it.
-
-    `by_model`: items are judged by the model's P, out of fold where there are `folds`, else in-sample; `by_agreement`:
-    by their annotators alone; `by_label`: by the one label they have alone.
-    """
-    model = f"{OUT_OF_FOLD} ({folds} folds)" if folds else IN_SAMPLE
-    parts = [AGREEMENT] if by_agreement else []
-    if by_model:
-        parts = [model, f"{AGREEMENT} in some tasks"] if folds and by_agreement else [*parts, model]
-    parts += [LABELS] if by_label else []
-    return ", ".join(
-        parts[:1] + [f"{part} with one label" if part in (IN_SAMPLE, LABELS) else part for part in parts[1:]]
-    )
