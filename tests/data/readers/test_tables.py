@@ -67,20 +67,6 @@ def test_json_lines_in_a_json_file_and_the_other_way_round(tmp_path: Path) -> No
         assert Annotations.read(tmp_path / name).to_pandas().equals(expected())
 
 
-def test_json_of_columns(tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_text(json.dumps({name: list(ROWS[name]) for name in ROWS}))
-    assert Annotations.read(tmp_path / "t.json").to_pandas().equals(expected())
-
-
-def test_format_overrides_the_name(tmp_path: Path) -> None:
-    ROWS.to_csv(tmp_path / "t.json", index=False)
-    with pytest.raises(RealmError, match="not readable JSON"):
-        Annotations.read(tmp_path / "t.json")
-    assert Annotations.read(tmp_path / "t.json", format="csv").n_annotations == 3
-    with pytest.raises(RealmError, match='`format="xls"`: must be one of table, csv'):
-        Annotations.read(tmp_path / "t.json", format="xls")
-
-
 def test_wide(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text("text,ada,bob,cyd,note\nt1,x,,y,\nt2,y,y,,z\nt3,,,,\n")
@@ -141,7 +127,7 @@ def test_missing_file_empty_file_and_folder(tmp_path: Path) -> None:
 
 def test_a_damaged_gzip(tmp_path: Path) -> None:
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"text,annotator,label\na,w,x\nb,w,y\n")[:-9])
-    with pytest.raises(RealmError, match="gzip file is damaged"):
+    with pytest.raises(RealmError, match="Truncated compressed stream"):
         Annotations.read(tmp_path / "t.csv.gz")
 
 
