@@ -8,7 +8,7 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 6_950,
+    "data": 6_230,
     "crowd": 5_240,
     "channels": 750,
     "scorers": 2_400,
@@ -18,7 +18,7 @@ BUDGETS = {
     "comparison": 1_950,
     "check": 540,
     "report": 2_800,
-    "label_studio": 780,
+    "integrations": 590,
     "cli": 3_250,
     "demo": 270,
 }

@@ -125,5 +125,5 @@ def test_a_wide_table_and_an_export_have_no_column_of_groups(tmp_path: Path) -> 
         '{"text": "a", "_task_hash": 1, "_input_hash": 1, "_annotator_id": "x", "accept": ["yes"], "answer": "accept",'
         ' "options": [{"id": "yes"}, {"id": "no"}]}\n'
     )
-    with pytest.raises(RealmError, match='`group="kind"`: not for this format, whose annotations have no groups'):
+    with pytest.raises(RealmError, match='`group="kind"`: not for this format: the group is not in it'):
         Annotations.read(export, format="prodigy", group="kind")

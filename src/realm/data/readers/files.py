@@ -30,7 +30,7 @@ from realm.files import parse_json
 SUFFIXES = {f".{name}": name for name in ("csv", "tsv", "json", "jsonl", "parquet", "arrow")}
 SUFFIXES |= {".tab": "tsv", ".ndjson": "jsonl", ".feather": "arrow"}
 GZIP, PARQUET, ARROW_FILE, ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
-NOT_TABLES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"BZh91AY&SY", b"\xfd7zXZ", b"SQLite format 3")
+NOT_TABLES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"BZh91AY", b"\xfd7zXZ", b"SQLite format 3")
 """How archives (a spreadsheet is one) and databases begin."""
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}

@@ -45,16 +45,17 @@ def stream_rows(
     file = open_bytes(Path(path), options.encoding, options.max_unpacked_gb)
     n_rows, size = 0, chunk_rows or CHUNK_ROWS
     for each in file.parts(size):
-        part = replace(each, content=each.table())
+        rows = each.table()
+        part = replace(each, content=rows)
         if not n_rows and (options.format in EXPORTS or (options.format is None and detect_format(part) is not None)):
             items = read_export_items(file.read(), options)
             own = {"item": items.ids, "text": items.texts, "context": items.contexts, "options": items.options}
             yield RowChunk(pa.table({name: column for name, column in own.items() if column is not None}), items)
             return
-        for start in range(0, len(part.content), size):
-            table = part.content.slice(start, size)
-            rows = np.arange(n_rows + 1, n_rows + len(table) + 1, dtype=np.int64)
-            yield RowChunk(table, build_items_of_rows(table, options, file.source, rows))
+        for start in range(0, len(rows), size):
+            table = rows.slice(start, size)
+            numbers = np.arange(n_rows + 1, n_rows + len(table) + 1, dtype=np.int64)
+            yield RowChunk(table, build_items_of_rows(table, options, file.source, numbers))
             n_rows += len(table)
     if not n_rows:
         raise file.source.error("there are no rows in it.")
