@@ -14,8 +14,8 @@ import pytest
 
 from realm.data import Annotations, Items
 from realm.data.answers import SEVERAL_DROPPED
+from realm.data.build import NO_ANNOTATION
 from realm.data.long_table import NO_ANNOTATIONS
-from realm.data.rows import NO_ANNOTATION
 from realm.errors import RealmError
 
 ROWS = pd.DataFrame(
