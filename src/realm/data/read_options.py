@@ -24,7 +24,11 @@ LabelForm = Literal["auto", "index", "letter", "text"]
 Multi = Literal["first", "drop"]
 Names = Sequence[str] | str
 """Names as a list, or as one text with commas between them."""
-WORDS = {"multi": ("first", "drop"), "missing": ("error", "drop"), "repeats": ("keep", "last")}
+WORDS: dict[str, tuple[str, ...]] = {
+    "multi": ("first", "drop"),
+    "missing": ("error", "drop"),
+    "repeats": ("keep", "last"),
+}
 WORDS |= {"rejected": ("drop", "keep"), "label_form": ("auto", "index", "letter", "text")}
 """What these options can be."""
 LISTS = ("labels", "wide", "ignore", "unanswered")
@@ -159,6 +163,8 @@ def checked(base: ReadOptions | None, arguments: Mapping[str, Any], **fixed: Any
     options = replace(base or ReadOptions(), **values, **fixed)
     for name, words in WORDS.items():
         check_word(name, getattr(options, name), (*words, defaults[name]))
+    if options.max_unpacked_gb is not None and not 0 < options.max_unpacked_gb < float("inf"):
+        raise RealmError(f"`max_unpacked_gb={options.max_unpacked_gb:g}`: must be a number above 0.")
     from realm.data.label_sets import split_list  # numpy, which help of the command line does not wait for
 
     for name in LISTS:
