@@ -173,7 +173,7 @@ def test_a_column_of_another_width_or_type(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="column 'annotator' holds .*cannot be read as text"):
         Annotations.read(path)
     spans = pa.array([(1, 2, 3), (4, 5, 6)], pa.month_day_nano_interval())
-    with pytest.raises(RealmError, match="column 'annotator' has type month_day_nano_interval"):
+    with pytest.raises(RealmError, match="column 'annotator' holds month_day_nano_interval"):
         Annotations.from_pandas(pa.table({**columns, "annotator": spans}))
 
 
