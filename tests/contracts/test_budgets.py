@@ -8,16 +8,16 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 6_230,
+    "data": 5_410,
     "crowd": 5_240,
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
     "training": 3_350,
-    "runs": 1_900,
+    "runs": 1_310,
     "comparison": 1_950,
     "check": 540,
-    "report": 2_800,
+    "report": 2_620,
     "integrations": 590,
     "cli": 3_250,
     "demo": 270,

@@ -122,3 +122,10 @@ def test_scores_are_refused_without_a_threshold_and_cut_with_one(tmp_path: Path)
 def test_few_scores_are_ordered_options(tmp_path: Path) -> None:
     path = panel(tmp_path, "text,a,b\nt1,10,9\nt2,9,2\nt3,2,10\n")
     assert Annotations.read(path, wide="rest").tasks[0].labels == ("2", "9", "10")
+
+
+def test_the_rest_of_a_wide_table_has_no_difficulty_among_its_judges() -> None:
+    frame = pd.DataFrame({"text": list("abcd"), "ann": [1, 2, 1, 2], "bob": [1, 2, 2, 2], "difficulty": [1, 1, 2, 2]})
+    with pytest.raises(RealmError, match="`ignore=difficulty`"):
+        Annotations.from_pandas(frame, wide="rest")
+    assert Annotations.from_pandas(frame, wide="rest", ignore="difficulty").annotators == ("ann", "bob")
