@@ -9,7 +9,7 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
     "data": 6_950,
-    "crowd": 5_240,
+    "crowd": 4_610,
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
