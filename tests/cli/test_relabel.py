@@ -45,9 +45,9 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def test_the_queue_goes_to_a_pipe_as_csv(realm_cli, folder: Path) -> None:
-    code, out, err = realm_cli("relabel", folder, "--budget", 10)
+    code, out, _ = realm_cli("relabel", folder, "--budget", 10)
     found = rows(out)
-    assert code == 0 and len(found) == 10 and "in-sample" in err
+    assert code == 0 and len(found) == 10
     gains = [float(row["gain_bits"]) for row in found]
     assert gains[0] == max(gains) > 0.3
     assert all(gain >= 0.5 * max(gains[place:]) for place, gain in enumerate(gains)), "sharing costs half at most"

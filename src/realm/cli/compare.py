@@ -30,9 +30,9 @@ def compare(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")],
     reading: ReadingFlags,
     training: TrainingFlags,
-    methods: Annotated[str, typer.Option(metavar="TEXT", help=f"Comma separated, of {', '.join(METHODS)}.")] = ",".join(
-        COMPARED
-    ),
+    methods: Annotated[
+        str, typer.Option(metavar="TEXT", help="Comma separated; `realm check` lists those that apply.")
+    ] = ",".join(COMPARED),
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Number of seeds.")] = 3,
     regime: Annotated[
         str, typer.Option(metavar="TEXT", help="shared keeps all annotations, sparse one per item.", hidden=True)

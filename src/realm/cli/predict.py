@@ -45,13 +45,13 @@ def predict(
     Of texts, --task is the name of their task, where the run has several.
     """
     from realm.runs import Run
-    from realm.runs.predictions import ANSWER, PREFIX, refuse_path
+    from realm.runs.predictions import ANSWER, PREFIX, refuse_file_name
 
     files = [each for each in asked if os.path.exists(each)]
     if files and len(asked) > 1:
         raise RealmError(f"{files[0]}: give one file alone, or texts: there are {len(asked)} arguments.")
     for text in asked if not files else ():
-        refuse_path(text)
+        refuse_file_name(text, "texts")
     if output is not None and as_json:
         raise RealmError("--json prints to the screen and --output writes a file: give one of the two.")
     check_outputs(output, reads=[Path(file) for file in files], overwrite=overwrite)

@@ -95,11 +95,6 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
         remarks.append(f"--costs: {len(unknown):,} of its annotators are not in the run: {listed(unknown)}.")
     if prices and (unpriced := [name for name in names if name not in prices]):
         remarks.append(f"--costs: {len(unpriced):,} annotators have no price and are not asked: {listed(unpriced)}.")
-    if run.in_sample:
-        remarks.append(
-            "items with one label are judged by a model that was trained on that label (in-sample) and may have "
-            "overfitted. A run with `realm train --cross-fit 3` gives a better queue."
-        )
     if run.estimate.relative:
         remarks.append("most items have one label: accuracies are relative, and depend on how confident the model is.")
     if (run.estimate.exponent < 1).any():
