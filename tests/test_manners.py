@@ -222,7 +222,7 @@ def test_a_text_alone_is_answered_as_in_a_list(trained: RealmTrainer) -> None:
 @pytest.mark.parametrize("text", ["new.csv", "data/new.JSONL", " labels.parquet"])
 def test_the_name_of_a_file_is_no_text(text: str, trained: RealmTrainer) -> None:
     for predict in (Run.open(trained.run).predict, trained.predict):
-        with pytest.raises(RealmError, match=r"looks like a file.*Path\("):
+        with pytest.raises(RealmError, match=r"looks like a file"):
             predict(text)
         assert len(predict([text])) >= 1  # the text itself
         predict("I read it in new.csv")

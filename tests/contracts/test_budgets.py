@@ -19,7 +19,7 @@ BUDGETS = {
     "check": 540,
     "report": 2_620,
     "label_studio": 780,
-    "cli": 3_250,
+    "cli": 2_550,
     "demo": 270,
 }
 ROOT, WHOLE = 1_500, 31_800

@@ -53,7 +53,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_model, realm_cli) -> P
         ("report", "run"),
         ("report", "compared"),
         ("relabel", "run", "--output", "queue.csv"),
-        ("export", "run", "--output", "cleaned.csv"),
         ("evaluate", "run", "test.csv", "--no-generation"),
         ("predict", "run", "test.csv", "--output", "answers.csv"),
     ],
@@ -63,11 +62,3 @@ def test_no_command_notices_spoiled_csv_files(words, folder, realm_cli, monkeypa
     monkeypatch.chdir(folder)
     code, out, error = realm_cli(*words)
     assert code == 0 and "spoiled" not in out + error, error
-
-
-def test_an_earlier_run_is_carried_in_without_its_csv_files(folder, realm_cli, tiny_model) -> None:
-    code, _, error = realm_cli(
-        "train", folder / "labels.csv", "--model", tiny_model("bert"), "--steps", 1, "--prior", folder / "run",
-        "--output", folder / "next",
-    )  # fmt: skip
-    assert code == 0 and error.count("it has estimates of 3 of the 3 annotators") == 1

@@ -101,5 +101,5 @@ def test_the_judge_sees_what_is_wrong(tmp_path: Path, runs: dict[str, AskedRun])
     )
     assert judge(asked, 0, json.dumps(figures | {"items": 3}), "")[0] == "wrong"
     assert judge(asked, 0, json.dumps(figures), "")[0] == "wrong"
-    refused = Case("x", ["export"], run, refuse=True)
+    refused = Case("x", ["report"], run, refuse=True)
     assert judge(refused, 0, "", "")[0] == "wrong" and judge(refused, 2, "", "error: no")[0] == "refused"

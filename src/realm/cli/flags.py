@@ -103,6 +103,7 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
             help=described(each),
             metavar=None if is_switch else _metavar(kind),
             hidden=each.name not in group.LISTED,
+            rich_help_panel=each.metadata["panel"],  # a heading of the docs
             show_default=not is_switch,
         )
         parameters.append(_parameter(each.name, each.default, annotated[kind, option]))

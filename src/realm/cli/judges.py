@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from realm.crowd.panel import Panel, SubPanel
     from realm.data import Annotations
 
-WITHIN = 0.01
-"""How much less accurate than the whole panel the cheapest part may be."""
-
 
 @takes(ReadingFlags)
 def judges(
@@ -37,6 +34,9 @@ def judges(
     expert: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="An expert, such as a person; may be repeated.")
     ] = None,
+    within: Annotated[
+        float, typer.Option(metavar="N", help="How much less accurate than the whole panel a cheaper part may be.")
+    ] = 0.01,
     use_gold: Annotated[bool, typer.Option("--use-gold", help="Judge by the items with gold.")] = False,
     raw: Raw = False,
     overwrite: Overwrite = False,
@@ -60,7 +60,7 @@ def judges(
         row_of = {name: row for row, name in enumerate(panel.annotations.annotators)}
         rows = table["annotator"].map(row_of).to_numpy()
         table = table.assign(**{name: values[rows] for name, values in orders.items()})
-    cheapest, remarks = panel.cheapest(WITHIN), _remarks(panel, prices)
+    cheapest, remarks = panel.cheapest(within), _remarks(panel, prices)
     if len(annotations.tasks) == 1:
         table, queue = table.drop(columns="task"), queue.drop(columns="task")
     note_ledger(annotations.ledger)
@@ -84,7 +84,7 @@ def judges(
         if len(queue):
             least = queue[["text", *queue.columns.drop(["item", "text"])]].head(ROWS)
             show_frame("The least sure items, for a human", least)
-        for sentence in _summary(panel, cheapest, humans):
+        for sentence in _summary(panel, cheapest, within, humans):
             write_out(sentence)
 
     emit(table, show, {output: table.round(6), second: queue.round(6)}, figures, as_json=as_json, raw=raw)
@@ -122,7 +122,7 @@ def _remarks(panel: Panel, prices: dict[str, float] | None) -> list[str]:
     return remarks
 
 
-def _summary(panel: Panel, cheapest: SubPanel, humans: int) -> list[str]:
+def _summary(panel: Panel, cheapest: SubPanel, within: float, humans: int) -> list[str]:
     """What the tables come to, in sentences."""
     whole = panel.whole
     sentences = [f"The panel: {len(whole.members)} judges, cost {whole.cost:g} a label, {_accuracy(whole)}."]
@@ -130,7 +130,7 @@ def _summary(panel: Panel, cheapest: SubPanel, humans: int) -> list[str]:
         worth = f"{panel.independence}"
         sentences.append(f"{worth[0].upper()}{worth[1:]}.")
     sentences.append(
-        f"The cheapest part within {WITHIN:g} of it: {len(cheapest.members)} judges, cost {cheapest.cost:g}, "
+        f"The cheapest part within {within:g} of it: {len(cheapest.members)} judges, cost {cheapest.cost:g}, "
         f"{_accuracy(cheapest)}: {', '.join(cheapest.members)}."
     )
     if humans:

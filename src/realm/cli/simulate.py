@@ -9,7 +9,7 @@ import typer
 
 from realm.cli.emit import check_outputs, print_json, write_annotations
 from realm.cli.flags import Overwrite, takes
-from realm.cli.reading_flags import OF_ANNOTATIONS, ReadingFlags
+from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import show_frame
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from realm.data import Annotations
 
 
-@takes(ReadingFlags, without=[name for name in OF_ANNOTATIONS if name != "labels"])
+@takes(ReadingFlags)
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="Table with text and gold.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Table to write: .csv or .parquet.")],

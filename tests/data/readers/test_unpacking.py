@@ -153,8 +153,8 @@ def test_the_flag(tmp_path: Path, realm_cli, monkeypatch) -> None:
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(rows(2000)))
     code, _, error = realm_cli("check", tmp_path / "t.csv.gz")
     assert code == 2 and "max_unpacked_gb" in error
-    assert realm_cli("check", tmp_path / "t.csv.gz", "--max-unpacked-gb", 1)[0] == 0
-    assert realm_cli("check", tmp_path / "t.csv.gz", "--max-unpacked-gb", "nan")[0] == 2
+    (tmp_path / "c.yaml").write_text("max_unpacked_gb: 1\n")
+    assert realm_cli("check", tmp_path / "t.csv.gz", "--config", tmp_path / "c.yaml")[0] == 0
 
 
 def test_a_parquet_file_in_which_one_text_stands_for_all_rows(tmp_path: Path, monkeypatch) -> None:
