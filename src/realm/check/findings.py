@@ -84,7 +84,7 @@ def annotator_findings(screens: Screens) -> Iterator[Finding]:
         yield Finding("one annotator", "warning", "There is one annotator only.", remedy)
     if emails := [name for name in names if "@" in name and "." in name.rsplit("@", 1)[1]]:
         message = f"{_are(len(emails), 'annotator')} named by e-mail address."
-        remedy = "`realm import` can write the table with pseudonyms in place of the names."
+        remedy = "`realm check` can write the table with pseudonyms in place of the names."
         yield Finding("e-mail addresses", "note", message, remedy)
     for pair in screens.copies:
         both = (names[pair.first], names[pair.second])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -37,6 +38,7 @@ def check(
         Path | None,
         typer.Option(metavar="FILE", help="Write the corrected table, .csv or .parquet."),
     ] = None,
+    pseudonymise: Annotated[bool, typer.Option("--pseudonymise", help="Write hashes in place of names.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -53,8 +55,12 @@ def check(
     examination = None
     if annotations is not None:
         examination = examine(annotations, None if test is None else _read_test(mended, test, annotations))
-    if examination is not None and write is not None and not faults:
-        write_annotations(examination.annotations, write)
+    if annotations is not None and write is not None and not faults:
+        if pseudonymise:
+            from realm.data.pseudonyms import pseudonymise as with_hashes
+
+            annotations = with_hashes(annotations, secrets.token_bytes(32))
+        write_annotations(annotations, write)
         files, mended = [write], ReadingFlags()
     command = visible(_command_line(files, mended))
     if as_json:

@@ -190,7 +190,7 @@ def join(parts: Sequence[LongTable], counts: Sequence[int], formats: Sequence[st
             first, other = ("a plain table" if each == "table" else each for each in (formats[0], format))
             raise RealmError(
                 f"{names[0]} was read as {first} and {name} as {other}: files that are "
-                "read together must have one format. Write each as a table with `realm import`, and give the tables."
+                "read together must have one format. Write each as a table with `realm check`, and give the tables."
             )
     counts = [max(count, int(part.rows.max(initial=0))) for part, count in zip(parts, counts, strict=True)]
     source = Source.joined(names, counts)

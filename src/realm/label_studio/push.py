@@ -162,7 +162,7 @@ class _Desired:
         if not seen:
             raise RealmError(
                 f"{self.source}: none of its tasks is an item of {self.run.folder}. Was it trained on a table that "
-                "`realm pull label-studio` wrote of this project?"
+                "`realm label-studio pull` wrote of this project?"
             )
         return replace(plan, shown=shown, unchanged=unchanged, gone=gone)
 

@@ -37,7 +37,7 @@ NO_TRUTH = (
 RECORD_FIELDS = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "agreements"}
 RECORD_FIELDS |= {"completed_by", "was_cancelled", "ground_truth", "predictions", "meta", "project"}
 PRIORITY, ASK = "realm_priority", "realm_ask"
-"""The data fields that `realm push label-studio` writes: what to label again first, and whom to ask. Not data."""
+"""The data fields that `realm label-studio push` writes: what to label again first, and whom to ask. Not data."""
 
 
 def matches(file: SourceFile) -> bool:
