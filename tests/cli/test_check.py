@@ -116,14 +116,14 @@ def test_columns_are_named_by_flags_or_a_config_file(realm_cli, tmp_path: Path) 
 
 def test_the_labels_of_a_test_table_are_compared(realm_cli, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("text,annotator,label\na,v,good\nb,v,bad\na,w,good\nc,w,mixed\n")
-    (tmp_path / "test.csv").write_text("text,gold\na,gооd\nx,bad\nb,Bad\ny,awful\n")
+    (tmp_path / "test.csv").write_text("text,gold\na,ｇood\nx,bad\nb,Bad\ny,awful\n")
     words = ("check", tmp_path / "t.csv", "--test", tmp_path / "test.csv")
     code, out, _ = realm_cli(*words, "--json")
     findings = {finding["code"]: finding for finding in json.loads(out)["findings"]}
     assert code == 0 and findings["labels only in test"]["about"] == ["awful"]
-    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["gооd"]
+    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["ｇood"]
     assert "`map_labels`" in findings["test spelling"]["remedy"] and "text leak" in findings
-    (tmp_path / "map.yaml").write_text("gооd: good\nawful: bad\nmixed: bad\n")
+    (tmp_path / "map.yaml").write_text("ｇood: good\nawful: bad\nmixed: bad\n")
     code, out, _ = realm_cli(*words, "--map-labels", tmp_path / "map.yaml")
     assert code == 0 and "of the test table" not in out and "spells" not in out
     (tmp_path / "test.csv").write_text("text\na\n")
@@ -152,7 +152,7 @@ def test_several_files_are_one_table(realm_cli, tmp_path: Path) -> None:
         code, out, err = realm_cli(command, one, two, "--exclude", "w3", "--json")
         assert code == 0 and len(json.loads(out)["annotators" if command == "aggregate" else "judges"]) == 3, err
     for words, message in (
-        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean 'w3'"),
+        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean `w3`"),
         (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
         (("--encoding", "klingon"), '`encoding="klingon"`: there is no such encoding'),
         ((one,), "given twice"),
