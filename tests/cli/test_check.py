@@ -152,7 +152,7 @@ def test_several_files_are_one_table(realm_cli, tmp_path: Path) -> None:
         code, out, err = realm_cli(command, one, two, "--exclude", "w3", "--json")
         assert code == 0 and len(json.loads(out)["annotators" if command == "aggregate" else "judges"]) == 3, err
     for words, message in (
-        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean `w3`"),
+        (("--exclude", "w33"), '`exclude="w33"`: there is no such annotator. Did you mean `w3`'),
         (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
         (("--encoding", "klingon"), '`encoding="klingon"`: there is no such encoding'),
         ((one,), "given twice"),

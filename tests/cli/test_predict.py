@@ -158,7 +158,7 @@ def test_what_is_refused_with_texts(run, tmp_path, new, realm_cli) -> None:
     for words, expected in (
         (("what a film", new / "new.csv"), "give one file alone, or texts"),
         (("what a film", "--text", "words"), "--text is for tables"),
-        (("what a film", "--task", "other"), "`task=other`: there is no such task"),
+        (("what a film", "--task", "other"), "`task=other`: name the task of the texts"),
         (("  ",), "is blank"),
         (("caf\udce9 au lait",), "not valid Unicode"),
     ):
