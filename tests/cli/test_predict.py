@@ -159,7 +159,7 @@ def test_what_is_refused_with_texts(run, tmp_path, new, realm_cli) -> None:
         (("what a film", new / "new.csv"), "give one file alone, or texts"),
         (("what a film", "--text", "words"), "--text is for tables"),
         (("what a film", "--task", "other"), "`task=other`: name the task of the texts"),
-        (("  ",), "is blank"),
+        (("  ",), "not blank"),
         (("caf\udce9 au lait",), "not valid Unicode"),
     ):
         code, out, error = realm_cli("predict", run, *words)

@@ -58,14 +58,11 @@ def test_the_queue_goes_to_a_pipe_as_csv(realm_cli, folder: Path) -> None:
         assert (row["item"], row["ask"].removeprefix("'")) not in labelled
 
 
-def test_files_hold_the_queue_and_where_model_and_annotators_disagree(realm_cli, folder: Path, tmp_path: Path) -> None:
+def test_a_file_holds_the_queue(realm_cli, folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "new" / "again.csv"
     code, out, err = realm_cli("relabel", folder, "--budget", 12, "--output", output)
-    assert code == 0 and "again.contradictions.csv" in err
-    assert "To label again" in out and "Who is asked" in out and "reliable annotators of another" in out
-    disputed = rows((tmp_path / "new" / "again.contradictions.csv").read_text())
-    assert disputed[0]["item"] == "i0"
-    assert float(disputed[0]["model_confidence"]) == pytest.approx(0.999, abs=1e-4)
+    assert code == 0 and "12 rows in" in err and len(rows(output.read_text())) == 12
+    assert "To label again" in out and "Who is asked" in out
 
 
 def test_json_says_what_a_budget_is_expected_to_buy(realm_cli, folder: Path) -> None:
@@ -73,13 +70,13 @@ def test_json_says_what_a_budget_is_expected_to_buy(realm_cli, folder: Path) -> 
     found = json.loads(out)
     expected = found["expected"]
     assert code == 0 and expected["annotations"] == len(found["queue"]) == 12
-    assert found["probabilities"] == "in-sample" and found["contradictions"][0]["item"] == "i0"
+    assert found["probabilities"] == "in-sample"
     assert expected["bits"] == pytest.approx(sum(row["gain_bits"] for row in found["queue"]))
-    assert 0 < expected["labels"] <= expected["wrong_now"] and 0 < expected["bits"] < expected["bits_now"]
+    assert 0 < expected["labels"] <= expected["wrong_now"]
     assert sum(row["annotations"] for row in found["workload"]) == 12
     said = " ".join(err.split())
     assert f"12 annotations at a cost of 12: expected to correct {expected['labels']:.1f} of the" in said
-    assert f"remove {expected['bits']:.1f} of {expected['bits_now']:.1f} bits of uncertainty" in said
+    assert f"remove {expected['bits']:.1f} bits of uncertainty" in said
 
 
 def test_costs_decide_whom_to_ask(realm_cli, folder: Path, tmp_path: Path) -> None:

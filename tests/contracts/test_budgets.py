@@ -9,7 +9,7 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
     "data": 6_110,
-    "crowd": 5_240,
+    "crowd": 4_610,
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
@@ -17,7 +17,7 @@ BUDGETS = {
     "runs": 1_310,
     "comparison": 1_950,
     "check": 540,
-    "report": 2_620,
+    "report": 2_630,
     "label_studio": 780,
     "cli": 2_550,
     "demo": 270,

@@ -1,13 +1,13 @@
-"""`realm relabel`: what to have labelled again, by whom, and on which items model and annotators disagree."""
+"""`realm relabel`: what to have labelled again, and by whom."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from realm.cli.emit import beside, check_outputs, emit
+from realm.cli.emit import check_outputs, emit
 from realm.cli.flags import Overwrite, Raw, RunFolder
 from realm.cli.terminal import ROWS, listed, note, show_frame
 from realm.display import counted
@@ -16,7 +16,6 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.crowd.relabel import QueueSummary
     from realm.runs import Run
 
 Costs = Annotated[
@@ -34,37 +33,36 @@ def relabel(
     ] = 100,
     costs: Costs = None,
     most_each: MostEach = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="CSV of the queue; NAME.contradictions.csv has what is contradicted."),
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV to write.")] = None,
     raw: Raw = False,
     overwrite: Overwrite = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print queue and workload as JSON.")] = False,
 ) -> None:
     """List the items where one more label helps most, and whom to ask.
 
-    Also what it is expected to change, and the items on which the model is sure of one label and the reliable
-    annotators of another. With --costs, only the annotators named there are asked.
+    Also what it is expected to change. With --costs, only the annotators named there are asked.
     """
-    from realm.crowd.relabel import summarise_queue
     from realm.runs import Run
 
-    second = beside(output, "contradictions")
-    check_outputs(output, second, reads=[costs], overwrite=overwrite)
+    check_outputs(output, reads=[costs], overwrite=overwrite)
     run = Run.open(folder)
     prices = read_costs(costs)
-    queue, disputed = run.relabel(budget, prices, most_each), run.contradictions()
-    summary = summarise_queue(queue, run.estimate)
+    queue = run.relabel(budget, prices, most_each)
+    by_annotator = queue.groupby("ask", sort=False)[["cost", "gain_bits", "gain_labels"]]
+    workload = by_annotator.sum().assign(annotations=by_annotator.size()).rename_axis("annotator").reset_index()
+    workload = workload.sort_values("annotations", ascending=False, kind="stable")
+    wrong_now = float((1 - run.estimate.posterior.max(axis=1, initial=0.0)).sum())
+    cost, labels, bits = (float(queue[name].sum()) for name in ("cost", "gain_labels", "gain_bits"))
     for remark in _remarks(run, queue, budget, prices):
         note(f"note: {remark}")
     if len(queue):
-        note(_expectation(summary))
-    expected = {name: value for name, value in vars(summary).items() if name != "workload"}
-    figures: dict[str, Any] = {"probabilities": run.probabilities, "expected": expected}
-    figures |= {"queue": queue, "contradictions": disputed, "workload": summary.workload}
-    files = {output: queue, second: disputed}
-    emit(queue, lambda: _show(queue, disputed, summary.workload), files, figures, as_json=as_json, raw=raw)
+        note(
+            f"{counted(len(queue), 'annotation')} at a cost of {cost:g}: expected to correct {labels:.1f} of the "
+            f"{wrong_now:.1f} labels that are expected to be wrong, and to remove {bits:.1f} bits of uncertainty."
+        )
+    expected = {"annotations": len(queue), "cost": cost, "labels": labels, "bits": bits, "wrong_now": wrong_now}
+    figures = {"probabilities": run.probabilities, "expected": expected, "queue": queue, "workload": workload}
+    emit(queue, lambda: _show(queue, workload), {output: queue}, figures, as_json=as_json, raw=raw)
 
 
 def read_costs(path: Path | None) -> dict[str, float] | None:
@@ -107,22 +105,11 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
     return remarks
 
 
-def _expectation(summary: QueueSummary) -> str:
-    """What the queue is expected to buy, in words."""
-    return (
-        f"{counted(summary.annotations, 'annotation')} at a cost of {summary.cost:g}: expected to correct "
-        f"{summary.labels:.1f} of the {summary.wrong_now:.1f} labels that are expected to be wrong, and to remove "
-        f"{summary.bits:.1f} of {summary.bits_now:.1f} bits of uncertainty."
-    )
-
-
-def _show(queue: pd.DataFrame, disputed: pd.DataFrame, workload: pd.DataFrame) -> None:
+def _show(queue: pd.DataFrame, workload: pd.DataFrame) -> None:
     asked = ["text", "label", "confidence", "labels_given", "gain_bits", "gain_labels", "ask", "cost", "or_else"]
-    sides = ["text", "model", "model_confidence", "annotators_say", "annotators_confidence", "labels_given"]
     for title, frame, columns in (
         ("To label again", queue, asked),
         ("Who is asked", workload, ["annotator", "annotations", "cost", "gain_bits", "gain_labels"]),
-        ("Contradictions: the model is sure of one label, reliable annotators of another", disputed, sides),
     ):
         if len(frame):
             more = f" (the first {ROWS} of {len(frame):,})" if len(frame) > ROWS else ""
