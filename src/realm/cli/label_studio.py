@@ -17,7 +17,7 @@ from realm.cli.terminal import listed, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.label_studio import Plan, Project
+    from realm.integrations.label_studio import Plan, Project
 
 KEY = "LABEL_STUDIO_API_KEY"
 EXAMPLES = 5
@@ -52,7 +52,7 @@ def pull(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the annotations of a Label Studio project as a table."""
-    from realm.label_studio import pull as pull_annotations
+    from realm.integrations.label_studio import pull as pull_annotations
 
     check_outputs(output, overwrite=overwrite)
     place = _open_project(url, project)
@@ -82,7 +82,7 @@ def push(
 
     A second push changes nothing; a new run takes the place of the earlier one.
     """
-    from realm.label_studio import push as push_run
+    from realm.integrations.label_studio import push as push_run
     from realm.runs import Run
 
     run = Run.open(folder, verify_model=False)
@@ -121,7 +121,7 @@ def push(
 
 def _open_project(url: str, number: int) -> Project:
     """The project, with the key from the environment or from a prompt that does not show it."""
-    from realm.label_studio import Project, Server
+    from realm.integrations.label_studio import Project, Server
 
     key = os.environ.get(KEY, "")
     if not key.strip() and not sys.stdin.isatty():
