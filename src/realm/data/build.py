@@ -184,7 +184,9 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
             raise rows.source.error(f"the run has several tasks ({listed(names, 10)}). Name their column with `task`.")
         return np.zeros(len(rows), dtype=np.int64), names or [DEFAULT_TASK]
     column = rows.columns["task"]
-    names = names or list(column.counts())
+    if not names:
+        codes, present = encode(pa.array(column.codes))
+        return codes, [column.values[code] for code in present.to_pylist()]
     places = {name: place for place, name in enumerate(names)}
     codes = np.array([places.get(name, UNKNOWN) for name in column.values], dtype=np.int64)[column.codes]
     if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
