@@ -90,7 +90,7 @@ FILES = ("simulate", "aggregate", "predict", "relabel")
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_killed_command_may_be_given_again(name: str, stage: Stage, tmp_path: Path) -> None:
-    whole, changes = stage.whole(name)
+    _, changes = stage.whole(name)
     moment = random.Random(name).randint(1, changes)
     assert finish(stage.line(name, tmp_path), tmp_path, moment) == -signal.SIGKILL
     stage.check_again(name, tmp_path)

@@ -37,8 +37,9 @@ def realm(
 ) -> None:
     """Run the command line in this process. At the `moment`-th change below `folder` it meets its fault.
 
-    It is killed, or with `error` gets an `OSError` of that number at this change and every later one that is no removal. `counted` names a file that is told, at the end, how many changes there were; `said` one that gets
-    what the command prints.
+    It is killed, or with `error` gets an `OSError` of that number there and at every later change that is no removal.
+    `counted` names a file that is told, at the end, how many changes there were; `said` one that gets what the command
+    prints.
     """
     seen = 0
 
