@@ -62,7 +62,8 @@ class Stage:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = [path for path in sorted(folder.rglob("*")) if not path.is_dir()]
+    """Every file below a folder, but for logs of progress, which tell of every attempt with its time."""
+    files = [path for path in sorted(folder.rglob("*")) if not path.is_dir() and path.suffix != ".log"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -133,32 +134,25 @@ def test_a_disk_that_is_full_in_the_middle_of_a_file(name: str, stage: Stage, tm
     stage.check_again(name, tmp_path)
 
 
-def hold(folder: str, path: str, told: str) -> None:
-    """Hold a folder, and a file that is being written, until killed."""
-    from realm.files import replacing
+def hold(folder: str, told: str) -> None:
+    """Hold a folder until killed."""
     from realm.locks import holding
 
-    with holding(Path(folder)), replacing(Path(path)):
+    with holding(Path(folder)):
         Path(told).touch()
         time.sleep(300)
 
 
-@pytest.mark.parametrize("name", ["train", "predict"])
-def test_a_second_process_is_refused_until_the_first_is_gone(name: str, stage: Stage, tmp_path: Path) -> None:
-    stage.whole(name)
-    folder, told, said = tmp_path / name, tmp_path / "told", tmp_path / "said"
-    folder.mkdir()
-    output = folder / stage.words[name][1]
-    held, written = (output, tmp_path / "other") if name == "train" else (tmp_path / "elsewhere", output)
-    first = start(hold, str(held), str(written), str(told))
+def test_a_second_process_is_refused_until_the_first_is_gone(stage: Stage, tmp_path: Path) -> None:
+    told, said = tmp_path / "told", tmp_path / "said"
+    first = start(hold, str(tmp_path / "x" / "run"), str(told))
     try:
         while not told.exists():
             assert first.exitcode is None
             first.join(0.02)
-        flag = "--resume" if name == "train" else "--overwrite"
-        assert finish(stage.line(name, folder, flag), folder, said=str(said)) == 2
+        assert finish(stage.line("train", tmp_path / "x", "--resume"), tmp_path, said=str(said)) == 2
         assert "another process is writing" in said.read_text()
     finally:
         first.kill()
     first.join()
-    stage.check_again(name, folder)
+    stage.check_again("train", tmp_path / "x")
