@@ -8,7 +8,7 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_360,
+    "data": 5_280,
     "crowd": 4_610,
     "channels": 750,
     "scorers": 2_400,
