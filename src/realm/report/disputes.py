@@ -1,119 +1,74 @@
-"""What is disputed between whom: how far every two annotators agree, which labels meet, who confuses what."""
+"""What is disputed between whom: how far every two annotators agree, and who confuses what."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
-from markupsafe import Markup
+import pandas as pd
 
-from realm.crowd.peers import disputed_labels
 from realm.report.charts import Cell, matrix
 from realm.report.escaping import clipped
+from realm.report.html import Figure
 from realm.report.run_data import RunData
 from realm.report.svg import percent, percent_range
 
 MATRIX = 16
-"""Most annotators of a drawn matrix: its figures stay legible, and on a phone the list says the same."""
-PAIRS, LABEL_PAIRS, CONFUSED = 10, 8, 15
+"""Most annotators of a drawn matrix: its figures stay legible."""
+PAIRS, CONFUSED = 10, 15
 """Most rows of each list: what a person reads through."""
 NAME, LABEL = 48, 40
 
 
-@dataclass(frozen=True, eq=False)
-class Disputes:
-    """Who agrees with whom, which labels are disputed, and who takes which label for which."""
+def peer_pairs(data: RunData) -> tuple[list[list[str]], list[list[str]]]:
+    """The pairs who clearly agree least and most: names, share of items with the same label, its interval, items."""
+    least = data.peers.nsmallest(PAIRS, "high")
+    most = data.peers.nlargest(PAIRS, "low")
+    names = data.annotations.annotators
 
-    data: RunData
+    def rows(pairs: pd.DataFrame) -> list[list[str]]:
+        return [
+            [
+                f"{clipped(names[row.one], NAME)} and {clipped(names[row.other], NAME)}",
+                percent(row.share),
+                percent_range(row.low, row.high),
+                f"{row.shared:,}",
+            ]
+            for row in pairs.itertuples()
+        ]
 
-    @property
-    def pairs(self) -> int:
-        """How many pairs of annotators can be compared."""
-        return len(self.data.peers.first)
+    return rows(least), rows(most[~most.index.isin(least.index)])
 
-    @property
-    def share_same(self) -> float:
-        """How often two annotators of the same item gave the same label."""
-        return float(self.data.peers.same.sum() / max(self.data.peers.shared.sum(), 1))
 
-    @cached_property
-    def peers(self) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-        """The pairs who clearly agree least and most, each list in the order of what it shows."""
-        low, high = self.data.peers.bounds()
-        least = np.argsort(high, kind="stable")[:PAIRS].tolist()
-        most = [row for row in np.argsort(-low, kind="stable")[:PAIRS].tolist() if row not in least]
-        share = self.data.peers.share
-        ordered = sorted(least, key=lambda row: share[row]), sorted(most, key=lambda row: -share[row])
-        return tuple([self._pair(row) for row in rows] for rows in ordered)  # type: ignore[return-value]
+def peer_matrix(data: RunData) -> Figure | None:
+    """How often every two annotators gave the same label; None where there are too many, or none to compare."""
+    peers, counts = data.peers, data.annotations.annotations_per_annotator
+    present = np.flatnonzero(counts)
+    if not len(peers) or not 2 < len(present) <= MATRIX:
+        return None
+    weighted = np.nansum(data.estimate.accuracy * data.estimate.annotations, axis=1) / np.maximum(counts, 1)
+    order = present[np.argsort(-weighted[present], kind="stable")].tolist()
+    names = [data.annotations.annotators[annotator] for annotator in order]
+    low, high = float(peers["share"].min()), float(peers["share"].max())
+    cells: list[list[Cell | None]] = [[None] * len(order) for _ in order]
+    for row in peers.itertuples():
+        one, other = order.index(row.one), order.index(row.other)
+        hint = f"{names[one]} and {names[other]}: {percent(row.share)} of {row.shared:,} items"
+        cell = Cell(percent(row.share), (row.share - low) / max(high - low, 1e-9), "above", hint)
+        cells[one][other] = cells[other][one] = cell
+    title = "How often every two annotators gave the same label"
+    description = (
+        f"{len(names)} annotators, the most accurate first; two of them agree on {percent(low)} to {percent(high)} of "
+        "the items that both labelled."
+    )
+    note = "of the items that both labelled; the most accurate annotators first"
+    return Figure(matrix(title, description, names, names, cells), title, note)
 
-    def _pair(self, row: int) -> dict[str, str]:
-        peers, names = self.data.peers, self.data.annotations.annotators
-        low, high = (float(bound[row]) for bound in peers.bounds())
-        return {
-            "first": clipped(names[peers.first[row]], NAME),
-            "second": clipped(names[peers.second[row]], NAME),
-            "same": percent(float(peers.share[row])),
-            "interval": percent_range(low, high),
-            "shared": f"{peers.shared[row]:,}",
-        }
 
-    def matrix(self) -> Markup | None:
-        """How often every two annotators gave the same label; None where there are too many, or none to compare."""
-        data, peers, counts = self.data, self.data.peers, self.data.annotations.annotations_per_annotator
-        present = np.flatnonzero(counts)
-        if not self.pairs or not 2 < len(present) <= MATRIX:
-            return None
-        weighted = np.nansum(data.estimate.accuracy * data.estimate.annotations, axis=1) / np.maximum(counts, 1)
-        order = present[np.argsort(-weighted[present], kind="stable")]
-        place = {int(annotator): index for index, annotator in enumerate(order)}
-        names = [data.annotations.annotators[annotator] for annotator in order]
-        lowest, highest = float(peers.share.min()), float(peers.share.max())
-        cells: list[list[Cell | None]] = [[None] * len(order) for _ in order]
-        for first, second, n, share in zip(peers.first, peers.second, peers.shared, peers.share, strict=True):
-            a, b = place[int(first)], place[int(second)]
-            strength, figure = (share - lowest) / max(highest - lowest, 1e-9), percent(share)
-            for row, column in ((a, b), (b, a)):
-                hint = f"{names[row]} and {names[column]}: {figure} of {n:,} items"
-                cells[row][column] = Cell(figure, float(strength), "above", hint)
-        description = (
-            f"{len(names)} annotators, the most accurate first; two of them agree on {percent(lowest)} to "
-            f"{percent(highest)} of the items that both labelled."
-        )
-        return matrix("How often every two annotators gave the same label", description, names, names, cells)
-
-    @cached_property
-    def labels(self) -> tuple[list[dict[str, str]], int]:
-        """The labels that were given to the same items, the most frequent first, and how many more there are."""
-        data, found = self.data, disputed_labels(self.data.annotations, self.data.labels)
-        rows = []
-        for row in range(min(len(found.items), LABEL_PAIRS)):
-            task, items = int(found.task[row]), int(found.items[row])
-            names = data.label_names(task)
-            of_task = (data.annotations.item_tasks == task) & (data.annotations.annotations_per_item > 1)
-            rows.append(
-                {
-                    "task": clipped(data.task_names[task], LABEL),
-                    "first": clipped(names[found.first[row]], LABEL),
-                    "second": clipped(names[found.second[row]], LABEL),
-                    "n_items": f"{items:,}",
-                    "share": percent(items / max(int(of_task.sum()), 1)),
-                    "cleaned_first": percent(found.cleaned_first[row] / items),
-                    "cleaned_second": percent(found.cleaned_second[row] / items),
-                }
-            )
-        return rows, len(found.items) - len(rows)
-
-    @cached_property
-    def confused(self) -> tuple[list[list[str]], int]:
-        """Who takes which label for which beyond chance, and how many more such cases there are.
-
-        Each row: annotator, cleaned label, label given, how often, the share, and the share of all others.
-        """
-        cases, rows = self.data.screens.confused, []
-        for each in cases[:CONFUSED]:
-            labels, name = self.data.label_names(each.task), self.data.pair_name(each.annotator, each.task)
-            words = [clipped(name, NAME), clipped(labels[each.truth], LABEL), clipped(labels[each.given], LABEL)]
-            times = f"{each.times:,} of {each.of:,}"
-            rows.append([*words, times, percent(each.share), percent(each.others)])
-        return rows, len(cases) - len(rows)
+def confusions(data: RunData) -> list[list[str]]:
+    """Who takes which label for which beyond chance, with how often, the share, and the share of all others."""
+    rows, several = [], data.several_tasks
+    for row in data.screens.confused.head(CONFUSED).itertuples():
+        labels = data.label_names(row.task)
+        name = data.annotations.annotators[row.annotator] + f" · {data.task_names[row.task]}" * several
+        words = [clipped(name, NAME), clipped(labels[row.truth], LABEL), clipped(labels[row.given], LABEL)]
+        rows.append([*words, f"{row.count:,} of {row.of:,}", percent(row.share), percent(row.others)])
+    return rows

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup
 
 from realm.crowd.engine import Floats
 from realm.crowd.verdicts import posterior_of_labels
 from realm.data.annotations import UNKNOWN
-from realm.report import charts
+from realm.report.charts import Axis, line_chart
 from realm.report.html import Figure
 from realm.report.run_data import RunData
 from realm.report.svg import compact, percent
@@ -49,9 +48,6 @@ class Calibration:
         excess = float(((self.sure - self.confirmed) * self.share).sum())
         return "well calibrated" if abs(excess) <= CLEARLY else "overconfident" if excess > 0 else "underconfident"
 
-    def chart(self) -> Markup:
-        return charts.reliability(self.sure, self.confirmed, self.share, JUDGES[self.judge])
-
 
 def calibration(data: RunData) -> Calibration | None:
     """The model's confidence held against gold where the run used it, else against the annotators alone.
@@ -64,7 +60,7 @@ def calibration(data: RunData) -> Calibration | None:
         return None
     table = data.annotations
     favourite, sure = data.model_probs.argmax(axis=1), data.model_probs.max(axis=1)
-    if data.rests_on(OUT_OF_FOLD) and table.gold is not None and (table.gold != UNKNOWN).any():
+    if OUT_OF_FOLD in data.probabilities and table.gold is not None and (table.gold != UNKNOWN).any():
         items = np.flatnonzero(table.gold != UNKNOWN)
         confirmed, judge = (table.gold[items] == favourite[items]).astype(np.float64), "gold"
     elif not data.one_label_each:
@@ -92,17 +88,16 @@ def calibration(data: RunData) -> Calibration | None:
 
 
 def curves(data: RunData) -> list[Figure]:
-    """The learning curve, accuracy on the test items, and expertise while it was learned, as far as logged."""
+    """The learning curve and accuracy on the test items, as far as logged."""
     figures = []
-    for entry, title, label, label_of, caption, note in (
-        ("loss", "Training loss", "loss per annotation", compact, "Learning curve", "mean loss per annotation"),
-        ("eval_accuracy", "Accuracy on the test items", "accuracy", percent, "Accuracy on the test items",
-         "gold is used to measure, not to train"),
-    ):  # fmt: skip
+    for entry, axis, caption, note in (
+        ("loss", Axis("loss per annotation"), "Learning curve", "mean loss per annotation"),
+        ("eval_accuracy", Axis("accuracy", percent), "Accuracy on the test items", "gold measures, and does not train"),
+    ):
         history = data.metrics.get("history", [])
         logged = [(row["step"], row[entry]) for row in history if entry in row and "step" in row]
         x, y = np.array(logged, dtype=np.float64).reshape(-1, 2).T
         if np.isfinite(y).sum() > 1:
-            chart = charts.line_chart(title, x, y, "training step", label, label_of)
+            chart = line_chart(caption, x, y, Axis("training step", compact), axis)
             figures.append(Figure(chart, caption, note))
     return figures
