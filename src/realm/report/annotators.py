@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from realm.crowd.accuracy import pairs_of
-from realm.crowd.drift import change_in_words
+from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.label_figures import count_confusions, share_right
 from realm.crowd.tables import OptionNames
 from realm.crowd.verdicts import VERDICTS
@@ -18,7 +20,7 @@ from realm.report.escaping import clipped
 from realm.report.html import Figure
 from realm.report.run_data import UNCLEAR, RunData
 from realm.report.summary import LONGEST_NAME
-from realm.report.svg import percent
+from realm.report.svg import percent, percent_range
 
 RANKINGS = 4
 """Most tasks whose annotators are ranked: two rows of two charts."""
@@ -99,35 +101,34 @@ class OverTime(NamedTuple):
 def over_time(data: RunData) -> OverTime | None:
     """None where annotations have no times."""
     times = data.screens.times
-    if not len(times):
+    if not times:
         return None
-    names = times["annotator"] + (" · " + times["task"] if data.several_tasks else "")
-    times = times.assign(name=[clipped(name, LONGEST_NAME) for name in names])
-    changed = times[times["changed"]].sort_values("p_value", kind="stable")
-    figures = [
-        Figure(_time_chart(row.stretches, note), row.name, note)
-        for row in changed.head(TIME_CHARTS).itertuples(index=False)
-        if (note := change_in_words(row))
-    ]
+
+    def name(each: AnnotatorOverTime) -> str:
+        return clipped(f"{each.annotator} · {each.task}" if data.several_tasks else each.annotator, LONGEST_NAME)
+
+    changed = sorted((each for each in times if each.changed), key=lambda each: each.p_value)
+    figures = [Figure(_time_chart(each), name(each), each.change) for each in changed[:TIME_CHARTS]]
     rows = []
-    for row in times.sort_values("labels", ascending=False, kind="stable").head(TIME_ROWS).itertuples(index=False):
-        ends = [percent(share) for share in row.stretches[[0, -1], 1]] if len(row.stretches) > 1 else ["", ""]
-        per_hour = f"{row.labels_per_hour:,.0f}" if np.isfinite(row.labels_per_hour) else ""
-        lead_time = f"{row.lead_time:,.0f} s" if np.isfinite(row.lead_time) else ""
-        dates = [f"{moment:%Y-%m-%d}" for moment in (row.first, row.last)]
-        note = change_in_words(row) if row.changed else ""
-        rows.append([row.name, f"{row.labels:,}", *dates, per_hour, lead_time, *ends, note])
-    return OverTime(len(changed), int(times["p_value"].notna().sum()), figures, rows, len(times))
+    for each in sorted(times, key=lambda each: -each.labels)[:TIME_ROWS]:
+        shares = [percent(share) for share in each.stretches[[0, -1], 1]] if len(each.stretches) > 1 else ["", ""]
+        per_hour = f"{each.labels_per_hour:,.0f}" if np.isfinite(each.labels_per_hour) else ""
+        lead_time = f"{each.lead_time:,.0f} s" if np.isfinite(each.lead_time) else ""
+        dates, note = [f"{day:%Y-%m-%d}" for day in (each.first, each.last)], each.change if each.changed else ""
+        rows.append([name(each), f"{each.labels:,}", *dates, per_hour, lead_time, *shares, note])
+    judged = sum(each.before is not None for each in times)
+    return OverTime(len(changed), judged, figures, rows, len(times))
 
 
-def _time_chart(stretches: np.ndarray[Any, Any], note: str) -> charts.Markup:
-    """Accuracy in stretches of time with its interval. `stretches` is (stretches, 4): time, accuracy, low, high."""
-    hints = [f"{percent(share)}, {charts.percent_range(low, high)}" for _, share, low, high in stretches]
-    x_axis = charts.Axis("", lambda seconds: f"{pd.Timestamp(seconds, unit='s'):%Y-%m-%d}")
-    y_axis = charts.Axis("accuracy", percent, (max(float(stretches[:, 2].min()) - 0.05, 0.0), 1.0))
-    title = f"Accuracy over time: {note}"
-    x, y = stretches[:, 0], stretches[:, 1]
-    return charts.line_chart(title, x, y, x_axis, y_axis, intervals=stretches[:, 2:], hints=hints)
+def _time_chart(each: AnnotatorOverTime) -> Markup:
+    """Accuracy in stretches of time with its interval."""
+    start, share, *ends = each.stretches.T
+    hints = [f"{percent(a)}, {percent_range(b, c)}" for a, b, c in zip(share, *ends, strict=True)]
+    x_axis = charts.Axis("", lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}")
+    y_axis = charts.Axis("accuracy", percent, (max(float(ends[0].min()) - 0.05, 0.0), 1.0))
+    return charts.line_chart(
+        "Accuracy over time", start, share, x_axis, y_axis, intervals=np.stack(ends, axis=1), hints=hints
+    )
 
 
 # -------------------------------------------------------------------- the table
@@ -205,8 +206,8 @@ class AnnotatorTable:
         most, least = peers.nlargest(PEERS, "low"), peers.nsmallest(PEERS, "high").iloc[::-1]
         names = self._data.annotations.annotators
         return [
-            (clipped(names[row.other], LONGEST_NAME), row.share, row.shared)
-            for row in pd.concat([most, least[~least.index.isin(most.index)]]).itertuples()
+            (clipped(names[row["other"]], LONGEST_NAME), row["share"], row["shared"])
+            for row in pd.concat([most, least[~least.index.isin(most.index)]]).to_dict("records")
         ]
 
     def _examples(self, rows: Any) -> list[tuple[str, str, str, float]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -17,12 +18,13 @@ RANKED = 60
 """Most annotators of a picture, evenly over the ranks where there are more: each has a line with its name."""
 ROW = 22
 """Height of a line, for text of 12 pixels."""
-FIGURE_WIDTH = 7.4
-"""Most that a character of the figures beside a line takes, on average, in the widest of the page's fonts."""
+FIGURE_WIDTH = 8.8
+"""Most that a character of the figures beside a line takes, on average: of the widest font, on a phone."""
 POINTS = 240
 """Most points of a curve: two pixels apart."""
 
 Form = Callable[[float], str]
+Series = tuple[str, Sequence[float]]
 
 
 # -------------------------------------------------------------------- bars
@@ -53,7 +55,7 @@ def verdict_bars(rows: Sequence[tuple[str, Sequence[int]]]) -> Markup:
     return picture.markup("chart bars")
 
 
-def bars(title: str, names: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], form: Form = percent) -> Markup:
+def bars(title: str, names: Sequence[str], series: Sequence[Series], form: Form = percent) -> Markup:
     """A group of bars for each name, one bar per series (each with its own name where there are several).
 
     The figure beside a group is that of the last series.
@@ -70,8 +72,9 @@ def bars(title: str, names: Sequence[str], series: Sequence[tuple[str, Sequence[
         picture.text(left + index * 118, 12, name, f"key s{index}")
         for row, label in enumerate(names):
             hint = f"{label}{', ' + name if name else ''}: {form(values[row])}"
-            size = {"width": max(width * float(values[row]) / most, 1), "height": bar - 1.5}
-            picture.add("rect", hint=hint, x=left, y=top + step * row + bar * index, rx=2, class_=f"fill s{index}", **size)
+            box: dict[str, Any] = {"x": left, "y": top + step * row + bar * index, "height": bar - 1.5, "rx": 2.0}
+            box["width"] = max(width * float(values[row]) / most, 1)
+            picture.add("rect", hint=hint, class_=f"fill s{index}", **box)
     for row, label in enumerate(names):
         middle, longest = top + step * row + bar * len(series) / 2 + 4, max(float(values[row]) for _, values in series)
         picture.text(left - 10, middle, clipped(label, 18), "name", "end", hint=label)
@@ -108,7 +111,7 @@ def matrix(
         picture.text(left - 10, y + height / 2 + 4, clipped(name, 15), "name", "end", hint=name)
         for column, cell in enumerate(cells[row]):
             x = left + span * column
-            box = {"x": x, "y": y, "width": span - 2, "height": height - 2, "rx": 3.0}
+            box: dict[str, Any] = {"x": x, "y": y, "width": span - 2, "height": height - 2, "rx": 3.0}
             if cell is None:
                 picture.add("rect", class_="cell none", **box)
                 continue
@@ -146,17 +149,17 @@ def interval_rows(
 ) -> Markup:
     """A line per row: a mark with its interval, the same in figures, a guide and shaded zones behind."""
     room = FIGURE_WIDTH * max(len(row.note) for row in rows) + 16
-    plot = Plot((600, 72 + ROW * len(rows)), title, description, domain, margins=(30.0, room, 42.0, 150.0))
+    plot = Plot((520, 72 + ROW * len(rows)), title, description, domain, margins=(30.0, room, 42.0, 140.0))
     for low, high, class_ in zones:
         x, end = plot.x(max(low, domain[0])), plot.x(min(high, domain[1]))
         plot.add("rect", x=x, y=plot.top, width=max(end - x, 0), height=plot.bottom - plot.top, class_=class_)
-    plot.x_axis("", form)
+    plot.x_axis("", form, 4)
     plot.line(plot.x(guide[0]), plot.top - 4, plot.x(guide[0]), plot.bottom, "guide")
     plot.text(plot.x(guide[0]), plot.top - 10, guide[1], "axis", "middle")
     for index, row in enumerate(rows):
         y = plot.top + ROW * (index + 0.5)
         low, high, middle = (float(np.clip(value, *domain)) for value in (row.low, row.high, row.middle))
-        plot.text(plot.left - 12, y + 4, clipped(row.name, 18), "name", "end", hint=row.name)
+        plot.text(plot.left - 12, y + 4, clipped(row.name, 16), "name", "end", hint=row.name)
         plot.line(plot.x(low), y, plot.x(high), y, f"whisker v{row.kind}")
         plot.mark(plot.x(middle), y, row.kind, 4.5, hint=f"{row.name}: {row.note}")
         plot.text(plot.right + 12, y + 4, row.note, "figure")
@@ -171,10 +174,12 @@ def ranking(task: str, names: Sequence[str], figures: Floats, verdicts: Ints, ch
     words = verdict_words(np.bincount(verdicts, minlength=len(VERDICTS)).tolist())
     title = f"Accuracy of {len(names):,} annotators with 95% intervals" + (f", {task}" if task else "")
     constant = f"Always giving the most frequent label would be right {percent(chance)} of the time."
-    rows = [
-        Row(names[i], *figures[i].tolist(), f"{percent(figures[i, 0])}  ({percent_range(*figures[i, 1:])})", verdicts[i])
-        for i in np.unique(np.linspace(0, len(names) - 1, RANKED).round().astype(int))
-    ]
+    drawn = np.unique(np.linspace(0, len(names) - 1, RANKED).round().astype(int)).tolist()
+    rows = []
+    for i in drawn:
+        middle, low, high = figures[i].tolist()
+        note = f"{percent(middle)}  ({percent_range(low, high)})"
+        rows.append(Row(names[i], middle, low, high, note, int(verdicts[i])))
     weak, strong = (chance + (1 - chance) * share for share in (NO_BETTER, RELIABLE))
     zones = [(0.0, weak, "zone low"), (strong, 1.0, "zone high")]
     description = f"Ranked by accuracy: {words}. {constant}"

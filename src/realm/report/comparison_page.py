@@ -89,12 +89,15 @@ def _differences(contrasts: list[dict[str, Any]], by: str) -> Figure | None:
         if each["figure"] == by and each["low"] is not None:
             gap, low, high = (float(each[name]) for name in ("difference", "low", "high"))
             note = f"{_signed(by, gap)}  ({_signed(by, low)} to {_signed(by, high)})"
-            rows.append(Row(f"{each['first']} − {each['second']}", gap, low, high, note, 2 if low <= 0 <= high else 0))
+            rows.append(Row(each["second"], gap, low, high, note, 2 if low <= 0 <= high else 0))
     if not rows:
         return None
     ends = [0.0, *(value for row in rows for value in (row.low, row.high))]
     margin = max(0.06 * (max(ends) - min(ends)), NARROWEST)
-    title, words = f"{metric.title}: differences", "; ".join(f"{row.name}: {row.note}" for row in rows)
+    title, words = (
+        f"{metric.title}: {contrasts[0]['first']} minus each other method",
+        "; ".join(f"{row.name}: {row.note}" for row in rows),
+    )
     domain, guide = (min(ends) - margin, max(ends) + margin), (0.0, "no difference")
     chart = interval_rows(title, words, rows, domain=domain, guide=guide, form=lambda gap: _signed(by, gap))
     is_share = metric.format.endswith("%")

@@ -27,12 +27,12 @@ def peer_pairs(data: RunData) -> tuple[list[list[str]], list[list[str]]]:
     def rows(pairs: pd.DataFrame) -> list[list[str]]:
         return [
             [
-                f"{clipped(names[row.one], NAME)} and {clipped(names[row.other], NAME)}",
-                percent(row.share),
-                percent_range(row.low, row.high),
-                f"{row.shared:,}",
+                f"{clipped(names[row['one']], NAME)} and {clipped(names[row['other']], NAME)}",
+                percent(row["share"]),
+                percent_range(row["low"], row["high"]),
+                f"{row['shared']:,}",
             ]
-            for row in pairs.itertuples()
+            for row in pairs.to_dict("records")
         ]
 
     return rows(least), rows(most[~most.index.isin(least.index)])
@@ -49,10 +49,10 @@ def peer_matrix(data: RunData) -> Figure | None:
     names = [data.annotations.annotators[annotator] for annotator in order]
     low, high = float(peers["share"].min()), float(peers["share"].max())
     cells: list[list[Cell | None]] = [[None] * len(order) for _ in order]
-    for row in peers.itertuples():
-        one, other = order.index(row.one), order.index(row.other)
-        hint = f"{names[one]} and {names[other]}: {percent(row.share)} of {row.shared:,} items"
-        cell = Cell(percent(row.share), (row.share - low) / max(high - low, 1e-9), "above", hint)
+    for row in peers.to_dict("records"):
+        one, other = order.index(row["one"]), order.index(row["other"])
+        hint = f"{names[one]} and {names[other]}: {percent(row['share'])} of {row['shared']:,} items"
+        cell = Cell(percent(row["share"]), (row["share"] - low) / max(high - low, 1e-9), "above", hint)
         cells[one][other] = cells[other][one] = cell
     title = "How often every two annotators gave the same label"
     description = (
@@ -66,9 +66,9 @@ def peer_matrix(data: RunData) -> Figure | None:
 def confusions(data: RunData) -> list[list[str]]:
     """Who takes which label for which beyond chance, with how often, the share, and the share of all others."""
     rows, several = [], data.several_tasks
-    for row in data.screens.confused.head(CONFUSED).itertuples():
-        labels = data.label_names(row.task)
-        name = data.annotations.annotators[row.annotator] + f" · {data.task_names[row.task]}" * several
-        words = [clipped(name, NAME), clipped(labels[row.truth], LABEL), clipped(labels[row.given], LABEL)]
-        rows.append([*words, f"{row.count:,} of {row.of:,}", percent(row.share), percent(row.others)])
+    for row in data.screens.confused.head(CONFUSED).to_dict("records"):
+        labels = data.label_names(row["task"])
+        name = data.annotations.annotators[row["annotator"]] + f" · {data.task_names[row['task']]}" * several
+        words = [clipped(name, NAME), clipped(labels[row["truth"]], LABEL), clipped(labels[row["given"]], LABEL)]
+        rows.append([*words, f"{row['count']:,} of {row['of']:,}", percent(row["share"]), percent(row["others"])])
     return rows

@@ -145,13 +145,9 @@ class Settling:
     def seconds_per_label(self) -> float | None:
         """The median time that one label takes, over annotators: lead times, else labels per hour of sessions."""
         times = self.data.screens.times
-        if not len(times):
-            return None
-        leads, rates = times["lead_time"].dropna(), times["labels_per_hour"].dropna()
-        if len(leads):
-            return float(leads.median())
-        rates = rates[rates > 0]
-        return float(3600 / rates.median()) if len(rates) else None
+        leads = [each.lead_time for each in times if np.isfinite(each.lead_time)]
+        rates = [each.labels_per_hour for each in times if each.labels_per_hour > 0]
+        return float(np.median(leads)) if leads else float(3600 / np.median(rates)) if rates else None
 
     @cached_property
     def items(self) -> Listed:
@@ -166,9 +162,9 @@ class Settling:
     @cached_property
     def workload(self) -> list[tuple[str, int, float]]:
         """Who would label the items listed: name, how many, accuracy; the busiest first."""
-        people = self.queue.head(TO_RELABEL).groupby("ask", sort=False)["ask_accuracy"].agg(["size", "first"])
-        people = people.sort_values("size", ascending=False, kind="stable")
-        return [(clipped(row.Index, LONGEST_NAME), int(row.size), float(row.first)) for row in people.itertuples()]
+        queue = self.queue.head(TO_RELABEL)
+        accuracy, counts = dict(zip(queue["ask"], queue["ask_accuracy"], strict=True)), queue["ask"].value_counts()
+        return [(clipped(str(name), LONGEST_NAME), n, float(accuracy[name])) for name, n in counts.to_dict().items()]
 
 
 def _duration(seconds: float) -> str:

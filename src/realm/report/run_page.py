@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from realm.check import examine
 from realm.crowd.against_gold import AgainstGold, gold_sentences

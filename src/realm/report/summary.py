@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.drift import change_in_words
 from realm.crowd.label_figures import wilson
 from realm.crowd.verdicts import VERDICTS
 from realm.report import charts
@@ -224,11 +223,11 @@ class Summary:
 
     def _of_patterns(self) -> list[Alarm]:
         """Annotators whose accuracy fell, and those whose labels show a pattern, unless they are named already."""
-        data, times = self.data, self.data.screens.times
-        fallen = times.query("changed and after < before").sort_values("p_value") if len(times) else times
+        data = self.data
+        fallen = sorted((each for each in data.screens.times if each.changed and each.fell), key=lambda e: e.p_value)
         names = [
-            (clipped(row.annotator, LONGEST_NAME), f"{row.task}: " * data.several_tasks + change_in_words(row))
-            for row in fallen.itertuples()
+            (clipped(each.annotator, LONGEST_NAME), f"{each.task}: " * data.several_tasks + each.change)
+            for each in fallen
         ]
         alarms = [Alarm("fallen", "care", names, len(names))] if names else []
         patterns: dict[int, str] = {}  # one line for each annotator: copies are noted in every task

@@ -99,7 +99,7 @@ class Plot(Picture):
         description: str,
         x_range: Span,
         y_range: Span = (0, 1),
-        margins: tuple[float, float, float, float] = (34, 24, 42, 52),  # top, right, bottom, left: room for labels
+        margins: tuple[float, float, float, float] = (34, 36, 42, 52),  # top, right, bottom, left: room for labels
     ) -> None:
         super().__init__(*size, title, description)
         top, right, bottom, left = margins
