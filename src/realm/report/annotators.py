@@ -16,7 +16,7 @@ from realm.crowd.tables import OptionNames
 from realm.crowd.verdicts import VERDICTS
 from realm.display import counted
 from realm.report import charts
-from realm.report.escaping import clipped
+from realm.report.escaping import clipped, visible
 from realm.report.html import Figure
 from realm.report.run_data import UNCLEAR, RunData
 from realm.report.summary import LONGEST_NAME
@@ -164,7 +164,7 @@ class AnnotatorTable:
         kind, remarks = int(data.verdicts[at]), [data.habits[at], data.notes[at]]
         return {
             "id": f"annotator-{pair}",
-            "name": clipped(data.annotations.annotators[at[0]], LONGEST_NAME),
+            "name": clipped(visible(data.annotations.annotators[at[0]]), LONGEST_NAME),
             "task": clipped(data.task_names[at[1]], LONGEST_NAME),
             "bar": charts.small_interval(kind, **figures),
             "kind": kind,
