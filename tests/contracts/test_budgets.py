@@ -8,7 +8,7 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 6_950,
+    "data": 6_110,
     "crowd": 5_240,
     "channels": 750,
     "scorers": 2_400,
