@@ -17,7 +17,7 @@ BUDGETS = {
     "runs": 1_310,
     "comparison": 1_950,
     "check": 540,
-    "report": 2_620,
+    "report": 1_850,
     "label_studio": 780,
     "cli": 3_250,
     "demo": 270,

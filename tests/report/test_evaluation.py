@@ -39,7 +39,7 @@ def test_the_section_shows_accuracy_beside_the_figures_it_hides(tmp_path: Path) 
         assert f"{row['label']} {cells}" in shown.text
     assert "Confusion matrix" in shown.text and 'href="#test"' in shown.source
     assert "right by gold" in shown.text and "15 equally wide bins" in shown.text
-    # A cell for every pair of labels, and a bubble for every bin (and those of the training items' own chart).
+    # A cell for every pair of labels, and a bubble for every bin.
     matrix = shown.source.split('id="test"')[1].split("</section>")[0]
     assert matrix.count('class="cell ') == 16 and matrix.count('class="bubble"') == len(test["reliability"])
     assert f"macro F1 {test['macro_f1']:.3f}" in shown.text, "the card of the accuracy says it too"

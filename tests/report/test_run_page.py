@@ -17,7 +17,6 @@ from realm.crowd.screens import Screens
 from realm.data import Annotations
 from realm.errors import RealmError
 from realm.report.escaping import visible
-from realm.report.model import calibration
 from realm.report.run_data import RunData, read_run, read_table
 from realm.report.run_page import render, table_report_name, write_report, write_table_report
 from realm.runs import Run
@@ -55,7 +54,7 @@ def test_a_manager_finds_the_figures_of_the_run(plain_run: Path) -> None:
 def test_pictures_have_titles_and_descriptions(hostile_run: Path) -> None:
     page = page_of(hostile_run)
     pictures = [attributes for attributes in page.tags("svg") if "chart" in (attributes["class"] or "")]
-    assert len(pictures) >= 10
+    assert len(pictures) >= 8
     assert all(attributes["role"] == "img" for attributes in page.tags("svg"))
     assert len(re.findall(r"<svg[^>]*><title>[^<]+</title><desc>[^<]+</desc>", page.source)) == len(page.tags("svg"))
 
@@ -89,7 +88,6 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
         assert "Seen in training" in page and "not used: neither training" in page
     assert "Relative values" in sparse and "Relative values" not in plain
     assert "Two options" in sparse and "Two options" not in plain
-    assert "If the model were as accurate as it claims" in sparse
     assert "is not the one with the most votes" not in sparse
     table, log_probs = crowd()
     gold = np.where(np.arange(80) < 20, table.label[table.offsets[:-1]], -1).astype(np.int32)
@@ -100,12 +98,8 @@ def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: P
     )  # fmt: skip
     page = page_of(run).text
     assert "Each item was judged by a model that was trained without it." in page and "Seen in training" not in page
-    assert "used: where it is known it decides" in page and "Compared with gold, the model" in page
+    assert "used: where it is known it decides" in page
     assert "1.43: the model's probabilities were softened" in page
-    in_sample = write_run(
-        tmp_path / "seen", with_gold, log_probs, found=estimate(table, np.exp(log_probs), gold=gold), gold_used=True
-    )
-    assert "Compared with gold, the model" not in page_of(in_sample).text, "the model was trained on that gold"
 
 
 def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> None:
@@ -119,20 +113,6 @@ def test_the_labels_are_those_of_the_run(plain_run: Path, tmp_path: Path) -> Non
         np.testing.assert_allclose(data.confidence, labels["confidence"], atol=1e-5)
         assert [data.annotations.label_name(i, k) for i, k in enumerate(data.labels)] == labels["label"].tolist()
         assert data.overruled.tolist() == labels["majority_disagrees"].tolist()
-
-
-def test_calibration_is_counted_against_the_annotators(plain_run: Path) -> None:
-    data = read_run(plain_run)
-    found = calibration(data)
-    assert found is not None and found.judge == "annotators" and found.share.sum() <= 1
-    sure, favourite = data.model_probs.max(axis=1), data.model_probs.argmax(axis=1)
-    kept = [b for b in range(10) if (np.minimum(sure * 10, 9).astype(int) == b).sum() >= 5]
-    expected = [sure[np.minimum(sure * 10, 9).astype(int) == b].mean() for b in kept]
-    np.testing.assert_allclose(found.sure, expected)
-    given = data.annotations.label == favourite[data.annotations.item]
-    assert found.agreed == pytest.approx(given.mean())
-    text = page_of(plain_run).text
-    assert f"the model is {found.verdict}: its confidence is off by {found.gap:.0%} on average" in text
 
 
 def test_items_with_options_of_their_own_and_items_nobody_labelled(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,8 +26,8 @@ RANKINGS = 4
 """Most tasks whose annotators are ranked: two rows of two charts."""
 HEAT_ROWS, HEAT_COLUMNS = 40, 16
 """Most annotators and tasks of a heat map: it stays on one screen and its figures legible."""
-TIME_CHARTS, TIME_ROWS = 12, 50
-"""Most charts and rows of annotators over time: what a person looks through."""
+TIME_CHARTS = 12
+"""Most charts of annotators over time: what a person looks through."""
 ROWS, DETAILED = 2_000, 200
 """Rows in the file, and rows that open."""
 LABELS = 8
@@ -88,36 +88,12 @@ def heat_map(data: RunData) -> Figure | None:
     return Figure(picture, "Annotators by task", note if is_cut else "")
 
 
-class OverTime(NamedTuple):
-    """A small chart of each annotator who changed, and a row for those with the most labels."""
-
-    changed: int
-    judged: int
-    charts: list[Figure]
-    rows: list[list[str]]
-    total: int
-
-
-def over_time(data: RunData) -> OverTime | None:
-    """None where annotations have no times."""
-    times = data.screens.times
-    if not times:
-        return None
-
-    def name(each: AnnotatorOverTime) -> str:
-        return clipped(f"{each.annotator} · {each.task}" if data.several_tasks else each.annotator, LONGEST_NAME)
-
-    changed = sorted((each for each in times if each.changed), key=lambda each: each.p_value)
-    figures = [Figure(_time_chart(each), name(each), each.change) for each in changed[:TIME_CHARTS]]
-    rows = []
-    for each in sorted(times, key=lambda each: -each.labels)[:TIME_ROWS]:
-        shares = [percent(share) for share in each.stretches[[0, -1], 1]] if len(each.stretches) > 1 else ["", ""]
-        per_hour = f"{each.labels_per_hour:,.0f}" if np.isfinite(each.labels_per_hour) else ""
-        lead_time = f"{each.lead_time:,.0f} s" if np.isfinite(each.lead_time) else ""
-        dates, note = [f"{day:%Y-%m-%d}" for day in (each.first, each.last)], each.change if each.changed else ""
-        rows.append([name(each), f"{each.labels:,}", *dates, per_hour, lead_time, *shares, note])
-    judged = sum(each.before is not None for each in times)
-    return OverTime(len(changed), judged, figures, rows, len(times))
+def changes_over_time(data: RunData) -> list[Figure]:
+    """A small chart of each annotator whose accuracy changed, the clearest first."""
+    changed = sorted((each for each in data.screens.times if each.changed), key=lambda each: each.p_value)
+    names = [f"{each.annotator} · {each.task}" if data.several_tasks else each.annotator for each in changed]
+    pairs = zip(changed[:TIME_CHARTS], names, strict=False)
+    return [Figure(_time_chart(each), clipped(name, LONGEST_NAME), each.change) for each, name in pairs]
 
 
 def _time_chart(each: AnnotatorOverTime) -> Markup:

@@ -1,4 +1,4 @@
-"""The figures of a test with gold on a page: every metric, every label, who is taken for whom, how sure answers are."""
+"""The model on a page: its learning curves, and the figures of a test with gold, by label and by confidence."""
 
 from __future__ import annotations
 
@@ -78,23 +78,33 @@ def _confusion_figure(labels: Sequence[str], confusion: Floats) -> Figure:
     return Figure(picture, "Confusion matrix", note)
 
 
-def reliability_figure(sure: Floats, right: Floats, shares: Floats, label: str, caption: str, note: str = "") -> Figure:
-    """How often answers are right, by how sure they are; on the diagonal they are as right as they claim. (bins,)"""
+def _reliability(bins: Sequence[Mapping[str, Any]]) -> Figure:
+    """How often answers are right, by how sure they are; on the diagonal they are as right as they claim."""
+    columns = ([each[name] for each in bins] for name in ("confidence", "right", "items"))
+    sure, right, items = (np.array(column, dtype=np.float64) for column in columns)
+    shares = items / items.sum()
     hints = [
         f"confidence {percent(a)}: {percent(b)} of {percent(c)} of items"
         for a, b, c in zip(sure, right, shares, strict=True)
     ]
-    axes = Axis("confidence of the model", percent, (0, 1)), Axis(label, percent, (0, 1))
-    title = "Calibration: confidence of the model, and how often it is confirmed"
-    return Figure(line_chart(title, sure, right, *axes, shares=shares, hints=hints), caption, note)
-
-
-def _reliability(bins: Sequence[Mapping[str, Any]]) -> Figure:
-    columns = ([each[name] for each in bins] for name in ("confidence", "right", "items"))
-    sure, right, items = (np.array(column, dtype=np.float64) for column in columns)
-    note = f"answers in {BINS} equally wide bins of confidence; the area is their share; on the diagonal: calibrated"
+    axes = Axis("confidence of the model", percent, (0, 1)), Axis("right by gold", percent, (0, 1))
     caption = "Calibration: confidence of the answers, and how often they are right"
-    return reliability_figure(sure, right, items / items.sum(), "right by gold", caption, note)
+    note = f"answers in {BINS} equally wide bins of confidence; the area is their share; on the diagonal: calibrated"
+    return Figure(line_chart(caption, sure, right, *axes, shares=shares, hints=hints), caption, note)
+
+
+def curves(metrics: Mapping[str, Any]) -> list[Figure]:
+    """The learning curve and accuracy on the test items while training, as far as logged."""
+    figures = []
+    for entry, axis, caption, note in (
+        ("loss", Axis("loss per annotation"), "Learning curve", "mean loss per annotation"),
+        ("eval_accuracy", Axis("accuracy", percent), "Accuracy on the test items", "gold measures, and does not train"),
+    ):
+        logged = [(row["step"], row[entry]) for row in metrics.get("history", []) if entry in row and "step" in row]
+        x, y = np.array(logged, dtype=np.float64).reshape(-1, 2).T
+        if np.isfinite(y).sum() > 1:
+            figures.append(Figure(line_chart(caption, x, y, Axis("training step"), axis), caption, note))
+    return figures
 
 
 def _written(value: float | None, form: str) -> str:

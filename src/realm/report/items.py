@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
 from realm.crowd.engine import Floats, Ints
 from realm.crowd.relabel import relabel_queue
 from realm.crowd.tables import OptionNames, label_counts_in_words
-from realm.report.charts import bars
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
 from realm.report.summary import LONGEST_NAME
@@ -21,7 +18,7 @@ from realm.report.summary import LONGEST_NAME
 if TYPE_CHECKING:
     import pandas as pd
 
-DISAGREEMENTS, TO_RELABEL, DISPUTES = 200, 150, 8
+DISAGREEMENTS, TO_RELABEL = 200, 150
 """Most entries of each list: what a person reads through, and what a page can hold."""
 TEXT, CONTEXT, NAME = 420, 240, 80
 """Most characters of a text (five lines or so), of a context, and of a name or label."""
@@ -31,15 +28,6 @@ BUDGETS = (25, 50, 100, 250, 500, 1_000)
 """Numbers of labels that are priced: what teams order."""
 NEARLY_ALL = 0.98
 """The share of what all planned labels correct from which on more are not priced: the rest goes to clear items."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The first items of a list, and how long the whole of it is."""
-
-    items: Sequence[dict[str, Any]] = ()
-    total: int = 0
-    chart: Markup | None = None
 
 
 def _listed(data: RunData, rows: Ints, **more: Any) -> list[dict[str, Any]]:
@@ -70,10 +58,10 @@ def _listed(data: RunData, rows: Ints, **more: Any) -> list[dict[str, Any]]:
 # -------------------------------------------------------------------- where model and votes disagree
 
 
-def disagreements(data: RunData) -> Listed:
-    """Items whose most voted label is not the model's favourite, the most outspoken first; none without a model."""
+def disagreements(data: RunData) -> tuple[list[dict[str, Any]], int]:
+    """Items whose most voted label is not the model's favourite, the most outspoken first, and how many there are."""
     if not data.has_model:
-        return Listed()
+        return [], 0
     rows = np.arange(data.annotations.n_items)
     favourite, voted = data.model_probs.argmax(axis=1), data.votes.argmax(axis=1)
     most = data.votes.max(axis=1, initial=0)
@@ -85,22 +73,7 @@ def disagreements(data: RunData) -> Listed:
     labels = data.labels[first]
     follows_votes = np.where(data.votes[first, labels] == most[first], "as the votes", "as neither")
     sides = np.where(labels == favourite[first], "as the model", follows_votes)
-    chart = _dispute_bars(data, apart, voted[apart], favourite[apart])
-    return Listed(_listed(data, first, sides=sides.tolist()), len(apart), chart)
-
-
-def _dispute_bars(data: RunData, items: Ints, voted: Ints, favourite: Ints) -> Markup | None:
-    """The commonest disagreements: what the votes say, what the model says, and on how many items."""
-    if data.annotations.items.options is not None or not len(items):
-        return None
-    triples = np.column_stack([data.annotations.item_tasks[items], voted, favourite])
-    kinds, counts = np.unique(triples, axis=0, return_counts=True)
-    order, names = np.argsort(-counts, kind="stable")[:DISPUTES], []
-    for task, by_votes, by_model in kinds[order].tolist():
-        labels = data.label_names(task)
-        where = f"{data.task_names[task]}: " if data.several_tasks else ""
-        names.append(f"{where}{clipped(labels[by_votes], 40)} → {clipped(labels[by_model], 40)}")
-    return bars("What votes and model say where they differ", names, [("", counts[order].tolist())], "{:,.0f}".format)
+    return _listed(data, first, sides=sides.tolist()), len(apart)
 
 
 # -------------------------------------------------------------------- what is unclear and what it costs to settle
@@ -150,14 +123,14 @@ class Settling:
         return float(np.median(leads)) if leads else float(3600 / np.median(rates)) if rates else None
 
     @cached_property
-    def items(self) -> Listed:
+    def items(self) -> list[dict[str, Any]]:
         """The first items of the queue, and whom to ask."""
         queue = self.queue.head(TO_RELABEL)
         names, ids = self.data.task_names, self.data.annotations.item_ids.to_pylist()
         row_of = {(names[task], ids[row]): row for row, task in enumerate(self.data.annotations.item_tasks.tolist())}
         rows = np.array([row_of[key] for key in zip(queue["task"], queue["item"], strict=True)], dtype=np.int64)
         columns = {name: [clipped(text, NAME) for text in queue[name]] for name in ("ask", "or_else")}
-        return Listed(_listed(self.data, rows, **columns, gain=queue["gain_labels"].tolist()), len(self.queue))
+        return _listed(self.data, rows, **columns, gain=queue["gain_labels"].tolist())
 
     @cached_property
     def workload(self) -> list[tuple[str, int, float]]:

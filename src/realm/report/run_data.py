@@ -45,7 +45,7 @@ class RunData:
     | name, file, date | of the run's folder, of the table, and the day; empty if not known |
     | screens | the table, the estimate, and what is asked of the annotators |
     | log_probs | the model's log P of the items; None where no model was trained. (items, Kmax) |
-    | config, metrics, scorer_settings | as the run recorded them |
+    | config, metrics | as the run recorded them |
     | against_gold | how the labels did against gold that nothing here has seen; None where there was none |
     """
 
@@ -54,7 +54,6 @@ class RunData:
     log_probs: Floats | None = None
     config: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
-    scorer_settings: dict[str, Any] = field(default_factory=dict)
     against_gold: AgainstGold | None = None
     file: str = ""
     date: str = ""
@@ -206,7 +205,6 @@ def read_run(run: Run | str | Path, against_gold: AgainstGold | None = None) -> 
         log_probs=run.log_probs,
         config=run.config,
         metrics=run.metrics,
-        scorer_settings=run.scorer_settings,
         against_gold=against_gold,
         file=str(run.config.get("file") or ""),
         date=_day(finished),
