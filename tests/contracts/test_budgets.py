@@ -8,8 +8,8 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 6_110,
-    "crowd": 5_240,
+    "data": 5_400,
+    "crowd": 4_610,
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
@@ -18,7 +18,7 @@ BUDGETS = {
     "comparison": 1_950,
     "check": 540,
     "report": 1_850,
-    "label_studio": 780,
+    "integrations": 580,
     "cli": 3_250,
     "demo": 270,
 }

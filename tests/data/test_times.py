@@ -143,7 +143,7 @@ def test_check_tells_of_drift(tmp_path, realm_cli) -> None:
     assert "accuracy fell from" in output and "'a0'" in output and "labels per hour" in output
     code, output, _ = realm_cli("check", tmp_path / "drift.csv", "--json")
     rows = json.loads(output)["over_time"]
-    assert [row["annotator"] for row in rows if row["drift"] and row["drift"]["beyond_chance"]] == ["a0"]
+    assert [row["annotator"] for row in rows if row["changed"]] == ["a0"]
     write_table(crowd(12, 60, seed=4), tmp_path / "steady.csv")
     code, output, _ = realm_cli("check", tmp_path / "steady.csv")
     assert code == 0 and "accuracy fell" not in output

@@ -29,8 +29,8 @@ IDS_LISTED = 5
 """Items that a finding names: enough to look at."""
 REMEDIES = {
     "constant": "Leave them out with `exclude`, or ask them; the labels carry no information.",
-    "no better than chance": "Look at some of their labels; leave them out with `exclude` if they guess.",
-    "worse than chance": "Look at some of their labels: did they mistake one label for another?",
+    "chance": "Look at some of their labels; leave them out with `exclude` if they guess.",
+    "below chance": "Look at some of their labels: did they mistake one label for another?",
 }
 """What to do about whose labels carry no information."""
 
@@ -50,16 +50,16 @@ def annotator_findings(screens: Screens) -> Iterator[Finding]:
     """Whose labels carry little information, who copies, who has changed, and who is hardly known."""
     annotations, estimate = screens.annotations, screens.estimate
     names, counts = annotations.annotators, annotations.annotations_per_annotator
-    for who, task in np.argwhere(estimate.annotations > 0).tolist():
-        at, code = (who, task), VERDICTS[screens.verdicts[who, task]]
-        interval = f"{estimate.low[at]:.0%}–{estimate.high[at]:.0%}"
-        what = f"is {code}, right {estimate.accuracy[at]:.0%} of the time ({interval})"
-        if screens.constant[at]:
-            code, what = "constant", str(screens.notes[at])
-        if code in REMEDIES:
-            n = counted(int(estimate.annotations[at]), "label")
-            message = f"'{names[who]}' {what}{in_task(annotations, task)} ({n})."
-            yield Finding(code, "warning", message, REMEDIES[code], (names[who],))
+    for who, task in np.argwhere(screens.constant | screens.guessers).tolist():
+        at, code, what = (who, task), "constant", str(screens.notes[who, task])
+        if not screens.constant[at]:
+            is_worse = VERDICTS[screens.verdicts[at]] == "worse than chance"
+            code = "below chance" if is_worse else "chance"
+            what = "disagrees with the others more than chance would" if is_worse else "agrees little with the others"
+            what += f": right {estimate.accuracy[at]:.0%} of the time ({estimate.low[at]:.0%}–{estimate.high[at]:.0%})"
+        n = counted(int(estimate.annotations[at]), "label")
+        message = f"'{names[who]}' {what}{in_task(annotations, task)} ({n})."
+        yield Finding(code, "warning", message, REMEDIES[code], (names[who],))
     if few := [names[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:
         share = int(counts[counts < FEW].sum()) / annotations.n_annotations
         message = f"{len(few):,} of {len(counts):,} annotators gave fewer than {FEW} labels ({share:.1%} of all)."

@@ -149,10 +149,11 @@ class Panel:
         ]
         return table[[name for name in (*columns, "verdict", "habit", "notes") if name in table]]
 
-    def path(self, least: float = -np.inf) -> list[SubPanel]:
+    def path(self, least: float = -np.inf, dearest_first: bool = False) -> list[SubPanel]:
         """The whole panel, and what is left as judges leave it one by one, down to a single one.
 
-        Who costs least accuracy for their price leaves first; nobody whose leaving brings it below `least`.
+        Who costs least accuracy for their price leaves first (or the dearest); nobody whose leaving brings the expected
+        accuracy below `least`.
         """
         members, parts = self.members, [self.whole]
         skill = np.nan_to_num(self.estimate.expertise).mean(axis=1)
@@ -161,8 +162,8 @@ class Panel:
             candidates = np.flatnonzero(members & (parts[-1].expected - losses >= least))
             if not len(candidates):
                 break
-            rate = np.round(losses[candidates] / self.costs[candidates], DECIMALS)
-            leaves = candidates[np.lexsort((skill[candidates], -self.costs[candidates], rate))[0]]
+            order = [-self.costs[candidates], np.round(losses[candidates] / self.costs[candidates], DECIMALS)]
+            leaves = candidates[np.lexsort((skill[candidates], *(order[::-1] if dearest_first else order)))[0]]
             members = members & (np.arange(len(skill)) != leaves)
             parts.append(self.part(members))
         return parts
@@ -170,11 +171,12 @@ class Panel:
     def cheapest(self, within: float = WITHIN) -> SubPanel:
         """A cheap part whose expected accuracy is at most `within` below that of the whole, and nobody can be spared.
 
-        Judges leave one by one in the order of `path`; another part may be cheaper still.
+        The cheaper of the ends of two paths; another part may be cheaper still.
         """
         if not 0 <= within < 1:
             raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")
-        return self.path(self.whole.expected - within - 10.0**-DECIMALS)[-1]
+        least = self.whole.expected - within - 10.0**-DECIMALS
+        return min((self.path(least, order)[-1] for order in (False, True)), key=lambda part: part.cost)
 
     def for_a_human(self, number: int) -> pd.DataFrame:
         """The items whose label is least sure, as `labels_table` shows them; items whose gold was used are left out."""

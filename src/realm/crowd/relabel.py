@@ -71,7 +71,7 @@ def relabel_queue(
     import pandas as pd
 
     if not budget > 0 or (most_each is not None and most_each < 1):
-        raise RealmError(f"`budget={budget}`, `most_each={most_each}`: must be more than 0.")
+        raise RealmError(f"`budget` and `most_each` must be more than 0, not {budget:g} and {most_each}.")
     prices = read_prices(annotations, costs)
     prices[~(prices <= budget)] = np.nan
     # what all annotators miss no answer tells; where the truth is given, there is nothing to tell

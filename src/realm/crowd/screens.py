@@ -18,7 +18,7 @@ from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate
 from realm.crowd.label_figures import count_confusions
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.verdicts import false_discoveries, one_answer, right_by_others, share_read, verdicts
+from realm.crowd.verdicts import expected_interval, false_discoveries, one_answer, right_by_others, share_read, verdicts
 from realm.data.annotations import UNKNOWN, Annotations
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FEW, READ_SHARE = 10, 0.5
 """Annotations below which nobody is said to always give one answer. It is said of those who would hardly have kept to
 it if they read half of the items."""
+ENOUGH_TO_JUDGE, LEAST_TYPICAL = 20, 0.1
+"""Annotations from which an annotator is compared with the others (an accuracy's standard error is then 0.1), and the
+typical expertise below which nobody is: there everybody is close to chance, and the table is to blame."""
 LEAST_ITEMS, LEAST_MISTAKES, EXCESS = 10, 5, 0.1
 """Items of a label, times that another was given to them, and how much more often than expected that is (a share),
 before anything is said: below ten points nobody would change the instructions."""
@@ -107,6 +110,15 @@ class Screens:
         always = one_answer(self.estimate) & (counts >= FEW)
         p_value = np.where(counts >= FEW, np.where(always, np.exp(log_p.reshape(counts.shape)), 1.0), np.nan)
         return always & false_discoveries(p_value.ravel()).reshape(counts.shape)
+
+    @cached_property
+    def guessers(self) -> Bools:
+        """Who surely reads fewer than half as many labels as is typical of the task. Shape (annotators, tasks)"""
+        enough = self.estimate.annotations >= ENOUGH_TO_JUDGE
+        expertise = np.where(enough.any(axis=0) & ~enough, np.nan, self.estimate.expertise)
+        typical = np.where(self.estimate.relative_tasks, 0.0, np.nanmedian(expertise, axis=0))
+        most = share_read(self.estimate, expected_interval(self.annotations, self.estimate)[1])
+        return np.asarray(enough & (typical > LEAST_TYPICAL) & (most < typical / 2))
 
     @cached_property
     def confused(self) -> pd.DataFrame:

@@ -57,7 +57,7 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     nobody reliable where one label is frequent.
     """
     varies, chance = ~one_answer(estimate), estimate.chance
-    low, high = _expected_interval(annotations, estimate)
+    low, high = expected_interval(annotations, estimate)
     with np.errstate(invalid="ignore", divide="ignore"):
         read_low, read_high = share_read(estimate, low), share_read(estimate, high)
         low, high = expertise_of(low, chance), expertise_of(high, chance)
@@ -72,7 +72,7 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     return np.select(claimed, kinds, VERDICTS.index("not enough evidence")).astype(np.int64)
 
 
-def _expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Floats, Floats]:
+def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Floats, Floats]:
     """low and high with as many shared mistakes as are expected, not as many as may be. Shapes (annotators, tasks)
 
     These move a to (1 - e) a + e (1 - a) / (K - 1), in an estimate with the highest e: a low end above 1/K, a high one

@@ -92,7 +92,7 @@ def test_columns_must_be_the_same(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which {first} has"):
         Annotations.read([second, first])
     write(first, [("a", "ada", "x")], "sentence,annotator,label\n")
-    with pytest.raises(RealmError, match=rf"{first}: there is no column 'text'.*one of 2 files that are read as one"):
+    with pytest.raises(RealmError, match=rf"{first}: there is no column 'text'"):
         Annotations.read([second, first])
     assert (
         Annotations.read([write(first, [("a", "ada", "x", "n")], "text,annotator,label,note\n"), second]).n_items == 2
