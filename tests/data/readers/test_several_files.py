@@ -69,7 +69,7 @@ def test_rows_are_named_by_file(tmp_path: Path) -> None:
     write(second, [("2", "c", "bob", "x"), ("1", "b", "bob", "y")], "item,text,annotator,label\n")
     with pytest.raises(RealmError, match=rf"^{first}, row 1 and {second}, row 2: the item '1' has two different texts"):
         Annotations.read([first, second])
-    with pytest.raises(RealmError, match=r'If each file numbers its items anew, give `item="text"`'):
+    with pytest.raises(RealmError, match=r'give `item="text"` if each file numbers its items anew'):
         Annotations.read([first, second])
     assert Annotations.read([first, second], item="text").n_items == 3
 

@@ -115,7 +115,7 @@ def test_items_merged_by_text_whose_gold_differs_beside_a_column_of_ids(tmp_path
     path = tmp_path / "pairs.csv"
     pairs(note="same").to_csv(path, index=False)
     for read in (Annotations.read, Annotations.read_test):
-        with pytest.raises(RealmError, match=r"rows 5 and 13: .*one item.*gold.*'yes'.*'no'.*`item=\"pair\"`"):
+        with pytest.raises(RealmError, match=r"rows 5 and 13: .*text is the same.*gold.*'yes'.*'no'.*`item=\"pair\"`"):
             read(path)
         assert read(path, item="pair").n_items == 12
         assert read(path, item="text").n_items == 4  # on purpose: what a text is labelled decides
