@@ -15,7 +15,7 @@ from realm.data import Annotations, Items
 from realm.data.spelling import look_alikes
 from realm.methods import METHODS
 
-PEOPLE = {"constant", "alternating", "chance", "below chance", "near copies"}
+PEOPLE = {"constant", "chance", "below chance", "near copies"}
 
 
 def crowd(seed: int, n_labels: int, items: int = 400, honest: int = 12, per_item: int = 5) -> pd.DataFrame:
@@ -46,8 +46,6 @@ def planted(seed: int, n_labels: int) -> pd.DataFrame:
     frame = add(frame, "spammer", list(rng.choice(names, 200)), texts)
     texts = [f"text {k}" for k in rng.permutation(400)[:60]]
     frame = add(frame, "constant", [names[0]] * 60, texts)
-    texts = [f"text {k}" for k in rng.permutation(400)[:60]]
-    frame = add(frame, "alternating", [names[k % 2] for k in range(60)], texts)
     original = frame[frame["annotator"] == "honest03"].head(120)
     return add(frame, "copier", list(original["label"]), list(original["text"]))
 
@@ -66,7 +64,6 @@ def test_the_planted_are_named_and_nobody_else(seed: int, n_labels: int) -> None
     found = named(look(planted(seed, n_labels)))
     assert found.pop("spammer") in ("chance", "below chance")
     assert found.pop("constant") == "constant"
-    assert found.pop("alternating") == "alternating"
     (pair,) = found
     assert set(pair.split(" and ")) == {"copier", "honest03"}
 
@@ -196,7 +193,6 @@ def test_texts_under_two_ids() -> None:
 def test_look_alikes() -> None:
     assert look_alikes(["pos", "POS ", "neg"]) == [("pos", "POS ")]
     assert look_alikes(["ｐｏｓ", "pos"]) == [("ｐｏｓ", "pos")]
-    assert look_alikes(["сat", "cat"]) == [("сat", "cat")]
     assert look_alikes(["positive", "negative", "1", "2"]) == []
 
 

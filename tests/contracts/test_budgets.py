@@ -8,16 +8,16 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 6_950,
-    "crowd": 5_240,
+    "data": 6_110,
+    "crowd": 4_610,
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
     "training": 3_350,
-    "runs": 1_900,
+    "runs": 1_310,
     "comparison": 1_950,
     "check": 540,
-    "report": 2_800,
+    "report": 2_630,
     "label_studio": 780,
     "cli": 3_250,
     "demo": 270,

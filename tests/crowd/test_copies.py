@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realm.crowd.copies import find_task_copies
+from realm.crowd.copies import CopyPair, copy_weights, find_task_copies
 from realm.crowd.engine import LabelTable
 from realm.crowd.estimate import estimate
 from realm.crowd.model import AnnotatorModel
@@ -63,6 +63,10 @@ def test_those_who_always_give_the_same_answer_are_not_copies() -> None:
     assert pairs(drawn(1, truth, matrices, 5)) == set()
 
 
+def test_guessers_cannot_tell_who_copies() -> None:
+    assert pairs(with_copies(crowd(0, [0.5] * 6), 1)) == set(), "nobody is convicted where the others do not agree"
+
+
 def test_one_label_per_item_says_nothing() -> None:
     assert find_task_copies(LabelTable(np.arange(50), np.arange(50) % 2, np.zeros(50, int), 50, 2, 2)) == []
 
@@ -77,6 +81,17 @@ def test_copies_are_found(rate: float, options: int) -> None:
         pairs(with_copies(crowd(seed, COPIED, options=options), seed, rate=rate, items=200)) for seed in range(5)
     ]
     assert sum(found == {(0, 8)} for found in convicted) >= 4, convicted
+
+
+def test_several_copies_are_one_group() -> None:
+    made = with_copies(crowd(3, COPIED, options=3), 3, items=250, n=2)
+    assert pairs(made) == {(0, 8), (0, 9), (8, 9)}
+
+
+def test_a_pair_says_how_far_it_agrees_and_how_far_two_strangers_would() -> None:
+    (pair,) = find_task_copies(with_copies(crowd(1, COPIED), 1, items=200))
+    assert (pair.first, pair.second, pair.shared, pair.same) == (0, 8, 200, 200)
+    assert 0.45 * 200 < pair.expected < 0.8 * 200
 
 
 def test_a_clique_that_copies_a_wrong_source_is_found_and_seen_through() -> None:
@@ -95,6 +110,12 @@ def test_a_clique_that_copies_a_wrong_source_is_found_and_seen_through() -> None
 
 
 # -------------------------------------------------------------------- copies count once
+
+
+def test_copies_share_the_weight_of_one_witness() -> None:
+    made = LabelTable(np.array([0, 0, 0, 0, 1, 1]), np.array([0, 1, 2, 3, 0, 1]), np.array([1, 1, 1, 1, 0, 1]), 2, 4, 2)
+    weight = copy_weights(made, [CopyPair(0, 1, 2, 1, 1.0), CopyPair(1, 2, 2, 2, 1.0)])
+    np.testing.assert_allclose(weight, [1 / 3, 1 / 3, 1 / 3, 1, 1, 1])
 
 
 def test_copies_count_once_in_the_model_and_change_no_label() -> None:
@@ -121,6 +142,21 @@ def test_copies_count_once_in_the_model_and_change_no_label() -> None:
 # -------------------------------------------------------------------- good annotators are no copies
 
 
+@pytest.mark.parametrize("options", [2, 3, 5])
+@pytest.mark.parametrize("accuracy", [[0.93, 0.93, 0.995], [0.9, 0.95, 0.99, 0.99, 0.999], [0.97, 0.97, 0.97]])
+def test_annotators_who_agree_because_they_are_right_are_no_copies(accuracy: list[float], options: int) -> None:
+    """Counted once, the best would be outvoted, and labels that are right would become wrong."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, options, 3000)
+        made = drawn(seed, truth, coins(accuracy, options), len(accuracy))
+        model = AnnotatorModel(
+            table(made.item, made.annotator, made.label, n_items=3000, n_annotators=len(accuracy), options=options)
+        )
+        assert model.copies == []
+        assert (model.fit().estimate().posterior.argmax(axis=1) == truth).mean() > 0.98
+
+
 def test_a_clique_is_seen_through_where_there_are_two_labels() -> None:
     """Five of ten give the labels of a source that is right on 40%, which a vote follows."""
     rng = np.random.default_rng(1)
@@ -131,3 +167,16 @@ def test_a_clique_is_seen_through_where_there_are_two_labels() -> None:
     model = AnnotatorModel(table(made.item, made.annotator, label, n_items=1000, n_annotators=10, options=2))
     assert len(model.copies) == 10 and all(pair.second < 5 for pair in model.copies)
     assert (model.fit().estimate().posterior.argmax(axis=1) == truth).mean() > 0.75
+
+
+def test_copies_are_one_of_the_independent_annotators_of_an_item() -> None:
+    from realm.crowd.screens import Screens
+
+    made = with_copies(crowd(5, COPIED, options=3, items=500, per_item=8), 5, items=10_000, n=4)
+    annotations = table(made.item, made.annotator, made.label, n_items=500, n_annotators=12, options=3)
+    model = AnnotatorModel(annotations).fit()
+    independence = Screens(annotations, model.estimate(), model).independence
+    assert independence is not None and len(model.copies) == 10
+    assert independence.annotations_per_item == 12 and independence.effective == pytest.approx(
+        1 + 7 * independence.exponent
+    )

@@ -200,9 +200,9 @@ def test_what_cannot_be_used_is_refused_in_words() -> None:
     made = crowd.annotations
     with pytest.raises(RealmError, match="`experts`: no such annotator: nobody"):
         estimate(made, experts=["nobody"])
-    with pytest.raises(RealmError, match="`prior`: the table lacks accuracy"):
+    with pytest.raises(RealmError, match="`prior`: it needs annotator, task, .* accuracy"):
         estimate(made, prior=pd.DataFrame({"annotator": [], "task": []}))
-    with pytest.raises(RealmError, match="must be numbers"):
+    with pytest.raises(RealmError, match="`prior`: it needs .* numbers .*could not convert"):
         estimate(made, prior=earlier("a0", "high"))  # type: ignore[arg-type]
     with pytest.raises(RealmError, match="none of its annotators"):
         estimate(made, prior=earlier("zoe"))
@@ -214,8 +214,6 @@ def test_what_cannot_be_used_is_refused_in_words() -> None:
         estimate(made, crowd.log_probs)
     with pytest.raises(RealmError, match="`kind=robots`"):
         estimate(made, kind="robots")
-    with pytest.raises(RealmError, match="not fitted"):
-        AnnotatorModel(made).evidence()
 
 
 # -------------------------------------------------------------------- files and state

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from realm.data import Annotations, Items, Task
-from realm.data.build import CONTRADICTED, GOLD_CHANGED, REPEATED
+from realm.data.build import CONTRADICTED, GOLD_CHANGED, NO_ANNOTATION, NO_LABEL, POINT_ZERO, REPEATED
 from realm.data.corrections import SPELLED
-from realm.data.rows import NO_ANNOTATION, NO_LABEL, POINT_ZERO
 from realm.errors import RealmError
 
 
@@ -40,28 +39,6 @@ def test_rows_are_sorted_by_item_and_annotators_by_first_appearance() -> None:
     assert table.item.tolist() == [0, 0, 1]
     assert [table.annotators[i] for i in table.annotator] == ["x", "z", "y"]
     assert table.annotators == ("x", "y", "z")
-
-
-def test_own_column_names() -> None:
-    source = small().rename(columns={"text": "review", "annotator": "worker", "label": "answer"})
-    table = Annotations.from_pandas(source, text="review", annotator="worker", label="answer")
-    assert table.n_annotations == 3
-
-
-@pytest.mark.parametrize("made", ["pandas", "arrow", "categorical"])
-def test_any_kind_of_table(made: str) -> None:
-    source: Any = small()
-    if made == "arrow":
-        source = pa.Table.from_pandas(source)
-    elif made == "categorical":
-        source = source.astype("category")
-    assert Annotations.from_pandas(source).to_pandas().equals(Annotations.from_pandas(small()).to_pandas())
-
-
-def test_a_dataset_gives_the_same_table() -> None:
-    datasets = pytest.importorskip("datasets")
-    table = Annotations.from_dataset(datasets.Dataset.from_pandas(small()))
-    assert table.to_pandas().equals(Annotations.from_pandas(small()).to_pandas())
 
 
 def test_missing_required_column_names_the_flag_and_the_columns() -> None:
@@ -129,12 +106,6 @@ def test_the_same_text_in_two_contexts_is_two_items() -> None:
 def test_numbers_sort_as_numbers() -> None:
     table = Annotations.from_pandas(frame(text=list("abc"), annotator=["w"] * 3, label=[10, 9, -1]))
     assert table.tasks[0].labels == ("-1", "9", "10")
-
-
-def test_float_labels_read_as_whole_numbers() -> None:
-    table = Annotations.from_pandas(frame(text=list("ab"), annotator=["w"] * 2, label=[1.0, 2.0]))
-    assert table.tasks[0].labels == ("1", "2")
-    assert not table.ledger.counts
 
 
 def test_text_labels_1_and_1_0_are_one_and_counted() -> None:

@@ -79,13 +79,6 @@ def test_a_label_that_is_no_option(labels: list[Any]) -> None:
         table(labels)
 
 
-def test_too_few_and_too_many_options() -> None:
-    with pytest.raises(RealmError, match="row 2: an item needs two options"):
-        table([0, 0], [["a", "b"], ["a"]])
-    with pytest.raises(RealmError, match="row 1: 27 options; an item can have 26"):
-        table([0, 0], [[str(k) for k in range(27)], ["a", "b"]])
-
-
 def test_an_option_listed_twice_is_meant_the_first_time() -> None:
     assert table(["b", "x"], [["a", "b", "b"], ["x", "y"]]).label.tolist() == [1, 0]
 

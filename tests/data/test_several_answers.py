@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import product
 from typing import Any
 
 import pytest
@@ -56,12 +55,6 @@ def test_several_answers_are_refused_with_what_to_do(cell: Any) -> None:
 def test_labels_with_a_separator_stay_labels(labels: list[str]) -> None:
     table = read(labels)
     assert given(table) == labels and not table.ledger.counts and not table.ledger.warnings
-
-
-def test_numbers_with_a_comma_are_said(tmp_path: object) -> None:
-    table = read(["1", "5", "1,5", "2"])
-    assert given(table) == ["1", "5", "1,5", "2"] and "'1,5'" in table.ledger.warnings[0]
-    assert not read(["1", "5", "1.5", "2"]).ledger.warnings
 
 
 def test_a_label_that_is_listed_is_one() -> None:
@@ -124,9 +117,3 @@ def test_drawn_tables(seed: int, separator: str) -> None:
     labels = [separator.join(cell) for cell in cells]
     table = read(labels, multi="first")
     assert given(table) == [cell[0] for cell in cells] and table.ledger.counts == {SEVERAL_FIRST: n_several}
-
-
-def test_two_questions_in_one_cell_are_labels() -> None:
-    """Every pair of two questions occurs and no answer alone: nothing says that these are several answers of one."""
-    labels = ["|".join(pair) for pair in product(["yes", "no"], ["sure", "unsure"])]
-    assert given(read(labels)) == labels

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -142,20 +140,3 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="cannot be written"):
         write_table(table, tmp_path / "file" / "t.csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
-
-
-def test_to_arrow_and_to_pandas_say_the_same() -> None:
-    frame = pd.DataFrame(
-        {
-            "text": list("abca"),
-            "task": list("ttut"),
-            "annotator": list("wvww"),
-            "label": list("xyzy"),
-            "gold": list("xyzx"),
-        }
-    )
-    table = Annotations.from_pandas(frame, labels=["x", "y", "z"])
-    pandas = table.to_pandas()
-    arrow = to_arrow(table).to_pandas()
-    assert arrow.astype(object).replace({np.nan: None}).equals(pandas.astype(object).replace({np.nan: None}))
-    assert isinstance(to_arrow(table), pa.Table)

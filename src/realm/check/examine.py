@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +21,8 @@ from realm.check.findings import (
 )
 from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.notes import day
 from realm.crowd.screens import Independence, Screens
+from realm.crowd.verdicts import VERDICTS
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.ledger import Ledger
@@ -80,7 +81,7 @@ class Examination:
             "krippendorff_alpha": self.alpha,
             "independent_annotators": independent,
             "connected_groups": [asdict(group) for group in self.groups],
-            **({"over_time": [self._over_time(each) for each in self.over_time]} if self.over_time else {}),
+            **({"over_time": self._over_time()} if self.over_time else {}),
             **self.ledger.as_dict(),
             "findings": [asdict(finding) for finding in self.findings],
             "methods": [asdict(method) for method in self.methods],
@@ -101,35 +102,21 @@ class Examination:
         rows = self.over_time
         if not rows:
             return []
-        facts = [("labelled", f"{day(min(each.first for each in rows))} to {day(max(each.last for each in rows))}")]
-        for name, unit in (("per_hour", "labels per hour"), ("lead_time", "seconds per label")):
+        first, last = min(each.first for each in rows), max(each.last for each in rows)
+        facts = [("labelled", f"{first:%Y-%m-%d} to {last:%Y-%m-%d}")]
+        for name, unit in (("labels_per_hour", "labels per hour"), ("lead_time", "seconds per label")):
             values = np.array([getattr(each, name) for each in rows])
             if np.isfinite(values).any():
                 low, middle, high = np.nanquantile(values, [0.0, 0.5, 1.0])
                 facts.append((unit, f"{low:,.0f} to {high:,.0f} by annotator, median {middle:,.0f}"))
         return facts
 
-    def _over_time(self, each: AnnotatorOverTime) -> dict[str, Any]:
-        per_hour, lead_time = (
-            round(value, 3) if np.isfinite(value) else None for value in (each.per_hour, each.lead_time)
-        )
-        drift = each.drift and {
-            "p_value": each.drift.p_value,
-            "beyond_chance": each.drift.flagged,
-            "on": day(each.drift.time),
-            "before": dict(zip(("accuracy", "low", "high"), each.drift.before, strict=True)),
-            "after": dict(zip(("accuracy", "low", "high"), each.drift.after, strict=True)),
-        }
-        return {
-            "annotator": self.annotations.annotators[each.annotator],
-            "task": self.annotations.tasks[each.task].name,
-            "labels": each.labels,
-            "first": day(each.first),
-            "last": day(each.last),
-            "labels_per_hour": per_hour,
-            "lead_time": lead_time,
-            "drift": drift,
-        }
+    def _over_time(self) -> list[dict[str, Any]]:
+        figures = [{**each._asdict(), "stretches": each.stretches.tolist()} for each in self.over_time]
+        return [
+            {name: f"{value:%Y-%m-%d}" if isinstance(value, datetime) else value for name, value in each.items()}
+            for each in figures
+        ]
 
 
 def examine(
@@ -152,10 +139,10 @@ def examine(
     findings += text_findings(annotations, test.items if isinstance(test, Annotations) else test)
     if isinstance(test, Annotations):
         findings += gold_label_findings(annotations, test, counts)
-    if independence is not None and independence.err_together:
+    if independence is not None and independence.exponent < 1:
         remedy = "They err together: a vote among them is less sure than it looks, and more of the same add little."
         findings.append(Finding("annotators err together", "note", f"{independence}.", remedy))
-    below_chance = any(suspect.kind == "below chance" for suspect in screens.suspects)
+    below_chance = bool((screens.verdicts == VERDICTS.index("worse than chance")).any())
     methods = applicable_methods(annotations, groups, below_chance)
     summary = annotations.describe()
     return Examination(annotations, summary, counts, alpha, independence, groups, findings, methods, screens.times)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from realm.check.agreement import Group
-from realm.crowd.notes import drift_in_words, pattern_in_words
 from realm.crowd.pairs import MOST_ANNOTATORS
-from realm.crowd.screens import Screens
-from realm.crowd.suspects import FEW
+from realm.crowd.screens import FEW, Screens
+from realm.crowd.verdicts import VERDICTS
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.overlap import shown_in
@@ -29,20 +27,12 @@ NAMED = 10
 """Labels or tasks that a message names: they fit on a line."""
 IDS_LISTED = 5
 """Items that a finding names: enough to look at."""
-NO_INFORMATION = "Leave them out with `exclude`, or ask them; the labels carry no information."
-SUSPECTS = {
-    "constant": ("", NO_INFORMATION),
-    "alternating": ("", NO_INFORMATION),
-    "chance": (
-        "agrees little with the others",
-        "Look at some of their labels; leave them out with `exclude` if they guess.",
-    ),
-    "below chance": (
-        "disagrees with the others more than chance would",
-        "Look at some of their labels: did they mistake one label for another?",
-    ),
+REMEDIES = {
+    "constant": "Leave them out with `exclude`, or ask them; the labels carry no information.",
+    "chance": "Look at some of their labels; leave them out with `exclude` if they guess.",
+    "below chance": "Look at some of their labels: did they mistake one label for another?",
 }
-"""What each kind of suspect does, where no pattern says it, and what to do about it."""
+"""What to do about whose labels carry no information."""
 
 
 @dataclass(frozen=True)
@@ -60,20 +50,16 @@ def annotator_findings(screens: Screens) -> Iterator[Finding]:
     """Whose labels carry little information, who copies, who has changed, and who is hardly known."""
     annotations, estimate = screens.annotations, screens.estimate
     names, counts = annotations.annotators, annotations.annotations_per_annotator
-    for _, same in groupby(screens.suspects, key=lambda each: (each.annotator, each.kind)):
-        suspect, *others = same  # in other tasks
-        at = suspect.annotator, suspect.task
-        what, remedy = SUSPECTS[suspect.kind]
-        if suspect.period:
-            what = pattern_in_words(annotations, suspect)
-        else:
-            # without the sign of a negative number that is rounded to zero
-            expertise, highest = (round(float(figure), 2) + 0.0 for figure in (estimate.expertise[at], suspect.highest))
-            what += f": expertise {expertise:.2f}, at most {highest:.2f}; typical here {suspect.typical:.2f}"
-        n, more = int(estimate.annotations[at]), f", and in {counted(len(others), 'other task')}" if others else ""
-        where, name = in_task(annotations, suspect.task), names[suspect.annotator]
-        message = f"'{name}' {what}{where} ({counted(n, 'label')}){more}."
-        yield Finding(suspect.kind, "warning", message, remedy, (name,))
+    for who, task in np.argwhere(screens.constant | screens.guessers).tolist():
+        at, code, what = (who, task), "constant", str(screens.notes[who, task])
+        if not screens.constant[at]:
+            is_worse = VERDICTS[screens.verdicts[at]] == "worse than chance"
+            code = "below chance" if is_worse else "chance"
+            what = "disagrees with the others more than chance would" if is_worse else "agrees little with the others"
+            what += f": right {estimate.accuracy[at]:.0%} of the time ({estimate.low[at]:.0%}–{estimate.high[at]:.0%})"
+        n = counted(int(estimate.annotations[at]), "label")
+        message = f"'{names[who]}' {what}{in_task(annotations, task)} ({n})."
+        yield Finding(code, "warning", message, REMEDIES[code], (names[who],))
     if few := [names[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:
         share = int(counts[counts < FEW].sum()) / annotations.n_annotations
         message = f"{len(few):,} of {len(counts):,} annotators gave fewer than {FEW} labels ({share:.1%} of all)."
@@ -98,12 +84,11 @@ def annotator_findings(screens: Screens) -> Iterator[Finding]:
     if len(names) > MOST_ANNOTATORS:
         message = f"Copies were looked for among the {MOST_ANNOTATORS:,} annotators with the most labels."
         yield Finding("search for copies", "note", message, "")
-    for each in screens.times:
-        if each.drift is not None and each.drift.flagged:
-            name, change = names[each.annotator], drift_in_words(each.drift)
-            message = f"'{name}'{in_task(annotations, each.task)}: {change} (p = {each.drift.p_value:.2g})."
-            remedy = "Look at their labels since then, and have some of them labelled again."
-            yield Finding("drift", "warning", message, remedy, (name,))
+    for row in (each for each in screens.times if each.changed):
+        where = f" in task '{row.task}'" if len(annotations.tasks) > 1 else ""
+        message = f"'{row.annotator}'{where}: {row.change} (p = {row.p_value:.2g})."
+        remedy = "Look at their labels since then, and have some of them labelled again."
+        yield Finding("drift", "warning", message, remedy, (row.annotator,))
 
 
 def group_findings(annotations: Annotations, groups: list[Group]) -> Iterator[Finding]:

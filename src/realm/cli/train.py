@@ -211,13 +211,10 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], against: Aga
         entries |= {"warnings": run.metrics["warnings"], "findings": run.findings, "notes": list(notes)}
         entries |= {"test": run.metrics.get("test"), "expertise": run.expertise}
         entries |= {"dropped": annotations.ledger.counts}
-        entries |= {"changes": None if run.changes is None else asdict(run.changes)}
         entries |= {"against_gold": None if against is None else asdict(against)}
         print_json(entries)
     else:
         show_annotators(run.expertise, run.probabilities)
-    for text in run.changes.sentences() if run.changes else ():
-        note(text)
     if as_json:
         warn_of_base_rate(run.metrics.get("test") or {})
     else:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from realm.data.annotations import NAMES_SHOWN, Annotations
-from realm.data.groups import joined_groups
 from realm.data.ledger import ROWS_KEPT
+from realm.data.roles import listed
 from realm.errors import RealmError
 
 Counts = npt.NDArray[np.int64]
@@ -41,37 +41,33 @@ class OrderHabits:
 def join_orders(annotations: Annotations, suffix: str) -> tuple[Annotations, OrderHabits]:
     """Make one annotator of NAME and NAME + `suffix`, whose options were shown in the other order."""
     names = annotations.annotators
-    if not suffix or not any(name.endswith(suffix) and name != suffix for name in names):
-        there = ", ".join(names[:NAMES_SHOWN]) + ", ..." * (len(names) > NAMES_SHOWN)
+    is_swapped = np.array([bool(suffix) and name.endswith(suffix) and name != suffix for name in names])
+    if not is_swapped.any():
+        there = listed(names, NAMES_SHOWN)
         raise RealmError(f'`order_suffix="{suffix}"`: the name of no annotator ends so. There are: {there}.')
-    is_swapped = np.array([name.endswith(suffix) and name != suffix for name in names])
     own = [name.removesuffix(suffix) if swapped else name for name, swapped in zip(names, is_swapped, strict=True)]
     joined = {name: index for index, name in enumerate(dict.fromkeys(own))}
     annotator = np.array([joined[name] for name in own], dtype=np.int32)[annotations.annotator]
-    swapped = is_swapped[annotations.annotator]
     pair = annotations.item.astype(np.int64) * len(joined) + annotator
-    order = np.lexsort((swapped, pair))
+    order = np.lexsort((is_swapped[annotations.annotator], pair))
     starts = np.flatnonzero(pair[order[:-1]] == pair[order[1:]])
     plain, other = order[starts], order[starts + 1]
     torn = annotations.label[plain] != annotations.label[other]
     keep = np.ones(annotations.n_annotations, dtype=bool)
-    keep[other] = False
-    keep[plain[torn]] = False
+    keep[other] = keep[plain[torn]] = False
     if not keep.any():
         raise RealmError(f'`order_suffix="{suffix}"`: no answer is the same in both orders: nothing is left.')
     ledger = annotations.ledger.copy()
     for reason, mask in ((SAME, ~torn), (TORN, torn)):
         source = annotations.source_rows
-        rows: list[int] = [] if source is None else np.sort(source[other[mask]])[:ROWS_KEPT].tolist()
+        rows = [] if source is None else np.sort(source[other[mask]])[:ROWS_KEPT].tolist()
         ledger.add(reason, rows, int(mask.sum()))
     two = annotations.option_counts[annotations.item[plain]] == 2
     first = torn & two & (annotations.label[plain] == 0)  # the first of the table, and then the first of the other
-    habits = OrderHabits(
-        *(
-            np.bincount(annotator[plain[mask]], minlength=len(joined))
-            for mask in (np.ones(len(plain), dtype=bool), torn, first)
-        )
-    )
-    groups = joined_groups(own, annotations.groups, f'`order_suffix="{suffix}"`')
+    masks = (np.ones(len(plain), dtype=bool), torn, first)
+    habits = OrderHabits(*(np.bincount(annotator[plain[mask]], minlength=len(joined)) for mask in masks))
+    groups = None
+    if annotations.groups is not None:
+        groups = tuple(dict(zip(reversed(own), reversed(annotations.groups), strict=True))[name] for name in joined)
     table = replace(annotations, annotators=tuple(joined), annotator=annotator, ledger=ledger, groups=groups)
     return table.keep_annotations(keep), habits

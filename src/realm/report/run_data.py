@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from realm.check.agreement import alpha_by_task
 from realm.crowd.against_gold import AgainstGold, estimate_against_gold
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.label_figures import ConfusionCounts, count_confusions, share_right
-from realm.crowd.notes import annotator_notes, habit_notes
-from realm.crowd.peers import PeerAgreement, peer_agreement
+from realm.crowd.label_figures import count_confusions, peer_agreement, share_right
 from realm.crowd.screens import Screens
 from realm.crowd.tables import model_probs
 from realm.crowd.verdicts import VERDICTS
@@ -28,8 +27,6 @@ from realm.errors import RealmError
 from realm.files import MANIFEST
 from realm.runs import Run
 from realm.runs import folder as layout
-from realm.runs.changes import Changes
-from realm.runs.run import Trajectory
 
 TRAINED = "expertise_trained"
 """The column of a channel's summary that the report shows and draws, where the channel has it."""
@@ -51,8 +48,6 @@ class RunData:
     | log_probs | (items, Kmax) | the model's log P of the items; None where no model was trained |
     | config, metrics, scorer_settings | | as the run recorded them |
     | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
-    | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
-    | changes | | what changed since the run that this one goes on from; None without one |
     | against_gold | | how the labels did against gold that nothing here has seen; None where there was none |
     | file, date | | the name of the table, and the day of the run (or of reading the table); empty if not known |
     """
@@ -64,8 +59,6 @@ class RunData:
     metrics: dict[str, Any] = field(default_factory=dict)
     scorer_settings: dict[str, Any] = field(default_factory=dict)
     trained: Floats | None = None
-    trajectory: Trajectory | None = None
-    changes: Changes | None = None
     against_gold: AgainstGold | None = None
     file: str = ""
     date: str = ""
@@ -149,20 +142,20 @@ class RunData:
     @cached_property
     def habits(self) -> Any:
         """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
-        return _quoted(habit_notes(self.screens))
+        return _quoted(self.screens.habits)
 
     @cached_property
     def notes(self) -> Any:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
-        return _quoted(annotator_notes(self.screens))
+        return _quoted(self.screens.notes)
 
     @cached_property
-    def peers(self) -> PeerAgreement:
+    def peers(self) -> pd.DataFrame:
         """How often every two annotators gave the same label."""
         return peer_agreement(self.annotations)
 
     @cached_property
-    def confusions(self) -> ConfusionCounts:
+    def confusions(self) -> pd.DataFrame:
         """What each annotator gave against the cleaned labels."""
         return count_confusions(self.annotations, self.labels[self.annotations.item])
 
@@ -225,8 +218,6 @@ def read_run(run: Run | str | Path, against_gold: AgainstGold | None = None) -> 
         metrics=run.metrics,
         scorer_settings=run.scorer_settings,
         trained=run.channel_summary.get(TRAINED),
-        trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
-        changes=run.changes,
         against_gold=against_gold,
         file=str(run.config.get("file") or ""),
         date=_day(_finished_at(run.folder)),

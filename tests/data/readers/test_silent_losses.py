@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from realm.data import Annotations, Items
-from realm.data.gold import read_gold
 from realm.errors import RealmError
 
 
@@ -245,22 +244,3 @@ def test_a_table_of_many_labels_by_few_annotators_is_read() -> None:
 
 
 # ---------------------------------------------------------------- gold of its own file
-
-
-def test_gold_items_that_contradict_themselves(tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {"item": ["1", "1", "2"], "text": ["a", "a", "b"], "annotator": list("vwv"), "label": list("xyx")}
-    )
-    table = Annotations.from_pandas(frame)
-    path = tmp_path / "gold.csv"
-    path.write_text("item,gold\n1,x\n2,y\n1,y\n")
-    with pytest.raises(RealmError, match=r"rows 1 and 3: .*'1'.*'x'.*'y'"):
-        read_gold(table, path)
-    path.write_text("item,gold\n1,x\n2,y\n1,x\n1,\n")
-    assert read_gold(table, path).gold is not None
-
-
-def test_gold_items_that_are_a_folder(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"text": ["a", "b"], "annotator": ["v", "w"], "label": ["x", "y"]})
-    with pytest.raises(RealmError, match=r"`gold_items`: .*is a folder"):
-        read_gold(Annotations.from_pandas(frame), tmp_path)

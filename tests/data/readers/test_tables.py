@@ -14,8 +14,8 @@ import pytest
 
 from realm.data import Annotations, Items
 from realm.data.answers import SEVERAL_DROPPED
+from realm.data.build import NO_ANNOTATION
 from realm.data.long_table import NO_ANNOTATIONS
-from realm.data.rows import NO_ANNOTATION
 from realm.errors import RealmError
 
 ROWS = pd.DataFrame(
@@ -170,10 +170,10 @@ def test_a_column_of_another_width_or_type(tmp_path: Path) -> None:
     assert Annotations.read(path).annotators == ("abc", "xyz")
     half = pa.array([b"\x00\xff", None], pa.binary(2))
     pq.write_table(pa.table({**columns, "annotator": half}), path)
-    with pytest.raises(RealmError, match="column 'annotator' holds bytes that are not UTF-8"):
+    with pytest.raises(RealmError, match="column 'annotator' holds .*cannot be read as text"):
         Annotations.read(path)
     spans = pa.array([(1, 2, 3), (4, 5, 6)], pa.month_day_nano_interval())
-    with pytest.raises(RealmError, match="column 'annotator' has type month_day_nano_interval"):
+    with pytest.raises(RealmError, match="column 'annotator' holds month_day_nano_interval"):
         Annotations.from_pandas(pa.table({**columns, "annotator": spans}))
 
 
