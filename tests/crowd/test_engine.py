@@ -89,7 +89,7 @@ def test_a_models_probabilities_are_the_prior_of_each_item_and_nan_rows_have_the
     log_prior = np.log(np.random.default_rng(0).dirichlet(np.ones(3), 40))
     log_prior[30:] = np.nan
     fitted = run(table, log_prior=log_prior, max_iter=5)
-    scores = item_scores(table, fitted.parameters, np.zeros(3))
+    scores = item_scores(table, fitted.parameters, np.zeros(3), PRIORS["confusion"])
     np.testing.assert_allclose(fitted.posterior[:30], np.exp(log_softmax(log_prior[:30] + scores[:30])), atol=1e-12)
     # the parameters are those of the last M-step, as the shares are
     expected = np.exp(log_softmax(np.log(fitted.class_shares) + scores[30:]))

@@ -200,9 +200,9 @@ def test_what_cannot_be_used_is_refused_in_words() -> None:
     made = crowd.annotations
     with pytest.raises(RealmError, match="`experts`: no such annotator: nobody"):
         estimate(made, experts=["nobody"])
-    with pytest.raises(RealmError, match="`prior`: it needs annotator, task, .* accuracy"):
+    with pytest.raises(RealmError, match=r"`prior`: it needs annotator, task, .* accuracy"):
         estimate(made, prior=pd.DataFrame({"annotator": [], "task": []}))
-    with pytest.raises(RealmError, match="`prior`: it needs .* numbers .*could not convert"):
+    with pytest.raises(RealmError, match=r"`prior`: it needs .* numbers .*could not convert"):
         estimate(made, prior=earlier("a0", "high"))  # type: ignore[arg-type]
     with pytest.raises(RealmError, match="none of its annotators"):
         estimate(made, prior=earlier("zoe"))

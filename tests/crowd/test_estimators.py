@@ -12,7 +12,6 @@ from realm.crowd.estimators import (
     ESTIMATORS,
     Aggregator,
     DawidSkene,
-    EMAggregator,
     Mace,
     MajorityVote,
     OneCoin,
@@ -31,15 +30,15 @@ EM = [DawidSkene, OneCoin, Mace]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"items": []}, "equally long"),
+        ({"items": []}, "one entry per annotation"),
         ({"items": [], "annotators": [], "labels": []}, "not empty"),
         ({"items": [0, 0, 1, -2]}, r"`items\[3\]` is -2"),
-        ({"labels": [0.0, 1.0, 1.0, 0.0]}, "`labels` must be whole numbers"),
+        ({"labels": [0.0, 1.0, 1.0, 0.0]}, "`labels` must be a column of whole numbers"),
         ({"annotators": ["ann", "bob", "ann", "bob"]}, "numpy.unique"),
-        ({"labels": [[0, 1, 1, 0]]}, "one dimension"),
-        ({"n_options": 1}, r"`labels\[1\]` is 1, but `n_options` is 1"),
-        ({"gold": [0]}, "`gold` must have one dimension and 2 or more entries"),
-        ({"gold": [0, 5], "n_options": 2}, r"`gold\[1\]` is 5"),
+        ({"labels": [[0, 1, 1, 0]]}, "`labels` must be a column"),
+        ({"n_options": 1}, "labels be below 1"),
+        ({"gold": [0]}, "`gold` must have one entry for each of 2 items"),
+        ({"gold": [0, 5], "n_options": 2}, "labels be below 2"),
         ({"weight": [1, 1, 0, 1]}, "`weight` must be one number above 0 for each of the 4"),
         ({"weight": [1]}, "`weight`"),
         ({"abstain": 2}, "`abstain` must be one of several labels"),
@@ -63,7 +62,7 @@ def test_what_every_method_promises(method: type[Aggregator]) -> None:
     best = model.posterior_[np.arange(400), model.labels_]
     np.testing.assert_allclose(best, model.posterior_.max(axis=1))
     assert "seed=0" in repr(model)
-    if isinstance(model, EMAggregator):
+    if model.priors:
         assert model.confusion_matrices_.shape == (20, 4, 4) and model.class_shares_.shape == (4,)
         np.testing.assert_allclose(model.confusion_matrices_.sum(axis=2), 1)
         assert np.isfinite(model.log_likelihood_) and 1 < model.n_iter_ <= 100
@@ -123,12 +122,12 @@ def test_accuracy_is_against_the_labels_that_were_drawn() -> None:
 # -------------------------------------------------------------------- EM
 
 
-def probability(model: EMAggregator, annotator: int, truth: int, label: int) -> float:
+def probability(model: Aggregator, annotator: int, truth: int, label: int) -> float:
     return float(model.confusion_matrices_[annotator, truth, label])
 
 
 @pytest.mark.parametrize("method", EM)
-def test_posterior_and_likelihood_against_every_assignment_of_truths(method: type[EMAggregator]) -> None:
+def test_posterior_and_likelihood_against_every_assignment_of_truths(method: type[Aggregator]) -> None:
     pool = simulate(seed=3, n_items=6, n_annotators=4, n_options=3, per_item=3, low=0.5)
     model = method(max_iter=3000, tol=0).fit(*pool.arrays)
     evidence, marginal = 0.0, np.zeros((6, 3))
@@ -144,7 +143,7 @@ def test_posterior_and_likelihood_against_every_assignment_of_truths(method: typ
 
 
 @pytest.mark.parametrize("method", EM)
-def test_learns_who_is_reliable_and_beats_the_vote(method: type[EMAggregator]) -> None:
+def test_learns_who_is_reliable_and_beats_the_vote(method: type[Aggregator]) -> None:
     pool = simulate(seed=5, n_items=2000, n_annotators=15, n_options=3)
     model, vote = method().fit(*pool.arrays), MajorityVote().fit(*pool.arrays)
     assert (model.labels_ == pool.truth).mean() > (vote.labels_ == pool.truth).mean() + 0.02
@@ -160,7 +159,7 @@ def test_refuses_settings_that_mean_nothing(settings: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("method", EM)
-def test_refuses_votes_that_nothing_can_be_held_against(method: type[EMAggregator]) -> None:
+def test_refuses_votes_that_nothing_can_be_held_against(method: type[Aggregator]) -> None:
     """Everyone would be called perfect."""
     votes = [0, 1, 2, 3], [0, 1, 0, 1], [0, 1, 1, 0]
     with pytest.raises(RealmError, match="no item has two annotations"):
@@ -169,7 +168,7 @@ def test_refuses_votes_that_nothing_can_be_held_against(method: type[EMAggregato
 
 
 @pytest.mark.parametrize("method", EM)
-def test_gold_sees_through_a_clique(method: type[EMAggregator]) -> None:
+def test_gold_sees_through_a_clique(method: type[Aggregator]) -> None:
     """Three who agree on the wrong label out-vote two careful ones; a tenth of the truth unmasks them."""
     rng = np.random.default_rng(0)
     truth = rng.integers(2, size=300)

@@ -47,6 +47,9 @@ class Aggregator:
     ) -> None:
         self.seed, self.max_iter, self.tol, self.progress = seed, max_iter, tol, progress
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(seed={self.seed})"
+
     def fit(
         self,
         items: npt.ArrayLike,
