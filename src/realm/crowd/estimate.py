@@ -191,12 +191,12 @@ def estimate_from_evidence(
     posterior = np.where(has_truth[:, None], is_truth, posterior)
     lowest = lowest_expertise(annotations).reshape(mean.shape)
     labelled = np.bincount(pairs_of(annotations), minlength=mean.size).reshape(mean.shape)
-    keys, place, counts = np.unique(
+    keys, place, repeats = np.unique(
         pairs_of(annotations) * evidence.shape[1] + annotations.label, return_inverse=True, return_counts=True
     )
     pair, label = np.divmod(keys, evidence.shape[1])
     cells = np.stack([*np.divmod(pair, n_tasks), label], axis=1)
-    cell_evidence = sums_by(place, evidence, len(keys)) / counts[:, None]
+    cell_evidence = sums_by(place, evidence, len(keys)) / repeats[:, None]
     return Estimate(
         expertise=np.clip(expertise_of(mean, np.minimum(by_habit, 1 - 1e-6)), lowest, 1.0), accuracy=mean, low=low,
         high=high, chance=chance_of(annotations, posterior).reshape(mean.shape), annotations=labelled,
