@@ -17,7 +17,7 @@ BUDGETS = {
     "runs": 1_310,
     "comparison": 1_950,
     "check": 410,
-    "report": 2_630,
+    "report": 1_850,
     "integrations": 580,
     "cli": 2_530,
     "demo": 270,
