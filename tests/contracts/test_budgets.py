@@ -9,8 +9,8 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
     "data": 5_280,
-    "crowd": 4_610,
-    "channels": 750,
+    "crowd": 3_960,
+    "channels": 620,
     "scorers": 2_400,
     "models": 480,
     "training": 3_350,
