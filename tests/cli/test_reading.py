@@ -109,7 +109,7 @@ def test_no_run_is_written_into_a_folder_that_is_read(tmp_path: Path, realm_cli)
 def test_mistakes_name_arguments(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     for words, expected in (
-        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean `w3`"),
+        (("--exclude", "w33"), '`exclude="w33"`: there is no such annotator. Did you mean `w3`'),
         (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
         (("--encoding", "klingon"), '`encoding="klingon"`: there is no such encoding'),
         ((one,), "given twice"),

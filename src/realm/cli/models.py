@@ -28,14 +28,11 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
     from realm.models import store
 
     if as_json:
-        entries = [{**asdict(m), "size": m.size, "present": m.present, "folder": str(m.folder)} for m in store.models()]
+        entries = [{**asdict(m), "present": m.present, "folder": str(m.folder)} for m in store.models()]
         print_json(entries, indent=2)
         return
-    rows = [
-        (m.name, _size(m.size), _size(m.disk), m.licence, "yes" if m.present else "no", m.description)
-        for m in store.models()
-    ]
-    show_table("Named models", ("name", "download", "on disk", "licence", "present", "what it is"), rows)
+    rows = [(m.name, _size(m.size), m.licence, "yes" if m.present else "no", m.description) for m in store.models()]
+    show_table("Named models", ("name", "download", "licence", "present", "what it is"), rows)
     typer.echo(f"The store is {store.home()}. `realm models get NAME` downloads a model; `--model NAME` uses it.")
 
 
