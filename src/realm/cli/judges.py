@@ -77,7 +77,7 @@ def judges(
         note(f"{counted(len(table), 'judge')} in {output}, {counted(len(queue), 'item')} for a human in {second}")
     figures = {
         "judges": table,
-        "independent_judges": None if panel.independence is None else panel.independence.effective,
+        "independent_judges": None if panel.screens.independence is None else panel.screens.independence.effective,
         "whole": _entry(panel.whole),
         "cheapest": _entry(cheapest),
         "panels": [_entry(part) for part in panel.path()],
@@ -143,8 +143,8 @@ def _summary(panel: Panel, cheapest: SubPanel, within: float, humans: int) -> li
     """What the tables come to, in sentences."""
     whole = panel.whole
     sentences = [f"The panel: {len(whole.members)} judges, cost {whole.cost:g} a label, {_accuracy(whole)}."]
-    if panel.independence is not None:
-        worth = f"{panel.independence}"
+    if panel.screens.independence is not None:
+        worth = f"{panel.screens.independence}"
         sentences.append(f"{worth[0].upper()}{worth[1:]}.")
     sentences.append(
         f"The cheapest part within {within:g} of it: {len(cheapest.members)} judges, cost {cheapest.cost:g}, "
