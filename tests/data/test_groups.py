@@ -44,11 +44,6 @@ def test_each_annotator_has_the_group_of_its_rows() -> None:
     assert none.groups is None and none.annotator_groups.tolist() == [0, 0, 0]
 
 
-def test_a_column_that_is_called_group_is_not_taken_for_one_unasked() -> None:
-    assert Annotations.from_pandas(frame().rename(columns={"kind": "group"})).groups is None
-    assert Annotations.from_pandas(frame().rename(columns={"kind": "annotator_group"})).groups is not None
-
-
 def test_two_groups_of_one_annotator_are_an_error_that_names_both_rows() -> None:
     rows = [*ROWS, ("d", "gpt", "no", "person")]
     with pytest.raises(RealmError, match=r"rows 1 and 6: the annotator 'gpt' is in the group 'model' and in 'person'"):

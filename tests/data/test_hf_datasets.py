@@ -36,22 +36,6 @@ def test_any_table_as_a_dataset_and_back_is_equal(data: st.DataObject) -> None:
     same(Annotations.from_dataset(table.to_dataset(), **known), table)
 
 
-def test_own_options_and_items_without_annotations_survive() -> None:
-    frame = pd.DataFrame(
-        {
-            "text": ["a", "a", "b", "c"],
-            "options": [["x", "y"], ["x", "y"], ["u", "v", "w"], ["x", "z"]],
-            "annotator": ["w1", "w2", "w1", None],
-            "label": ["x", "y", "w", None],
-        }
-    )
-    table = Annotations.from_pandas(frame)
-    assert table.annotations_per_item.tolist() == [2, 1, 0]
-    made = table.to_dataset()
-    assert made.features["label"].dtype in ("string", "large_string")
-    same(Annotations.from_dataset(made), table)
-
-
 def test_class_labels_are_read_by_name_and_declare_the_label_set() -> None:
     table = Annotations.from_dataset(dataset())
     assert table.tasks == (Task("default", tuple(NAMES)),)
@@ -59,15 +43,6 @@ def test_class_labels_are_read_by_name_and_declare_the_label_set() -> None:
     assert table.to_dataset().features["label"].names == NAMES
     given = Annotations.from_dataset(dataset(), labels=["average", "happy", "unhappy"])
     assert given.tasks[0].labels == ("average", "happy", "unhappy"), "what the caller lists wins"
-
-
-def test_several_tasks_in_one_column_have_the_labels_that_each_was_given() -> None:
-    columns = {"task": ["s", "s", "t", "t"], "text": list("aabb"), "annotator": ["w1", "w2"] * 2, "label": [0, 1, 2, 1]}
-    source = datasets.Dataset.from_dict(columns).cast_column("label", datasets.ClassLabel(names=NAMES))
-    tasks = Annotations.from_dataset(source).tasks
-    assert tasks == (Task("s", ("happy", "unhappy")), Task("t", ("average", "happy")))
-    one = Annotations.from_dataset(source.select([0, 1]))
-    assert one.tasks == (Task("s", tuple(NAMES)),)
 
 
 def test_minus_one_is_no_label() -> None:

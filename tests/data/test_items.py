@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm.data import Annotations, Items, Task
+from realm.data import Items, Task
 from realm.errors import RealmError
 
 TONE, QUIZ = Task("tone", ("bad", "good")), Task("quiz", None)
@@ -68,19 +67,6 @@ def test_texts_that_cannot_be_items(texts: Any, tasks: list[Task], task: str | N
         Items.from_texts(texts, tasks, task=task)
 
 
-def test_the_fingerprint_is_that_of_the_content() -> None:
-    items, again = mixed(), mixed()
-    assert items.fingerprint() == again.fingerprint()
-    others = [
-        items.take(np.array([0, 1, 2])),
-        items.take(np.array([1, 0, 2, 3])),
-        Items.from_texts(["a"], [TONE]),
-        Items.from_texts(["a"], [Task("tone", ("bad", "fine"))]),
-        Items.from_texts(["b"], [TONE]),
-    ]
-    assert len({items.fingerprint(), *(other.fingerprint() for other in others)}) == 6
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 @settings(max_examples=25, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6), data=st.data())
@@ -97,10 +83,3 @@ def test_items_read_from_any_file_are_those_of_the_frame(tmp_path_factory, suffi
     read, built = Items.read(path, tasks=[TONE]), Items.from_pandas(frame, tasks=[TONE])
     assert [tuple(item) for item in read] == [tuple(item) for item in built]
     assert read.item_tasks.tolist() == built.item_tasks.tolist() and read.tasks == built.tasks
-
-
-def test_a_table_of_annotations_has_its_items() -> None:
-    frame = pd.DataFrame({"text": list("aab"), "annotator": list("vwv"), "label": list("xyx")})
-    table = Annotations.from_pandas(frame)
-    assert [tuple(i) for i in table.items] == [tuple(i) for i in Items.from_pandas(frame, tasks=table.tasks)]
-    assert table.take_items(np.array([1])).items.texts.to_pylist() == ["b"]

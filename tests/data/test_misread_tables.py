@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from realm import Annotations, RealmConfig, RealmError
 from realm.data.answers import SEVERAL_FIRST
-from realm.data.build import CONTRADICTED, NO_LABEL
+from realm.data.build import CONTRADICTED
 from realm.data.corrections import SPELLED
 from realm.data.read_options import ReadOptions
 from realm.data.readers.tables import HEADER_AGAIN
@@ -118,12 +117,6 @@ def test_annotators_of_two_spellings_are_one(tmp_path: Path) -> None:
         Annotations.from_pandas(frame, map_annotators={"bob": None})
 
 
-@pytest.mark.parametrize(("written", "named"), [("1.0", "1"), ("1", "1.0")])
-def test_numbers_are_renamed_however_they_are_written(written: str, named: str) -> None:
-    frame = pd.DataFrame({"text": list("ab"), "annotator": "w", "label": [written, "x"]})
-    assert Annotations.from_pandas(frame, map_labels={named: "one"}).tasks[0].labels == ("one", "x")
-
-
 # ---------------------------------------------------------------- rows
 
 
@@ -166,26 +159,6 @@ def test_a_list_of_one_answer_is_that_answer() -> None:
     assert labels_of(several)[-1] == "b" and several.ledger.counts == {SEVERAL_FIRST: 1}
 
 
-@pytest.mark.parametrize("cell", ["#N/A", "#REF!", " nan"])
-def test_errors_of_a_spreadsheet_are_no_labels(cell: str) -> None:
-    frame = pd.DataFrame({"text": list("abc"), "annotator": "w", "label": ["x", cell, "y"]})
-    with pytest.raises(RealmError, match="row 2: no label"):
-        Annotations.from_pandas(frame)
-    table = Annotations.from_pandas(frame, missing="drop")
-    assert table.tasks[0].labels == ("x", "y") and table.ledger.rows == {NO_LABEL: [2]}
-
-
-def test_several_readings_by_one_annotator_are_kept_as_arrays_keep_them() -> None:
-    frame = pd.DataFrame({"text": list("aaab"), "annotator": list("wwwv"), "label": list("xyxy")})
-    table = Annotations.from_pandas(frame)
-    arrays = Annotations.from_arrays([0, 0, 0, 1], [0, 0, 0, 1], [0, 1, 0, 1], ["x", "y"])
-    assert table.label.tolist() == arrays.label.tolist() and table.item.tolist() == arrays.item.tolist()
-    assert "2 annotations are of an item that their annotator labelled again, 1 of them with another" in str(
-        table.ledger.warnings
-    )
-    assert Annotations.from_pandas(frame, repeats="last").label.tolist() == [0, 1]
-
-
 def test_the_last_label_is_the_latest_where_there_are_times() -> None:
     frame = pd.DataFrame({"text": list("aab"), "annotator": list("wwv"), "label": list("xyy")})
     frame["created_at"] = ["2024-05-02", "2024-05-01", "2024-05-03"]
@@ -194,16 +167,6 @@ def test_the_last_label_is_the_latest_where_there_are_times() -> None:
 
 
 # ---------------------------------------------------------------- values
-
-
-def test_times_of_nanoseconds(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"text": list("ab"), "annotator": "w", "label": list("xy")})
-    frame["created_at"] = pd.to_datetime([1714521600.123456789, 1714521601.5], unit="s")
-    frame["created_at"] = frame["created_at"].astype("datetime64[ns]") + pd.Timedelta(1, "ns")
-    frame.to_parquet(tmp_path / "t.parquet")
-    table = Annotations.read(tmp_path / "t.parquet")
-    assert table.created_at is not None and table.created_at.round(1).tolist() == [1714521600.1, 1714521601.5]
-    assert datetime.datetime.fromtimestamp(table.created_at[1], datetime.UTC).year == 2024
 
 
 @pytest.mark.parametrize("other", [None, 0.5, "x", 2**64 - 1])

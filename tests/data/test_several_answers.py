@@ -69,14 +69,6 @@ def test_one_answer_in_a_list_is_that_answer() -> None:
     assert given(read(['["A"]', "[]", '["B"]'], missing="drop")) == ["A", "B"]
 
 
-def test_items_with_their_own_options_are_let_be() -> None:
-    records = [
-        {"text": "t", "annotator": who, "label": label, "options": ["A", "B", "A|B"]}
-        for who, label in zip("vwx", ["A", "B", "A|B"], strict=True)
-    ]
-    assert Annotations.from_list(records).n_annotations == 3
-
-
 def test_an_export_that_lists_answers_has_no_joined_ones() -> None:
     def task(number: int, choice: str) -> dict[str, Any]:
         result = [{"from_name": "mood", "to_name": "text", "type": "choices", "value": {"choices": [choice]}}]

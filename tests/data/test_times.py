@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from realm import Annotations
-from realm.data.times import read_durations, read_times, written
+from realm.data.times import read_times, written
 from realm.data.write import write_table
 from realm.runs.annotations_file import read_annotations, write_annotations
 
@@ -43,13 +43,6 @@ def test_a_time_however_it_is_written(cell) -> None:
 @pytest.mark.parametrize("cell", ["yesterday", "", "nan", "Thu Mar 05 04:00:00 XYZ 2026", -5.0, 1e30, "20261399"])
 def test_what_is_no_time_is_none(cell) -> None:
     assert np.isnan(read_times(pa.array([cell]))).all()
-
-
-def test_durations() -> None:
-    assert read_durations(pa.array(["2.5", "x", None, "-1"])).tolist() == pytest.approx(
-        [2.5, *[np.nan] * 3], nan_ok=True
-    )
-    assert read_durations(pa.array([3, None])).tolist() == pytest.approx([3.0, np.nan], nan_ok=True)
 
 
 def test_what_is_written_is_read_back_to_the_microsecond() -> None:

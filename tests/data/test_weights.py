@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from realm.data import Annotations
-from realm.data.build import CONTRADICTED
 from realm.data.write import write_table
 from realm.errors import RealmError
 
@@ -50,14 +48,6 @@ def test_weights_follow_their_annotations() -> None:
     assert table.to_pandas()["weight"].tolist() == [0.5, 2.0, 1.0, 0.25]
 
 
-def test_of_repeated_annotations_the_last_weight_counts() -> None:
-    frame = pd.DataFrame({"text": list("aab"), "annotator": "w", "label": ["x", "y", "x"], "weight": [1, 3, 2]})
-    assert Annotations.from_pandas(frame).weight.tolist() == [1.0, 3.0, 2.0]
-    table = Annotations.from_pandas(frame, repeats="last")
-    assert table.weight is not None and table.weight.tolist() == [3.0, 2.0]
-    assert table.ledger.counts == {CONTRADICTED: 1}
-
-
 @pytest.mark.parametrize("wrong", [0, -1.5, "heavy", np.inf])
 def test_a_weight_must_be_a_number_above_0(wrong: Any) -> None:
     frame = rows(weight=[1, 1, wrong, 1]).astype({"weight": object}).rename(columns={"weight": "sure"})
@@ -77,15 +67,3 @@ def test_an_item_without_annotations_needs_no_weight(tmp_path: Path) -> None:
     assert by_pair(table) == {("1", "v"): 1.0, ("1", "w"): 2.0, ("3", "w"): 3.0} and table.n_items == 3
     write_table(table, tmp_path / "t.csv")
     assert by_pair(Annotations.read(tmp_path / "t.csv")) == by_pair(table)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(weights=st.lists(WEIGHTS, min_size=4, max_size=4))
-def test_weights_survive_writing_and_reading_to_the_bit(tmp_path: Path, suffix: str, weights: list[float]) -> None:
-    table = Annotations.from_pandas(rows(weight=weights))
-    write_table(table, tmp_path / f"t{suffix}")
-    read = Annotations.read(tmp_path / f"t{suffix}")
-    assert table.weight is not None and read.weight is not None
-    assert table.weight.tolist() == weights and read.weight.tolist() == weights
-    assert read.fingerprint() == table.fingerprint()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from realm.data.long_table import LongTable, columns_of
 from realm.data.options import option_key
 from realm.data.orders import join_orders
 from realm.data.read_options import ReadOptions, checked
-from realm.data.roles import REMEMBERED
+from realm.data.roles import REMEMBERED, listed
 from realm.data.rows import SourceRows
 from realm.data.source import Rows, Source
 from realm.data.wrong_columns import refuse_items_as_tasks, refuse_merged_items, refuse_swapped
@@ -88,15 +89,8 @@ def normalise(rows: SourceRows) -> None:
 
 
 STEPS = (
-    correct_annotators,
-    resolve_several,
-    rename_labels,
-    drop_missing,
-    drop_unanswered,
-    cut_scores,
-    normalise,
-    fold_labels,
-    warn_of_refusals,
+    *(correct_annotators, resolve_several, rename_labels, drop_missing, drop_unanswered),
+    *(cut_scores, normalise, fold_labels, warn_of_refusals),
 )
 """What happens to the rows, in this order: each step sees what those before it have left."""
 
@@ -106,15 +100,19 @@ def build(long: LongTable, options: ReadOptions) -> Annotations:
     for role in options.required:
         if role not in long.columns:
             raise long.source.error(f"there is no column for the {role}. Name it with `{role}`.")
-    if not len(long):
-        raise long.source.error("there are no rows in it.")
-    rows = SourceRows.of(long, options)
-    for step in STEPS:
-        step(rows)
-    table = _annotations(rows)
+    table = _annotations(_after(STEPS, long, options))
     if options.order_suffix is None or options.keep_orders or not options.wants_annotations:
         return table
     return join_orders(table, options.order_suffix)[0]
+
+
+def _after(steps: Sequence[Callable[[SourceRows], None]], long: LongTable, options: ReadOptions) -> SourceRows:
+    if not len(long):
+        raise long.source.error("there are no rows in it.")
+    rows = SourceRows.of(long, options)
+    for step in steps:
+        step(rows)
+    return rows
 
 
 def items_of_rows(table: pd.DataFrame | pa.Table, **arguments: Any) -> Items:
@@ -129,13 +127,9 @@ def build_items_of_rows(table: pa.Table, options: ReadOptions, source: Source, n
 
     `options.tasks` are those of the model that will answer, `numbers` the numbers of the rows in their source.
     """
-    if not len(table):
-        raise source.error("there are no rows in it.")
     columns, names = columns_of(table, options, source)
     numbers = np.arange(1, len(table) + 1, dtype=np.int64) if numbers is None else numbers
-    rows = SourceRows.of(LongTable(columns, numbers, source, Ledger(), names), options)
-    for step in (drop_missing, normalise):
-        step(rows)
+    rows = _after((drop_missing, normalise), LongTable(columns, numbers, source, Ledger(), names), options)
     task_of_row, task_names = _tasks(rows)
     tasks = number_labels(rows, task_of_row, task_names).tasks
     return _items_table(rows, np.arange(len(rows), dtype=np.int64), task_of_row, tasks)
@@ -187,18 +181,16 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     names = [task.name for task in rows.options.tasks or ()]
     if "task" not in rows.columns:
         if len(names) > 1:
-            there = ", ".join(names[:10])
-            message = (
-                f"the run has {len(names)} tasks ({there}), so the table needs a task column. Name it with `task`."
-            )
-            raise rows.source.error(message)
+            raise rows.source.error(f"the run has several tasks ({listed(names, 10)}). Name their column with `task`.")
         return np.zeros(len(rows), dtype=np.int64), names or [DEFAULT_TASK]
     column = rows.columns["task"]
-    names = names or list(column.counts())
+    if not names:
+        codes, present = encode(pa.array(column.codes))
+        return codes, [column.values[code] for code in present.to_pylist()]
     places = {name: place for place, name in enumerate(names)}
     codes = np.array([places.get(name, UNKNOWN) for name in column.values], dtype=np.int64)[column.codes]
     if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
-        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {', '.join(names[:20])}."
+        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {listed(names, 20)}."
         raise rows.error(unknown, message)
     return codes, names
 
@@ -214,14 +206,12 @@ def _items(rows: SourceRows, task_of_row: Codes) -> tuple[Codes, Codes]:
         return combine([task_of_row, *content.values()])
     item_of_row, first = combine([task_of_row, columns["item"].codes])
     for role, codes in content.items():
-        if (differing := np.flatnonzero(codes != codes[first][item_of_row])).size:
-            row = int(differing[0])
-            hint = " If it means one item per task, name the task column with `task`." if role == "text" else ""
-            if rows.source.files:
-                hint += f' If each file numbers its items anew, give `item="{rows.name("text")}"`.'
+        for row in np.flatnonzero(codes != codes[first][item_of_row])[:1]:
+            hint = "name the task column with `task`, or "
+            hint += f'give `item="{rows.name("text")}"` if each file numbers its items anew'
             both = rows.source.both(rows.numbers[first[item_of_row[row]]], rows.numbers[row])
             what = f"the item '{columns['item'].at(row)}' has two different {role.removesuffix('s')}s"
-            raise RealmError(f"{both}: {what}. An id must mean one item.{hint}")
+            raise RealmError(f"{both}: {what}. An id must mean one item: {hint}.")
     return item_of_row, first
 
 
@@ -285,20 +275,15 @@ def _groups(rows: SourceRows, annotated: Codes, annotator: Codes, n_annotators: 
     if "group" not in rows.columns:
         return None
     column = rows.columns["group"]
-    missing = annotated[column.missing()[annotated]]
-    if missing.size:
-        message = f"no group in column '{rows.name('group')}'. Every annotation needs the group of its annotator."
-        raise rows.error(missing, message)
+    if (missing := annotated[column.missing()[annotated]]).size:
+        raise rows.error(missing, f"no group in column '{rows.name('group')}', which every annotation needs.")
     first = np.zeros(n_annotators, dtype=np.int64)
     first[annotator[::-1]] = annotated[::-1]
-    differing = np.flatnonzero(column.codes[annotated] != column.codes[first[annotator]])
-    if differing.size:
-        before, row = first[annotator[differing[0]]], annotated[differing[0]]
-        who = rows.columns["annotator"].at(row)
-        raise RealmError(
-            f"{rows.source.both(rows.numbers[before], rows.numbers[row])}: the annotator '{who}' is in the group "
-            f"'{column.at(before)}' and in '{column.at(row)}'. If these are two annotators, give them two names."
-        )
+    differing = column.codes[annotated] != column.codes[first[annotator]]
+    for row, before in zip(annotated[differing][:1], first[annotator[differing]][:1], strict=True):
+        who = f"the annotator '{rows.columns['annotator'].at(row)}' is in the group '{column.at(before)}'"
+        both = rows.source.both(rows.numbers[before], rows.numbers[row])
+        raise RealmError(f"{both}: {who} and in '{column.at(row)}'. If these are two annotators, give them two names.")
     return tuple(column.at(row) for row in first.tolist())
 
 

@@ -146,16 +146,10 @@ def number(text: str) -> float:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A column by its distinct values (pandas: Categorical).
+    """A column by its distinct values (pandas: Categorical)."""
 
-    | field | shape | meaning |
-    |---|---|---|
-    | codes | (rows,) | index into `values`, in order of first appearance; -1 is null |
-    | values | (distinct,) | texts, or tuples of options; after rows were left out some may be without any |
-    """
-
-    codes: Codes
-    values: list[Any]
+    codes: Codes  # index into `values`, in order of first appearance; -1 is null. Shape (rows,)
+    values: list[Any]  # texts, or tuples of options; after rows were left out some may be without any
 
     @classmethod
     def of(cls, column: pa.Array | pa.ChunkedArray, name: str, source: Source) -> Categorical:

@@ -24,29 +24,18 @@ MAY_BE_ABSENT = ("gold", *TIME_ROLES)
 
 @dataclass(frozen=True)
 class LongTable:
-    """One row per annotation.
+    """One row per annotation; arrays have one entry for each."""
 
-    | field | shape | meaning |
-    |---|---|---|
-    | columns | (rows,) each | the column of each role that is there; of the options, lists |
-    | rows | (rows,) | the number of each row in the source |
-    | names | | what the column of a role is called in the source, where it is not called like the role |
-    | others | (rows,) each | columns of a plain table that have no role |
-    | labels, label_form | | the label set that an export lists, and how its labels point at options |
-    | repeats | | whether of several labels of one item by one annotator all count, or the last |
-    | lists_answers | | several answers are lists: a separator in a cell is part of the label |
-    """
-
-    columns: dict[str, pa.Array]
-    rows: Rows
+    columns: dict[str, pa.Array]  # of each role that is there; of the options, lists
+    rows: Rows  # the number of each row in the source
     source: Source
     ledger: Ledger
-    names: Mapping[str, str] = field(default_factory=dict)
-    others: pa.Table | None = None
-    labels: Sequence[str] | None = None
-    label_form: LabelForm = "auto"
-    repeats: Literal["keep", "last"] = "keep"
-    lists_answers: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)  # of columns that are not called like their role
+    others: pa.Table | None = None  # columns of a plain table that have no role
+    labels: Sequence[str] | None = None  # the label set that an export lists
+    label_form: LabelForm = "auto"  # how its labels point at an item's own options
+    repeats: Literal["keep", "last"] = "keep"  # of several labels of one item by one annotator
+    lists_answers: bool = False  # several answers are lists: a separator in a cell is part of the label
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -1,8 +1,7 @@
 """Judges who were asked twice, with the options in two orders: one annotator each, and how often the order decided.
 
-The labels of both orders must be in the order of the table. One answer in both orders is one annotation. If the answers
-differ, the order decided, and they say nothing of the item: under a habit of position the probability of taking the
-first shown twice is the same whichever of two options is true. Neither is kept, and they are counted.
+One answer in both orders is one annotation. If the answers differ, the order decided, and they say nothing of the item:
+neither is kept, and they are counted. The labels of both orders must be in the order of the table.
 """
 
 from __future__ import annotations
@@ -24,18 +23,11 @@ TORN = "asked in two orders, with different answers: neither is kept"
 
 @dataclass(frozen=True)
 class OrderHabits:
-    """What the order of the options did to each annotator. Shapes (annotators,).
+    """What the order of the options did to each annotator. Shapes (annotators,)."""
 
-    | field | meaning |
-    |---|---|
-    | asked_twice | items that the annotator labelled in both orders |
-    | torn | of these, items with another answer in the other order |
-    | first_shown | of the torn ones with two options, those where the option shown first was taken both times |
-    """
-
-    asked_twice: Counts
-    torn: Counts
-    first_shown: Counts
+    asked_twice: Counts  # items that the annotator labelled in both orders
+    torn: Counts  # of these, items with another answer in the other order
+    first_shown: Counts  # of the torn ones with two options, those where the first shown was taken both times
 
 
 def join_orders(annotations: Annotations, suffix: str) -> tuple[Annotations, OrderHabits]:

@@ -92,10 +92,7 @@ def resolve_columns(
     if missing := [role for role in needed if role not in columns]:
         raise source.error(_absent(missing, options, names))
     if "label" in columns and columns["label"] == columns.get("gold"):
-        raise source.error(
-            f"`label` and `gold` are both the column '{columns['gold']}', but what annotators say is not the truth. "
-            "If it holds the true labels of a test table, call that column gold there."
-        )
+        raise source.error(f"`label` and `gold` are both the column '{columns['gold']}': labels are not the truth.")
     for role, column in columns.items():
         for name in _parts(role, column, names):
             if (count := list(names).count(name)) > 1:
@@ -110,10 +107,8 @@ def _absent(missing: Sequence[str], options: ReadOptions, names: Sequence[str]) 
     if options.trained is not None and role in REMEMBERED:
         what += f" for the {role}, which the run {options.trained.run} was trained on"
     also = f", and likewise {' and '.join(f'`{other}`' for other in others)}" if others else ""
-    also += ", or call it gold in the table" if role == "gold" else ""
-    wide = ""
-    if "annotator" in missing and options.label is None and "label" not in names and len(names) > 2:
-        wide = ' If it has a row for each item and a column for each annotator, give `wide="rest"`.'
+    wide = ' If it has a row for each item and a column for each annotator, give `wide="rest"`.'
+    wide = wide if "annotator" in missing and options.label is None and "label" not in names and names[2:] else ""
     return f"there is no column {what}. {_columns_are(names)} Name the right one with `{role}`{also}.{wide}"
 
 

@@ -12,7 +12,7 @@ from realm.data.columns import Categorical, Codes, combine
 from realm.data.rows import SourceRows
 from realm.errors import RealmError
 
-ID_WORDS = {"id", "uid", "uuid", "key", "pair", "idx", "index", "item", "example", "question", "hit", "sentence"}
+ID_WORDS = {"id", "uid", "uuid", "key", "pair", "idx", "index", "item", "example", "question", "hit"}
 """What columns of ids are called: of several that would do, one of these is suggested."""
 SOME, HARDLY = 0.1, 0.01
 """Shares of annotations that contradict another: above the first they are too many, below the second people change
@@ -27,11 +27,8 @@ def refuse_items_as_tasks(rows: SourceRows, n_tasks: int, n_items: int) -> None:
     """Refuse a column of tasks that has about as many as there are items: tables for crowd-kit call an item a task."""
     if n_tasks >= MANY and 2 * n_tasks > n_items:
         name = rows.name("task")
-        raise rows.source.error(
-            f"the column '{name}' makes {n_tasks:,} tasks of {n_items:,} items, and a task is a set of items with one "
-            f'label set. If it is the id of the item, give `item="{name}"`; else rename it, or name the column of '
-            "tasks with `task`."
-        )
+        fix = f'If it is the id of the item, give `item="{name}"`; else name the column of tasks with `task`.'
+        raise rows.source.error(f"the column '{name}' makes {n_tasks:,} tasks of {n_items:,} items. {fix}")
 
 
 def refuse_merged_items(rows: SourceRows, item_of_row: Codes) -> None:
@@ -46,11 +43,11 @@ def refuse_merged_items(rows: SourceRows, item_of_row: Codes) -> None:
     first, second = golden[list(conflict)]
     names = [name for name in others.column_names if _is_id(rows, name, item_of_row, golden)]
     for name in sorted(names, key=lambda name: not set(name.lower().replace("-", "_").split("_")) & ID_WORDS)[:1]:
+        both = rows.source.both(rows.numbers[first], rows.numbers[second])
         raise RealmError(
-            f"{rows.source.both(rows.numbers[first], rows.numbers[second])}: they were taken for one item, because "
-            f"their text is the same, but the gold of one is '{gold.at(first)}' and of the other '{gold.at(second)}'. "
-            f"The column '{name}' tells them apart: name it with `item=\"{name}\"`. If one text is one item whatever "
-            f'its gold, say so with `item="{rows.name("text")}"`.'
+            f"{both}: their text is the same, but the gold of one is '{gold.at(first)}' and of the other "
+            f"'{gold.at(second)}'. The column '{name}' tells them apart: name it with `item=\"{name}\"`. If one text "
+            f'is one item whatever its gold, give `item="{rows.name("text")}"`.'
         )
 
 

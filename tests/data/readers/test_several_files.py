@@ -69,7 +69,7 @@ def test_rows_are_named_by_file(tmp_path: Path) -> None:
     write(second, [("2", "c", "bob", "x"), ("1", "b", "bob", "y")], "item,text,annotator,label\n")
     with pytest.raises(RealmError, match=rf"^{first}, row 1 and {second}, row 2: the item '1' has two different texts"):
         Annotations.read([first, second])
-    with pytest.raises(RealmError, match=r'If each file numbers its items anew, give `item="text"`'):
+    with pytest.raises(RealmError, match=r'give `item="text"` if each file numbers its items anew'):
         Annotations.read([first, second])
     assert Annotations.read([first, second], item="text").n_items == 3
 
@@ -92,7 +92,7 @@ def test_columns_must_be_the_same(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which {first} has"):
         Annotations.read([second, first])
     write(first, [("a", "ada", "x")], "sentence,annotator,label\n")
-    with pytest.raises(RealmError, match=rf"{first}: there is no column 'text'.*one of 2 files that are read as one"):
+    with pytest.raises(RealmError, match=rf"{first}: there is no column 'text'"):
         Annotations.read([second, first])
     assert (
         Annotations.read([write(first, [("a", "ada", "x", "n")], "text,annotator,label,note\n"), second]).n_items == 2
