@@ -12,7 +12,7 @@ BUDGETS = {
     "crowd": 3_960,
     "channels": 620,
     "scorers": 2_400,
-    "models": 480,
+    "models": 370,
     "training": 3_350,
     "runs": 1_310,
     "comparison": 1_950,
