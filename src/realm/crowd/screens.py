@@ -25,16 +25,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEW, READ_SHARE = 10, 0.5
-"""Annotations below which nobody is said to always give one answer. It is said of those who would hardly have kept to
-it if they read half of the items."""
+"""It is said of who gives one answer to so many items or more, and would hardly if they read half of them."""
 ENOUGH_TO_JUDGE, LEAST_TYPICAL = 20, 0.1
 """Annotations from which an annotator is compared with the others (an accuracy's standard error is then 0.1), and the
 typical expertise below which nobody is: there everybody is close to chance, and the table is to blame."""
-LEAST_ITEMS, LEAST_MISTAKES, EXCESS = 10, 5, 0.1
+LEAST_ITEMS, LEAST_MISTAKES, EXCESS, MOST_CONFUSED = 10, 5, 0.1, 2
 """Items of a label, times that another was given to them, and how much more often than expected that is (a share),
-before anything is said: below ten points nobody would change the instructions."""
-MOST_CONFUSED = 2
-"""Confusions that are named of an annotator in a task, the most frequent; the report has them all."""
+before anything is said: below ten points nobody would change the instructions; and how many cases a note names."""
 NOT_READING, MIN_EXCESS, MIN_Z = 0.9, 0.15, 3.0
 """A habit is shown of those who read fewer labels than this over the whole interval, where the favourite's share lies
 so far above its share of the task's labels and above an even one, and by so many standard errors."""
