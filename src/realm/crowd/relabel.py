@@ -136,7 +136,8 @@ def _offers(
         for place, who in enumerate(np.sort(known[np.argsort(-worth, kind="stable")[:CANDIDATES]]).tolist()):
             channel = _channel(estimate, who, task, options)
             people[rows, place], gain[rows, place] = who, information_gain(posterior[items[rows], :options], channel)
-    labelled = annotations.item.astype(np.int64) * n + annotations.annotator
+    near = np.isin(annotations.item, items)
+    labelled = annotations.item[near].astype(np.int64) * n + annotations.annotator[near]
     is_offer = (gain > LEAST_GAIN) & ~np.isin(items[:, None] * n + people, labelled)
     people, gain = np.where(is_offer, people, UNKNOWN), np.where(is_offer, np.round(gain, 12), 0.0)  # ties stay ties
     value = np.where(is_offer, gain / prices[people], 0.0)

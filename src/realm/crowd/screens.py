@@ -187,15 +187,15 @@ class Screens:
         for when in self.times:
             if when.changed:
                 texts[table.annotators.index(when.annotator), tasks.index(when.task)].append(when.change)
-        nearest: dict[int, tuple[float, int, int]] = {}
+        partners = defaultdict[int, list[tuple[float, int, int]]](list)
         for pair in self.copies:
             for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
-                nearest[one] = min(nearest.get(one, (0.0, 0, 0)), (-pair.same / pair.shared, -pair.shared, other))
-        for one, (share, shared, other) in nearest.items():
+                partners[one].append((-pair.same / pair.shared, -pair.shared, other))
+        for one, others in partners.items():
+            share, shared, other = min(others)  # the nearest
+            text = f"gives the same labels as `{table.annotators[other]}` on {-share:.0%} of {-shared:,} shared items"
+            text += f", and nearly the same as {len(others) - 1:,} more" * (len(others) > 1)
             for task in range(len(tasks)):
-                text = (
-                    f"gives the same labels as `{table.annotators[other]}` on {-share:.0%} of {-shared:,} shared items"
-                )
                 texts[one, task].append(text)
         notes = np.full(self.estimate.annotations.shape, "", dtype=object)
         for at, of_pair in texts.items():
