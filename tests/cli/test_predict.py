@@ -187,7 +187,7 @@ def test_a_mistyped_path_is_no_text(name, run, tmp_path, realm_cli, monkeypatch)
     monkeypatch.chdir(tmp_path)
     code, out, error = realm_cli("predict", run, name)
     said = " ".join(error.split())
-    assert code == 2 and out == "" and f"{name}: there is no such file. Check the path." in said
+    assert code == 2 and out == "" and f"{name} looks like a file. Check the path" in said
 
 
 def test_what_is_refused_with_texts(run, tmp_path, new, realm_cli) -> None:

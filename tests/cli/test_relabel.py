@@ -67,7 +67,6 @@ def test_the_queue_goes_to_a_pipe_as_csv(run: Run, folder: Path) -> None:
     assert code == 0
     found = rows(out)
     assert len(found) == 10
-    assert "in-sample" in err
     gains = [float(row["gain_bits"]) for row in found]
     assert gains[0] == max(gains) > 0.3
     assert all(gain >= 0.5 * max(gains[place:]) for place, gain in enumerate(gains)), "sharing costs half at most"

@@ -140,14 +140,3 @@ def test_habits_dependence_and_copies_are_told_in_words(plain_run: Path) -> None
     assert notes["judge 2"].startswith("gives the same labels as “judge 3” on 100% of 600 shared items")
     plain = Page(render(read_run(plain_run)))
     assert "notes" not in plain.data and "show a pattern" not in plain.text
-
-
-def test_the_trained_expertise_is_drawn_for_the_right_annotators(plain_run: Path) -> None:
-    """The annotators are not in the order in which the table meets them; names and verdicts must not be mixed up."""
-    data = read_run(plain_run)
-    assert data.trajectory is not None and data.trained is not None
-    np.testing.assert_allclose(data.trajectory.columns["expertise_trained"][-1], data.trained, atol=1e-6)
-    people = pd.read_csv(plain_run / "expertise.csv").set_index("annotator")["expertise_trained"]
-    source = render(data)
-    for name, value in people.items():
-        assert f"<title>{name}: {value:.2f}</title>" in source

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from realm.report.charts import Cell, Pool, Row, bars, fan, interval_rows, line_chart, matrix, ranking
+from realm.report.charts import Cell, Pool, Row, bars, interval_rows, line_chart, matrix, ranking
 from realm.report.escaping import clipped, coded, data_block, isolated, visible
 from realm.report.svg import MARKS, Picture, Scale, ticks
 
@@ -146,12 +146,3 @@ def test_curves_skip_what_is_not_finite_and_stay_small() -> None:
     y = np.where(x == 7, np.nan, 1 / (1 + x))
     drawn = str(line_chart("t", x, y, "step", "loss"))
     assert "nan" not in drawn and len(drawn) < 20_000 and "from 1 to 0.0002" in drawn
-
-
-def test_expertise_of_a_pool_is_a_band_and_of_a_few_are_lines() -> None:
-    steps = np.arange(0, 100, 10)
-    few = str(fan(steps, np.random.default_rng(0).random((10, 4)), np.array([0, 1, 2, -1]), ["a", "b", "c", "d"]))
-    names = [str(i) for i in range(900)]
-    many = str(fan(steps, np.random.default_rng(0).random((10, 900)), np.full(900, -1), names))
-    assert few.count('class="thread') == 4 and "band" not in few and 'class="thread v2"' in few
-    assert many.count('class="band') == 2 and many.count('class="thread') <= 36

@@ -21,11 +21,9 @@ from realm.report.model import Calibration, calibration
 from realm.report.run_data import RunData, read_run, read_table
 from realm.report.run_page import render, table_report_name, write_report, write_table_report
 from realm.runs import Run
-from realm.runs.changes import Changes
-from realm.runs.run import Trajectory
 from tests.crowd.crowds import coins, known_estimate
 from tests.report.conftest import HOSTILE_NAMES, HOSTILE_TEXTS
-from tests.report.folders import crowd, crowded_estimate, data_of, guessers, large, write_run
+from tests.report.folders import crowd, crowded_estimate, guessers, large, write_run
 from tests.report.reader import Page, check_closed_in
 
 
@@ -194,9 +192,8 @@ def test_a_folder_is_no_output(plain_run: Path, tmp_path: Path) -> None:
 def test_five_thousand_annotators_and_a_hundred_thousand_items_stay_small() -> None:
     table, log_probs, accuracy = large(per_item=3)
     found = crowded_estimate(table, log_probs, accuracy)
-    moving = Trajectory(np.arange(50), {"expertise_trained": np.random.default_rng(0).random((50, 5_000, 1))})
     trained = np.clip(found.expertise, 0, 1)
-    data = RunData("large", Screens(table, found), log_probs, trained=trained, trajectory=moving)
+    data = RunData("large", Screens(table, found), log_probs, trained=trained)
     page = Page(render(data))
     assert len(page.source.encode()) < 2_000_000
     assert "1,600 annotators with the fewest labels have no details" in page.text
@@ -238,10 +235,9 @@ def test_a_trained_run_gets_a_report(tmp_path: Path, tiny_model: Callable[[str],
     page = Page(write_report(tmp_path / "run").read_text(encoding="utf-8"))
     check_closed_in(page)
     data = read_run(tmp_path / "run")
-    assert data.trajectory is not None and len(data.trajectory.steps) >= 6
     np.testing.assert_allclose(data.labels, made.estimate().posterior.argmax(axis=1))
     assert "3 annotators gave 144 labels to 48 items in 3 tasks" in page.text
-    assert "Learning curve" in page.text and "How expertise was learned" in page.text
+    assert "Learning curve" in page.text
     assert f"The model is right on {data.metrics['test']['accuracy']:.1%} of the items" in page.text
     Run.open(tmp_path / "run")
 
@@ -317,22 +313,3 @@ def test_the_title_the_table_and_the_day(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
     (run / "progress.log").write_text("2024-02-28T23:00:00+01:00 realm train\n2024-02-29T01:00:00+01:00 done\n")
     assert read_run(run).date == "29 February 2024", "not the day on which the folder was copied"
-
-
-def test_changes_since_the_last_run_are_told() -> None:
-    moved = {"annotator": "worker-1", "task": "default", "before": 0.912, "now": 0.504, "low": 0.4, "high": 0.6}
-    left = {"annotator": "zoe", "task": "default", "accuracy": 0.83, "low": 0.7, "high": 0.9}
-    flipped = {"item": "i3", "task": "default", "before": "no", "now": "yes", "confidence": 0.97}
-    changes = Changes(
-        "monday", 11, 22, 0, 0, 33, 44, 1_055, 66, new_annotators=["a", "b"], new_labels={"default": ["maybe"]},
-        moved=[moved], left=[left], flipped=[flipped],
-        test={"before": {"accuracy": 0.8, "macro_f1": None}, "now": {"accuracy": 0.85, "macro_f1": 0.7}},
-    )  # fmt: skip
-    page = Page(render(data_of(*crowd(), changes=changes))).text
-    for words in (
-        "22 new annotations, 11 new items. The model was trained on 33 items, 44 of them again",
-        "New annotators: 2.", "New labels of default : maybe .", "accuracy 0.800 0.850", "worker-1 91% 50% 40–60%",
-        "zoe 83% 70–90%", "66 of 1,055 items of both runs", "review number 3 no yes 97%",
-    ):  # fmt: skip
-        assert words in page, words
-    assert "items are gone" not in page and "macro_f1" not in page

@@ -78,7 +78,7 @@ def predict(
 
 def _file(asked: Sequence[str], reading: ReadingFlags) -> Path | None:
     """The one file that is asked for; None where it is texts."""
-    from realm.runs.predictions import refuse_path
+    from realm.runs.predictions import refuse_file_name
 
     files = [each for each in asked if os.path.exists(each)]
     if files and len(asked) > 1:
@@ -86,7 +86,7 @@ def _file(asked: Sequence[str], reading: ReadingFlags) -> Path | None:
     if files:
         return Path(files[0])
     for text in asked:
-        refuse_path(text)
+        refuse_file_name(text, "texts")
     for name in reading.arguments():
         if name != "task":
             raise RealmError(f"--{name.replace('_', '-')} is for tables, and what is asked is a text: leave it out.")

@@ -82,11 +82,8 @@ def hub(
     folder: RunFolder,
     repo_id: Annotated[str, typer.Option("--id", help="The repository: owner/name.")],
     public: Annotated[bool, typer.Option("--public", help="If it is made for this, make it a public one.")] = False,
-    name_annotators: Annotated[
-        bool, typer.Option("--name-annotators", help="List the annotators on the model card, with their accuracy.")
-    ] = False,
 ) -> None:
-    """The model with its card, to the Hugging Face hub; no annotator is named unless asked for.
+    """The model with its card, to the Hugging Face hub; no annotator is named.
 
     The token is read from HF_TOKEN, or from where `hf auth login` put it.
     """
@@ -94,9 +91,7 @@ def hub(
     from realm.runs.hub import PushError
 
     try:
-        address = Run.open(folder, verify_model=False).push_to_hub(
-            repo_id, private=not public, name_annotators=name_annotators
-        )
+        address = Run.open(folder, verify_model=False).push_to_hub(repo_id, private=not public)
     except PushError as error:
         raise RealmError(f"{error.what}: give the same command again.") from None
     note(f"The model is on the Hugging Face hub: {address}")

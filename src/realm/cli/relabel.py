@@ -131,11 +131,6 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
     if prices and (unpriced := [name for name in run.annotations.annotators if name not in prices]):
         names = ", ".join(unpriced[:NAMED]) + (", ..." if len(unpriced) > NAMED else "")
         remarks.append(f"--costs: {len(unpriced):,} of the run's annotators have no price and are not asked: {names}.")
-    if run.in_sample:
-        remarks.append(
-            "items with one label are judged by a model that was trained on that label (in-sample) and may have "
-            "overfitted. A run with `realm train --cross-fit 3` gives a better queue."
-        )
     if run.estimate.relative:
         remarks.append("most items have one label: accuracies are relative, and depend on how confident the model is.")
     if (run.estimate.exponent < 1).any():

@@ -53,12 +53,6 @@ def train(
     report_to: Annotated[
         list[str] | None, typer.Option(help="Also log to tensorboard, wandb or trackio; may be repeated.")
     ] = None,
-    start_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", help="Folder of an earlier run to continue with new data: its model, settings and estimates."
-        ),
-    ] = None,
     prior: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +68,6 @@ def train(
 
     Writes a run folder: the model, the annotators' reliability, the cleaned labels and a report.
     """
-    from realm.data.alignment import aligned
     from realm.runs.folder import check_output
 
     if eval_steps and test is None:
@@ -82,14 +75,7 @@ def train(
     refuse_inside(output, files)
     reads = [*files, test, prior, gold_items, training.model]
     check_output(output, overwrite=training.overwrite and not resume, resume=resume, reads=reads)
-    earlier_run = None if start_from is None else _open_earlier(start_from, output)
-    if earlier_run is None:
-        annotations = reading.read(files)
-    else:
-        training.take_over(earlier_run)
-        known = earlier_run.annotations
-        annotations = reading.read(files, trained=earlier_run.trained_columns)
-        annotations = aligned(annotations, known.tasks, known.annotators, str(earlier_run.folder), known.groups)
+    annotations = reading.read(files)
     if gold_items is not None:
         if not training.use_gold:
             raise RealmError("--gold-items needs --use-gold: add it.")
@@ -98,9 +84,8 @@ def train(
         annotations = read_gold(annotations, gold_items)
     test_table = None
     if test is not None:
-        trained = None if earlier_run is None else earlier_run.trained_columns
         optional = optional_in_test(annotations)
-        test_table = reading.read_test(test, tasks=annotations.tasks, trained=trained, optional=optional)
+        test_table = reading.read_test(test, tasks=annotations.tasks, optional=optional)
 
     from realm.runs.folder import LOG
     from realm.runs.hub import PushError
@@ -112,11 +97,9 @@ def train(
     config = training.config(output, disable_tqdm=True, **steps)
     earlier = None if prior is None else read_prior(prior)
     unpushed: PushError | None = None
-    if earlier_run is None:
-        fetch_named_model(training.model)
+    fetch_named_model(training.model)
     with logged_to(output / LOG, append=resume), progress_display() as display:
-        model = training.model if earlier_run is None else earlier_run
-        trainer = RealmTrainer(model, annotations, config, test=test_table, prior=earlier, progress=display)
+        trainer = RealmTrainer(training.model, annotations, config, test=test_table, prior=earlier, progress=display)
         if trainer.is_world_process_zero():  # the trainer's own warnings are logged, and so shown already
             note_table(annotations)
         _replace_printer(trainer, display)
@@ -174,18 +157,6 @@ def _test_figures(logs: Mapping[str, float]) -> str:
     return ", ".join(f"{METRICS[n].name_in_text} {format(logs[f'eval_{n}'], METRICS[n].format)}" for n in names)
 
 
-def _open_earlier(path: Path, output: Path) -> Run:
-    """The run to go on from, which must not be the one that is written."""
-    from realm.runs import Run
-
-    if path.resolve() == output.resolve():
-        raise RealmError(f"--from {path}: it is also the --output. Name another folder, so that both can be compared.")
-    try:
-        return Run.open(path)
-    except RealmError as error:
-        raise RealmError(f"--from: {error}") from None
-
-
 def read_prior(path: Path) -> pd.DataFrame:
     """The expertise table of an earlier run."""
     from realm.runs import Run
@@ -211,13 +182,10 @@ def _show(run: Run, annotations: Annotations, notes: Sequence[str], against: Aga
         entries |= {"warnings": run.metrics["warnings"], "findings": run.findings, "notes": list(notes)}
         entries |= {"test": run.metrics.get("test"), "expertise": run.expertise}
         entries |= {"dropped": annotations.ledger.counts}
-        entries |= {"changes": None if run.changes is None else asdict(run.changes)}
         entries |= {"against_gold": None if against is None else asdict(against)}
         print_json(entries)
     else:
         show_annotators(run.expertise, run.probabilities)
-    for text in run.changes.sentences() if run.changes else ():
-        note(text)
     if as_json:
         warn_of_base_rate(run.metrics.get("test") or {})
     else:

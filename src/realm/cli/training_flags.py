@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 from realm.errors import RealmError
 from realm.training.settings import BATCHES, LEARNING, MODEL, PAPER, Settings, check_values, flag_name, setting
 
-BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
-
 if TYPE_CHECKING:
-    from realm.runs import Run
     from realm.training import RealmConfig
 
 
@@ -47,20 +44,6 @@ class TrainingFlags(Settings):
                 flag = f"--{flag_name(field_of[name])}"
                 raise RealmError(f"--paper sets {flag} {value}, but {flag} {getattr(self, name)} is given too.")
             setattr(self, name, value)
-
-    def take_over(self, run: Run) -> None:
-        """Take the settings of a run to go on from where no flag was typed; its model is the one to go on with."""
-        from realm.training.continued import earlier_settings
-
-        if "model" in self.typed:
-            raise RealmError("--from continues with the model of the earlier run: leave out --model.")
-        settings = earlier_settings(run)
-        micro, accumulation = (settings.pop(name, None) for name in BATCH)
-        if micro and accumulation:
-            settings |= {"batch_size": micro * accumulation, "per_device_train_batch_size": micro}
-        for name, value in settings.items() if not self.paper else ():
-            if name not in self.typed:
-                setattr(self, name, value)
 
     def config(self, output: Path, **more: Any) -> RealmConfig:
         """The settings as a `RealmConfig` for this run folder; `more` are further ones, which win."""

@@ -305,36 +305,6 @@ def line_chart(
     return plot.markup("chart half")
 
 
-def fan(steps: Ints, expertise: Floats, kinds: Ints, names: Sequence[str]) -> Markup:
-    """Expertise while it was learned: bands for a large pool, and lines for some annotators of all ranks.
-
-    `expertise` is (steps, annotators); `kinds` (annotators,) are verdicts, -1 where not known.
-    """
-    rows = thinned(len(steps))
-    steps, expertise = steps[rows], expertise[rows]
-    last = expertise[-1]
-    plot = Plot(
-        500, 280, "Expertise of each annotator during training",
-        f"{expertise.shape[1]:,} annotators; at the end the lower quarter is below {np.quantile(last, 0.25):.2f}, "
-        f"the upper quarter above {np.quantile(last, 0.75):.2f}.",
-        x=(float(steps[0]), float(steps[-1])), y=(0, 1),
-    )  # fmt: skip
-    plot.y_axis("expertise (trained)")
-    plot.x_axis("training step")
-    order = np.argsort(last, kind="stable")
-    if len(order) > LINES:
-        for outer, inner, class_ in ((0.05, 0.95, "band outer"), (0.25, 0.75, "band inner")):
-            low, high = np.quantile(expertise, [outer, inner], axis=1)
-            outline = plot.points(steps, high) + plot.points(steps[::-1], low[::-1])
-            plot.path(outline, class_, closed=True, hint=f"{percent(inner - outer)} of all annotators")
-        plot.path(plot.points(steps, np.median(expertise, axis=1)), "curve median", hint="median")
-        order = order[np.linspace(0, len(order) - 1, LINES // 2).round().astype(int)]
-    for row in order.tolist():
-        class_ = f"thread v{kinds[row]}" if kinds[row] >= 0 else "thread"
-        plot.path(plot.points(steps, expertise[:, row]), class_, hint=f"{names[row]}: {last[row]:.2f}")
-    return plot.markup("chart half")
-
-
 def reliability(sure: Floats, confirmed: Floats, share: Floats, y_label: str) -> Markup:
     """How often the model is confirmed, by how sure it is of itself, and which share of the items that is. (bins,)
 

@@ -12,7 +12,7 @@ from realm.crowd.verdicts import posterior_of_labels
 from realm.data.annotations import UNKNOWN
 from realm.report import charts
 from realm.report.html import Figure
-from realm.report.run_data import TRAINED, RunData
+from realm.report.run_data import RunData
 from realm.report.svg import compact, percent
 from realm.runs.folder import OUT_OF_FOLD
 
@@ -105,13 +105,4 @@ def curves(data: RunData) -> list[Figure]:
         if np.isfinite(y).sum() > 1:
             chart = charts.line_chart(title, x, y, "training step", label, label_of)
             figures.append(Figure(chart, caption, note))
-    if data.trajectory is not None and len(data.trajectory.steps) > 1:
-        counts = data.estimate.annotations
-        weight = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        verdict = data.verdicts[np.arange(len(counts)), counts.argmax(axis=1)]
-        expertise = np.einsum("sat,at->sa", data.trajectory.columns[TRAINED], weight)
-        note = "share of labels that come from the item, as training learned it; coloured by the verdict at the end"
-        note += "; averaged over an annotator's tasks" * data.several_tasks
-        chart = charts.fan(data.trajectory.steps, expertise, verdict, data.annotations.annotators)
-        figures.append(Figure(chart, "How expertise was learned", note))
     return figures

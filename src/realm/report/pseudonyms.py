@@ -11,7 +11,6 @@ from realm.crowd.screens import Screens
 from realm.data.corrections import EXCLUDED
 from realm.report.items import Item
 from realm.report.run_data import RunData
-from realm.runs.changes import Changes
 
 HIDDEN = "(hidden: it holds an annotator's name)"
 SHORTEST = 3
@@ -47,7 +46,6 @@ def pseudonymised(data: RunData) -> RunData:
         config=config,
         metrics={**data.metrics, **texts},
         screens=Screens(renamed, data.estimate),
-        changes=None if data.changes is None else _without_names(data.changes, pseudonyms, pattern),
     )
 
 
@@ -55,8 +53,6 @@ def _others(data: RunData) -> set[str]:
     """Names that are not in the table: of those who were excluded (a ledger or a run's settings tell) or have left."""
     given = {*data.annotations.corrections.exclude, *map(str, data.config.get("exclude") or ())}
     given |= {reason.removeprefix(f"{EXCLUDED}: ") for reason in data.annotations.ledger.counts if EXCLUDED in reason}
-    if data.changes is not None:
-        given |= {row["annotator"] for row in data.changes.left}
     return given
 
 
@@ -67,16 +63,6 @@ def _numbered(names: Sequence[str]) -> dict[str, str]:
         if set(names).isdisjoint(pseudonyms):
             break
     return dict(zip(names, pseudonyms, strict=True))
-
-
-def _without_names(changes: Changes, pseudonyms: dict[str, str], pattern: re.Pattern[str]) -> Changes:
-    """What changed since an earlier run, by pseudonyms."""
-    moved, left = (
-        [{**row, "annotator": pseudonyms.get(row["annotator"], HIDDEN)} for row in rows]
-        for rows in (changes.moved, changes.left)
-    )
-    new = [pseudonyms.get(name, HIDDEN) for name in changes.new_annotators]
-    return replace(changes, run=_without_matches(changes.run, pattern), new_annotators=new, moved=moved, left=left)
 
 
 def _without_matches(value: Any, pattern: re.Pattern[str]) -> Any:

@@ -28,8 +28,6 @@ from realm.errors import RealmError
 from realm.files import MANIFEST
 from realm.runs import Run
 from realm.runs import folder as layout
-from realm.runs.changes import Changes
-from realm.runs.run import Trajectory
 
 TRAINED = "expertise_trained"
 """The column of a channel's summary that the report shows and draws, where the channel has it."""
@@ -51,8 +49,6 @@ class RunData:
     | log_probs | (items, Kmax) | the model's log P of the items; None where no model was trained |
     | config, metrics, scorer_settings | | as the run recorded them |
     | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
-    | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
-    | changes | | what changed since the run that this one goes on from; None without one |
     | against_gold | | how the labels did against gold that nothing here has seen; None where there was none |
     | file, date | | the name of the table, and the day of the run (or of reading the table); empty if not known |
     """
@@ -64,8 +60,6 @@ class RunData:
     metrics: dict[str, Any] = field(default_factory=dict)
     scorer_settings: dict[str, Any] = field(default_factory=dict)
     trained: Floats | None = None
-    trajectory: Trajectory | None = None
-    changes: Changes | None = None
     against_gold: AgainstGold | None = None
     file: str = ""
     date: str = ""
@@ -225,8 +219,6 @@ def read_run(run: Run | str | Path, against_gold: AgainstGold | None = None) -> 
         metrics=run.metrics,
         scorer_settings=run.scorer_settings,
         trained=run.channel_summary.get(TRAINED),
-        trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
-        changes=run.changes,
         against_gold=against_gold,
         file=str(run.config.get("file") or ""),
         date=_day(_finished_at(run.folder)),

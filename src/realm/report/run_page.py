@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from realm.check import examine
 from realm.crowd.against_gold import AgainstGold, gold_sentences
@@ -12,24 +11,18 @@ from realm.display import counted
 from realm.methods import METHODS
 from realm.report import annotators, items, model, summary
 from realm.report.disputes import Disputes
-from realm.report.escaping import clipped
 from realm.report.evaluation import evaluation
 from realm.report.html import NAME, fill, write_page
 from realm.report.pseudonyms import names_in_texts, pseudonymised
 from realm.report.run_data import RunData, read_run, read_table
 from realm.runs import Run
-from realm.runs.changes import LEFT, TEST_FIGURES
 
 SECTIONS = {
     "summary": "Labels", "annotators-section": "Annotators", "unclear": "Unclear", "disputed": "Disputed",
-    "since": "Changes", "check": "Check", "test": "Test", "training": "Model", "limits": "Limits",
+    "check": "Check", "test": "Test", "training": "Model", "limits": "Limits",
     "making": "How it was made",
 }  # fmt: skip
 """The sections by id, in the order of a manager's questions, and what the bar at the top calls them."""
-FLIPPED = 100
-"""Most rows of the table of labels that changed: what a person reads through."""
-TEXT = 240
-"""Most characters of the text of an item that changed."""
 
 
 def write_report(
@@ -111,10 +104,6 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
         "disputes": Disputes(data),
         "broken": broken,
         "apart": apart,
-        "changes": data.changes,
-        "flipped": _flipped(data),
-        "left_note": LEFT,
-        "compared_figures": _compared_figures(data),
         "findings": findings,
         "dropped": list(data.annotations.ledger.counts.items()),
         "test": test,
@@ -125,7 +114,7 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
         "settings": [(key, str(value)) for key, value in sorted(data.settings.items())],
         "show_ids": "item" in (data.config.get("columns") or data.annotations.columns or {"item": ""}),
     }
-    absent = {"since": data.changes, "check": findings, "test": test, "training": data.has_model}
+    absent = {"check": findings, "test": test, "training": data.has_model}
     sections = [(id, name) for id, name in SECTIONS.items() if absent.get(id, True)]
     return fill("run.html", f"{heading} · annotator report", sections, context)
 
@@ -136,25 +125,6 @@ def _facts(data: RunData, heading: str) -> list[str]:
     if data.has_model and data.config.get("model"):
         facts.append(f"model {data.config['model']}")
     return [fact for fact in (*facts, data.date) if fact and fact != heading]
-
-
-def _flipped(data: RunData) -> list[dict[str, Any]]:
-    """The items whose label changed since an earlier run, with their texts, the most confident first."""
-    if data.changes is None:
-        return []
-    rows, table, names = data.changes.flipped[:FLIPPED], data.annotations, data.task_names
-    ids = table.item_ids.to_pylist() if rows else []
-    row_of = {(names[task], id): row for row, (task, id) in enumerate(zip(table.item_tasks, ids, strict=False))}
-    places = [row_of.get((row["task"], row["item"])) for row in rows]
-    texts = [None if place is None else table.texts[place].as_py() for place in places]
-    return [{**row, "text": clipped(text or row["item"], TEXT)} for row, text in zip(rows, texts, strict=True)]
-
-
-def _compared_figures(data: RunData) -> list[tuple[str, float, float]]:
-    """Name, before and now of each figure on the same test, of a run that goes on from another."""
-    test = (data.changes and data.changes.test) or {"before": {}, "now": {}}
-    pairs = [(name, test["before"].get(name), test["now"].get(name)) for name in TEST_FIGURES]
-    return [(name, before, now) for name, before, now in pairs if before is not None and now is not None]
 
 
 def making(data: RunData) -> list[tuple[str, str]]:
