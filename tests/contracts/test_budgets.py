@@ -13,7 +13,7 @@ BUDGETS = {
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
-    "training": 3_350,
+    "training": 2_610,
     "runs": 1_310,
     "comparison": 1_950,
     "check": 540,

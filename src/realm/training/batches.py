@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ class EffectiveBatchSampler(Sampler[list[ItemGroup]]):
 
     def _micro_batches(self, units: int) -> int:
         """How many micro-batches a rank takes for so many units."""
-        return -(-units // (self.config.per_device_train_batch_size * self.config.world_size))
+        return math.ceil(units / int(self.config.per_device_train_batch_size * self.config.world_size))
 
     def effective_batches(self) -> list[Index]:
         """The units (items or annotations) of each effective batch of this epoch."""

@@ -7,7 +7,9 @@ would pickle its arguments and may be left half-written.
 
 from __future__ import annotations
 
+import io
 import logging
+import random
 import re
 import shutil
 from collections.abc import Mapping
@@ -48,7 +50,7 @@ def write_checkpoint(
     folder: Path,
     keep: int | None,
     progress: dict[str, Any],
-    random_states: list[dict[str, bytes]],
+    random_states: list[bytes],
     state: TrainerState,
 ) -> None:
     """Write a checkpoint beside its place, add the manifest, put it there, and remove all but the newest `keep`."""
@@ -66,14 +68,23 @@ def write_checkpoint(
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def write_files(
-    folder: Path, progress: dict[str, Any], random_states: list[dict[str, bytes]], state: TrainerState
-) -> None:
-    """The files of a checkpoint; `random_states` are those of all processes, as `Trainer` writes and reads them."""
+def write_files(folder: Path, progress: dict[str, Any], random_states: list[bytes], state: TrainerState) -> None:
+    """The files of a checkpoint; `random_states` are those of all processes, named as `Trainer` looks for them."""
     torch.save(progress, folder / PROGRESS)
-    for name, numbers in ((name, numbers) for process in random_states for name, numbers in process.items()):
-        (folder / name).write_bytes(numbers)
+    for rank, numbers in enumerate(random_states):
+        (folder / ("rng_state.pth" if len(random_states) == 1 else f"rng_state_{rank}.pth")).write_bytes(numbers)
     state.save_to_json(str(folder / STATE))
+
+
+def random_state(distributed: bool) -> bytes:
+    """The state of this process's random number generators, in the form that `Trainer` reads back."""
+    state: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state()}
+    state["cpu"] = torch.random.get_rng_state()
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all() if distributed else torch.cuda.get_rng_state()
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
 
 
 def rotate(newest: Path, keep: int | None) -> None:
@@ -123,7 +134,11 @@ def read_state(checkpoint: Path) -> TrainerState:
 
 def read_progress(checkpoint: str | Path) -> dict[str, Any]:
     """What `write_files` was given as `progress`."""
-    progress: dict[str, Any] = torch.load(Path(checkpoint) / PROGRESS, map_location="cpu", weights_only=True)
+    path = Path(checkpoint) / PROGRESS
+    try:
+        progress: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of many types
+        raise RealmError(f"{path} cannot be read safely. Remove this checkpoint and use `resume` again.") from error
     return progress
 
 

@@ -71,7 +71,9 @@ class RealmConfig(Settings, TrainingArguments):
             "push_to_hub: it would upload checkpoints too, and with them what was learned of annotators. Name the "
             "repository with `hub_model_id` alone: the model goes there when training ends.",
         )
-        _refuse(self.hub_token is not None, "hub_token: set HF_TOKEN or log in with `hf auth login`.")
+        _refuse(
+            self.hub_token is not None, "hub_token: a run takes no token; set HF_TOKEN or log in with `hf auth login`."
+        )
         unwritten = self.hub_model_id is not None and not self.write_run
         _refuse(unwritten, "`hub_model_id` pushes the finished run, and `write_run=False` writes none: choose one.")
         for name in self.report_to:

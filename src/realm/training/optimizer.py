@@ -69,7 +69,7 @@ class MaskedAdamW(torch.optim.AdamW):
         for _, parameter in masked:
             parameter.grad = None
         loss = super().step(closure)
-        touched = self.touched() if masked else None
+        touched = self.touched() if masked else torch.zeros(0)
         for (group, parameter), gradient in zip(masked, gradients, strict=True):
             self._step_masked(group, parameter, gradient, touched.to(parameter.device))
             parameter.grad = gradient

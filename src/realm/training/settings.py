@@ -133,8 +133,10 @@ def check_values(settings: Any) -> None:
                 continue
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise RealmError(f"`{each.name}={value!r}`: must be a number.")
-            if not holds(value, bound) or math.isinf(value):  # NaN is above and below nothing
+            if not holds(value, bound):  # NaN is above and below nothing
                 raise RealmError(f"`{each.name}` must be {wanted.format(bound)}, but is {value}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RealmError(f"`{each.name}` must be finite, but is {value}.")
     if settings.max_steps != EPOCHS_DECIDE and settings.max_steps < 1:
         raise RealmError(f"`max_steps={settings.max_steps}`: must be 1 or more. Leave it out, and epochs decide.")
 

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -484,9 +483,9 @@ class RealmTrainer(Trainer):
         """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
         encoded, args = self.encoded if table == "train" else self.encoded_test, self.args
         if table not in self._caches:
-            cached = encoded is not None and args.train_layers and args.cache_gb
-            cache = FrozenLayersCache(self.scorer, encoded, args.cache_gb, progress=self._progress) if cached else None
-            self._caches[table] = cache
+            self._caches[table] = None
+            if encoded is not None and args.train_layers and args.cache_gb:
+                self._caches[table] = FrozenLayersCache(self.scorer, encoded, args.cache_gb, progress=self._progress)
         return self._caches[table]
 
     def _score(self, encoded: Any, cache: FrozenLayersCache | None = None, **how: Any) -> Scores:
@@ -526,8 +525,8 @@ class RealmTrainer(Trainer):
         self, eval_dataset: Annotations | None = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Accuracy and its kin on the test table that the trainer was given, or on another one with gold."""
-        table = self.test if eval_dataset is None else eval_dataset
-        scores = self.test_scores() if table is None or table is self.test else self._answer(table)
+        scores = self.test_scores() if eval_dataset is None else self._answer(eval_dataset)
+        table: Any = self.test if eval_dataset is None else eval_dataset
         figures = {name: value for name, value in evaluate(table, scores).items() if isinstance(value, float)}
         logged = {f"{metric_key_prefix}_{name}": value for name, value in figures.items()}
         self.log(dict(logged))
@@ -570,10 +569,7 @@ class RealmTrainer(Trainer):
             "schedule": self.lr_scheduler.state_dict(),
             "scaler": None if scaler is None else scaler.state_dict(),
         }
-        with TemporaryDirectory() as folder:
-            self._save_rng_state(folder)
-            own = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-        random_states = processes.gather(args, own)
+        random_states = processes.gather(args, checkpoints.random_state(distributed=args.world_size > 1))
         for stateful in (*self.callback_handler.callbacks, self.control):
             if isinstance(stateful, ExportableState):
                 self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
