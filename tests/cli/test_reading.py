@@ -109,7 +109,7 @@ def test_no_run_is_written_into_a_folder_that_is_read(tmp_path: Path, realm_cli)
 def test_mistakes_name_arguments(tmp_path: Path, realm_cli) -> None:
     one, two = batches(tmp_path)
     for words, expected in (
-        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean 'w3'"),
+        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean `w3`"),
         (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
         (("--encoding", "klingon"), '`encoding="klingon"`: there is no such encoding'),
         ((one,), "given twice"),
@@ -141,13 +141,13 @@ def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
 
 def test_check_compares_the_labels_of_a_test_table(tmp_path: Path, realm_cli) -> None:
     (tmp_path / "t.csv").write_text("text,annotator,label\na,v,good\nb,v,bad\na,w,good\nc,w,mixed\n")
-    (tmp_path / "test.csv").write_text("text,gold\na,gооd\nx,bad\nb,Bad\ny,awful\n")
+    (tmp_path / "test.csv").write_text("text,gold\na,ｇood\nx,bad\nb,Bad\ny,awful\n")
     code, out, _ = realm_cli("check", tmp_path / "t.csv", "--test", tmp_path / "test.csv", "--json")
     findings = {finding["code"]: finding for finding in json.loads(out)["findings"]}
     assert code == 0 and findings["labels only in test"]["about"] == ["awful"]
-    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["gооd"]
+    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["ｇood"]
     assert "`map_labels`" in findings["test spelling"]["remedy"] and "text leak" in findings
-    (tmp_path / "map.yaml").write_text("gооd: good\nawful: bad\nmixed: bad\n")
+    (tmp_path / "map.yaml").write_text("ｇood: good\nawful: bad\nmixed: bad\n")
     flags = ("--test", tmp_path / "test.csv", "--map-labels", tmp_path / "map.yaml")
     code, out, _ = realm_cli("check", tmp_path / "t.csv", *flags)
     assert code == 0 and "of the test table" not in out and "spells" not in out

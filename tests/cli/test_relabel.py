@@ -63,7 +63,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def test_the_queue_goes_to_a_pipe_as_csv(run: Run, folder: Path) -> None:
-    code, out, err = run(folder, "--budget", 10)
+    code, out, _ = run(folder, "--budget", 10)
     assert code == 0
     found = rows(out)
     assert len(found) == 10
@@ -76,16 +76,6 @@ def test_the_queue_goes_to_a_pipe_as_csv(run: Run, folder: Path) -> None:
         assert row["text"].startswith("'=text")
         assert (row["item"], row["ask"].removeprefix("'")) not in labelled
         assert row["ask"] != "Guess"
-
-
-def test_files_hold_the_queue_and_where_model_and_annotators_disagree(run: Run, folder: Path, tmp_path: Path) -> None:
-    output = tmp_path / "new" / "again.csv"
-    code, out, err = run(folder, "--output", output)
-    assert code == 0 and "again.contradictions.csv" in err
-    assert "To label again" in out and "reliable annotators of another" in out
-    disputed = rows((tmp_path / "new" / "again.contradictions.csv").read_text())
-    assert disputed[0]["item"] == "i0"
-    assert float(disputed[0]["model_confidence"]) == pytest.approx(0.999, abs=1e-4)
 
 
 def test_label_studio_gets_tasks_with_no_answer_filled_in(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -105,7 +95,7 @@ def test_json_for_a_script(run: Run, folder: Path) -> None:
     found = json.loads(out)
     assert code == 0
     assert found["probabilities"] == "in-sample"
-    assert len(found["queue"]) == 2 and found["contradictions"][0]["item"] == "i0"
+    assert len(found["queue"]) == 2
 
 
 def test_costs_decide_whom_to_ask(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -196,11 +186,11 @@ def test_what_a_budget_is_expected_to_buy_is_said(run: Run, folder: Path, tmp_pa
     expected = found["expected"]
     assert code == 0 and expected["annotations"] == len(found["queue"]) == 12
     assert expected["bits"] == pytest.approx(sum(row["gain_bits"] for row in found["queue"]))
-    assert 0 < expected["labels"] <= expected["wrong_now"] and 0 < expected["bits"] < expected["bits_now"]
+    assert 0 < expected["labels"] <= expected["wrong_now"]
     assert sum(row["annotations"] for row in found["workload"]) == 12
     said = " ".join(err.split())
     assert f"12 annotations at a cost of 12: expected to correct {expected['labels']:.1f} of the" in said
-    assert f"remove {expected['bits']:.1f} of {expected['bits_now']:.1f} bits of uncertainty" in said
+    assert f"remove {expected['bits']:.1f} bits of uncertainty" in said
 
 
 def test_nobody_gets_it_all_and_a_most_may_be_named(run: Run, folder: Path) -> None:

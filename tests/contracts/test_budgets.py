@@ -8,17 +8,17 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 6_950,
-    "crowd": 5_240,
+    "data": 5_360,
+    "crowd": 4_610,
     "channels": 750,
     "scorers": 2_400,
     "models": 480,
     "training": 2_610,
     "runs": 1_310,
     "comparison": 1_950,
-    "check": 540,
-    "report": 2_620,
-    "label_studio": 780,
+    "check": 410,
+    "report": 2_630,
+    "integrations": 580,
     "cli": 3_250,
     "demo": 270,
 }

@@ -12,7 +12,7 @@ import pytest
 
 from realm.data import Annotations
 from realm.report.disputes import Disputes
-from realm.report.items import Settling, broken, disagreements
+from realm.report.items import Settling, disagreements
 from realm.report.run_data import read_run
 from realm.report.run_page import render
 from tests.report.folders import crowd, data_of
@@ -65,15 +65,6 @@ def test_disagreements_show_texts_votes_and_whom_the_label_follows(plain_run: Pa
     assert drawn in page.text and all(f"<title>{a} → {b}: " in page.source for a, b in list(pairs)[:6])
 
 
-def test_an_item_on_which_only_the_model_is_wrong_does_not_look_broken() -> None:
-    table, _ = crowd(n_items=200, accuracies=(0.96,) * 6, per_item=6)
-    wrong = np.log(np.full((200, 3), 0.01))
-    wrong[np.arange(200), data_of(table).votes.argmin(axis=1)] = np.log(0.98)
-    data = data_of(table, wrong)
-    assert broken(data).total <= 4 and disagreements(data).total == 200
-    assert disagreements(data_of(table)).total == 0, "there is no model"
-
-
 def test_ids_are_shown_where_the_table_has_them(plain_run: Path) -> None:
     data = read_run(plain_run)
     assert 'class="id"' in render(replace(data, config={**data.config, "columns": {"text": "t", "item": "i"}}))
@@ -117,10 +108,5 @@ def test_disputes_are_counted_as_by_hand() -> None:
             assert pair["same"] == f"{same[frozenset((pair['first'], pair['second']))]:.0%}" and pair["shared"] == "300"
     shares = [same[frozenset((pair["first"], pair["second"]))] for pair in least]
     assert shares == sorted(shares) and all("w2" in (pair["first"], pair["second"]) for pair in least[:4])
-    disputed, _ = found.labels
-    both = [({LABELS[k] for k in row}, cleaned) for row, cleaned in zip(labels, data.labels, strict=True)]
-    meets = [cleaned for names, cleaned in both if {"no", "yes"} <= names]
-    assert (disputed[0]["first"], disputed[0]["second"], disputed[0]["n_items"]) == ("no", "yes", str(len(meets)))
-    assert disputed[0]["cleaned_first"] == f"{np.mean(np.array(meets) == 0):.0%}"
     picture = str(found.matrix())
     assert all(f"{round(100 * share)}%" in picture for share in same.values())

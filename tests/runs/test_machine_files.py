@@ -42,7 +42,7 @@ def run(made: Path, tmp_path: Path) -> Path:
 def read_all(folder: Path) -> None:
     run = Run.open(folder)
     _ = (run.config, run.metrics, run.scorer_settings, run.tasks, run.annotations, run.log_probs, run.estimate)
-    _ = (run.channel_summary, run.labels, run.expertise, run.relabel(3), run.contradictions())
+    _ = (run.channel_summary, run.labels, run.expertise, run.relabel(3))
 
 
 def refused(folder: Path, file: str, message: str) -> None:

@@ -11,7 +11,7 @@ import typer
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.label_studio import Project
+    from realm.integrations.label_studio import Project
 
 KEY = "LABEL_STUDIO_API_KEY"
 Url = Annotated[str, typer.Option("--url", help="Address of the server, such as https://labels.example.org.")]
@@ -26,7 +26,7 @@ TextField = Annotated[
 
 def open_project(url: str, number: int) -> Project:
     """The project, with the key from the environment or from a prompt that does not show it."""
-    from realm.label_studio import Project, Server
+    from realm.integrations.label_studio import Project, Server
 
     key = os.environ.get(KEY, "")
     if not key.strip() and not sys.stdin.isatty():

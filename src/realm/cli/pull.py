@@ -47,7 +47,7 @@ def label_studio(
     The key is read from LABEL_STUDIO_API_KEY, or asked for.
     """
     from realm.data.write import write_table
-    from realm.label_studio import pull
+    from realm.integrations.label_studio import pull
 
     check_outputs(output, overwrite=overwrite)
     place = open_project(url, project)

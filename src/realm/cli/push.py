@@ -16,7 +16,7 @@ from realm.cli.terminal import note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.label_studio import Plan
+    from realm.integrations.label_studio import Plan
 
 EXAMPLES = 5
 """Predictions and tasks that a dry run shows."""
@@ -49,7 +49,7 @@ def label_studio(
     A second push changes nothing; a new run takes the place of the earlier one. The key is read from
     LABEL_STUDIO_API_KEY, or asked for.
     """
-    from realm.label_studio import push
+    from realm.integrations.label_studio import push
     from realm.runs import Run
 
     run = Run.open(folder, verify_model=False)

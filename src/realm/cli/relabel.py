@@ -1,4 +1,4 @@
-"""`realm relabel`: what to have labelled again, by whom, and on which items model and annotators disagree."""
+"""`realm relabel`: what to have labelled again, and by whom."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.crowd.relabel import QueueSummary
     from realm.data import Annotations
     from realm.runs import Run
 
@@ -53,7 +52,7 @@ def relabel(
         typer.Option(
             "--output",
             "-o",
-            help="File to write; items on which model and annotators disagree go to NAME.contradictions.csv.",
+            help="File to write.",
         ),
     ] = None,
     format: Annotated[
@@ -61,34 +60,32 @@ def relabel(
     ] = "csv",
     raw: Raw = False,
     overwrite: Overwrite = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print queue and contradictions as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the queue as JSON.")] = False,
 ) -> None:
-    """List the items where one more label would help most, whom to ask, and what it is expected to change.
-
-    Also lists items on which the model is sure of one label and the reliable annotators of another.
-    """
-    from realm.crowd.relabel import summarise_queue
+    """List the items where one more label would help most, whom to ask, and what it is expected to change."""
     from realm.files import write_text, writing
     from realm.runs import Run
 
-    second = None if output is None else output.with_name(f"{output.stem}.contradictions.csv")
-    check_outputs(output, second, reads=[costs], overwrite=overwrite)
+    check_outputs(output, reads=[costs], overwrite=overwrite)
     run = Run.open(folder)
     prices = read_costs(costs)
-    queue, disputed = run.relabel(budget, prices, most_each), run.contradictions()
-    summary = summarise_queue(queue, run.estimate)
+    queue = run.relabel(budget, prices, most_each)
+    by_annotator = queue.groupby("ask", sort=False)[["cost", "gain_bits", "gain_labels"]]
+    workload = by_annotator.sum().assign(annotations=by_annotator.size()).rename_axis("annotator").reset_index()
+    workload = workload.sort_values("annotations", ascending=False, kind="stable")
+    expected = {"annotations": len(queue), "cost": float(queue["cost"].sum())}
+    expected |= {"labels": float(queue["gain_labels"].sum()), "bits": float(queue["gain_bits"].sum())}
+    expected["wrong_now"] = float((1 - run.estimate.posterior.max(axis=1, initial=0.0)).sum())
     for remark in _remarks(run, queue, budget, prices):
         note(f"note: {remark}")
     if len(queue):
-        note(_expectation(summary))
+        note(_expectation(**expected))
 
     if output is not None:
         note(f"{counted(len(queue), 'item')} to label again in {output}")
-        note(f"{counted(len(disputed), 'item')} on which the model and reliable annotators disagree in {second}")
-    expected = {name: value for name, value in vars(summary).items() if name != "workload"}
     figures: dict[str, Any] = {"probabilities": run.probabilities, "expected": expected}
-    figures |= {"queue": queue, "contradictions": disputed, "workload": summary.workload}
-    files = {output: queue, second: disputed}
+    figures |= {"queue": queue, "workload": workload}
+    files = {output: queue}
     if format == "label-studio" and output is not None:
         with writing(output, advice=""):
             write_text(output, _label_studio(run.annotations, queue))
@@ -96,7 +93,7 @@ def relabel(
     elif format == "label-studio" and not as_json and not sys.stdout.isatty():
         write_out(_label_studio(run.annotations, queue))
         return
-    emit(queue, lambda: _show(queue, disputed, summary.workload), files, figures, as_json=as_json, raw=raw)
+    emit(queue, lambda: _show(queue, workload), files, figures, as_json=as_json, raw=raw)
 
 
 def read_costs(path: Path | None) -> dict[str, float] | None:
@@ -146,15 +143,13 @@ def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, flo
     return remarks
 
 
-def _expectation(summary: QueueSummary) -> str:
+def _expectation(annotations: float, cost: float, labels: float, bits: float, wrong_now: float) -> str:
     """What the queue is expected to buy, in words."""
-    labels, bits = (total / max(summary.annotations, 1) for total in (summary.labels, summary.bits))
     return (
-        f"{counted(summary.annotations, 'annotation')} at a cost of {summary.cost:g}: expected to correct "
-        f"{summary.labels:.1f} of the {summary.wrong_now:.1f} labels that are expected to be wrong, and to remove "
-        f"{summary.bits:.1f} of {summary.bits_now:.1f} bits of uncertainty. "
-        f"Per annotation: {labels:.3f} labels, {bits:.3f} bits; "
-        f"per unit of cost: {summary.labels / summary.cost:.3f} labels, {summary.bits / summary.cost:.3f} bits."
+        f"{counted(int(annotations), 'annotation')} at a cost of {cost:g}: expected to correct {labels:.1f} of the "
+        f"{wrong_now:.1f} labels that are expected to be wrong, and to remove {bits:.1f} bits of uncertainty. "
+        f"Per annotation: {labels / annotations:.3f} labels, {bits / annotations:.3f} bits; "
+        f"per unit of cost: {labels / cost:.3f} labels, {bits / cost:.3f} bits."
     )
 
 
@@ -175,7 +170,7 @@ def _label_studio(annotations: Annotations, queue: pd.DataFrame) -> str:
     return json.dumps(tasks, ensure_ascii=False, indent=1)
 
 
-def _show(queue: pd.DataFrame, disputed: pd.DataFrame, workload: pd.DataFrame) -> None:
+def _show(queue: pd.DataFrame, workload: pd.DataFrame) -> None:
     for title, frame, columns in (
         (
             "To label again",
@@ -183,11 +178,6 @@ def _show(queue: pd.DataFrame, disputed: pd.DataFrame, workload: pd.DataFrame) -
             ["text", "label", "confidence", "labels_given", "gain_bits", "gain_labels", "ask", "cost", "or_else"],
         ),
         ("Who is asked", workload, ["annotator", "annotations", "cost", "gain_bits", "gain_labels"]),
-        (
-            "Contradictions: the model is sure of one label, reliable annotators of another",
-            disputed,
-            ["text", "model", "model_confidence", "annotators_say", "annotators_confidence", "labels_given"],
-        ),
     ):
         if len(frame):
             more = f" (the first {ROWS} of {len(frame):,})" if len(frame) > ROWS else ""

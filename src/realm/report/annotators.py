@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.engine import Floats, Ints
-from realm.crowd.notes import day, drift_in_words
 from realm.crowd.tables import OptionNames
 from realm.crowd.verdicts import VERDICTS
 from realm.display import counted
@@ -16,7 +16,7 @@ from realm.report import charts
 from realm.report.escaping import clipped, data_block, visible
 from realm.report.html import Figure
 from realm.report.run_data import UNCLEAR, RunData
-from realm.report.summary import LONGEST_NAME, busiest, fell_since
+from realm.report.summary import LONGEST_NAME, busiest
 from realm.report.svg import percent, percent_range
 
 RANKINGS = 4
@@ -118,23 +118,22 @@ def over_time(data: RunData) -> OverTime | None:
     times = data.screens.times
     if not times:
         return None
-    changed = [each for each in times if each.drift is not None and each.drift.flagged]
-    changed.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
-    figures = [
-        Figure(charts.drift_chart(each), clipped(data.pair_name(each.annotator, each.task), LONGEST_NAME), note)
-        for each in changed[:TIME_CHARTS]
-        if each.drift is not None and (note := drift_in_words(each.drift))
-    ]
+
+    def name_of(each: AnnotatorOverTime) -> str:
+        return clipped(f"{each.annotator} · {each.task}" if data.several_tasks else each.annotator, LONGEST_NAME)
+
+    changed = sorted((each for each in times if each.changed), key=lambda each: each.p_value)
+    figures = [Figure(charts.drift_chart(each), name_of(each), each.change) for each in changed[:TIME_CHARTS]]
     rows = []
     for each in sorted(times, key=lambda each: -each.labels)[:TIME_ROWS]:
-        first, last = [percent(share) for share in each.accuracy[[0, -1]]] if len(each.accuracy) > 1 else ["", ""]
-        per_hour = f"{each.per_hour:,.0f}" if np.isfinite(each.per_hour) else ""
+        shares = each.stretches[:, 1]
+        first, last = [percent(share) for share in shares[[0, -1]]] if len(shares) > 1 else ["", ""]
+        per_hour = f"{each.labels_per_hour:,.0f}" if np.isfinite(each.labels_per_hour) else ""
         lead_time = f"{each.lead_time:,.0f} s" if np.isfinite(each.lead_time) else ""
-        note = drift_in_words(each.drift) if each.drift is not None and each.drift.flagged else ""
-        name = clipped(data.pair_name(each.annotator, each.task), LONGEST_NAME)
-        rows.append([name, f"{each.labels:,}", day(each.first), day(each.last), per_hour, lead_time, first, last, note])
-    judged = sum(each.drift is not None for each in times)
-    return OverTime(len(changed), judged, figures, rows, len(times))
+        days = f"{each.first:%Y-%m-%d}", f"{each.last:%Y-%m-%d}"
+        note = each.change if each.changed else ""
+        rows.append([name_of(each), f"{each.labels:,}", *days, per_hour, lead_time, first, last, note])
+    return OverTime(len(changed), sum(each.before is not None for each in times), figures, rows, len(times))
 
 
 # -------------------------------------------------------------------- the table
@@ -146,10 +145,11 @@ class AnnotatorTable:
     def __init__(self, data: RunData) -> None:
         self.data = data
         trends = np.full(data.estimate.annotations.shape, "", dtype=object)
+        names, tasks = {name: row for row, name in enumerate(data.annotations.annotators)}, data.task_names
         for each in data.screens.times:
-            if each.drift is not None:
-                changed = "fell" if fell_since(each) else "rose"
-                trends[each.annotator, each.task] = changed if each.drift.flagged else "steady"
+            if each.before is not None:
+                change = "fell" if each.fell else "rose"
+                trends[names[each.annotator], tasks.index(each.task)] = change if each.changed else "steady"
         columns = {"trend": trends, "habit": data.habits, "notes": data.notes}
         self.words = {name: words for name, words in columns.items() if (words != "").any()}
         """The words (annotators, tasks) of the columns in which there is something to tell."""
@@ -241,7 +241,7 @@ class Details:
         self._rows = np.argsort(pair, kind="stable")
         self._pairs = pair[self._rows]
         self._options = OptionNames(table)
-        self._times = {each.annotator * self._n_tasks + each.task: each for each in data.screens.times}
+        self._times = {(each.annotator, each.task): each for each in data.screens.times}
         self.shown_items: list[int] = []
 
     def entry(self, pair: int) -> dict[str, Any]:
@@ -254,7 +254,9 @@ class Details:
     def _confusion(self, pair: int) -> dict[str, Any]:
         """Cleaned label (row) by label given (column), as counts; of many labels the most frequent."""
         names = [clipped(visible(name), LABEL) for name in self._data.label_names(pair % self._n_tasks)]
-        counts = self._data.confusions.matrix(pair)[: len(names), : len(names)]
+        own = self._data.confusions.query("annotator == @pair // @self._n_tasks and task == @pair % @self._n_tasks")
+        counts = np.zeros((len(names), len(names)), np.int64)
+        counts[own["truth"], own["given"]] = own["count"]
         if len(names) > LABELS:
             frequent = np.sort(np.argsort(-(counts.sum(axis=0) + counts.sum(axis=1)), kind="stable")[: LABELS - 1])
             rest = np.setdiff1d(np.arange(len(names)), frequent)
@@ -275,12 +277,12 @@ class Details:
 
     def _peers(self, pair: int) -> list[list[int]]:
         """[annotator, items with the same label, items in common] of those who agree most and least."""
-        peers = self._data.peers
-        others, rows = peers.of(pair // self._n_tasks)
-        low, high = (bound[rows] for bound in peers.bounds())
-        most = np.argsort(-low, kind="stable")[:PEERS].tolist()
-        least = [place for place in np.argsort(high, kind="stable")[:PEERS][::-1].tolist() if place not in most]
-        return [[int(others[i]), int(peers.same[rows[i]]), int(peers.shared[rows[i]])] for i in [*most, *least]]
+        annotator, peers = pair // self._n_tasks, self._data.peers
+        own = peers[(peers["one"] == annotator) | (peers["other"] == annotator)]
+        own = own.assign(peer=own["one"] + own["other"] - annotator)
+        most = own.sort_values("low", ascending=False, kind="stable").head(PEERS)
+        least = own.sort_values("high", kind="stable").head(PEERS)[::-1].drop(most.index, errors="ignore")
+        return [[int(v) for v in row] for part in (most, least) for row in part[["peer", "same", "shared"]].to_numpy()]
 
     def _examples(self, rows: Ints) -> list[list[Any]]:
         """[text, label given, cleaned label, confidence in percent] of labels against a confident cleaned one."""
@@ -305,7 +307,8 @@ class Details:
 
     def _over_time(self, pair: int, rows: Ints) -> dict[str, Any] | None:
         """Labels in each period of the table, and accuracy in stretches with its interval, in percent."""
-        each, times = self._times.get(pair), self._data.annotations.created_at
+        key = self._data.annotations.annotators[pair // self._n_tasks], self._data.task_names[pair % self._n_tasks]
+        each, times = self._times.get(key), self._data.annotations.created_at
         if each is None or times is None:
             return None
         first, last = float(np.nanmin(times)), float(np.nanmax(times))
@@ -314,10 +317,11 @@ class Details:
         known = times[rows][np.isfinite(times[rows])]
         place = ((known - first) / (last - first) * PERIODS).astype(np.int64)
         counts = np.bincount(np.clip(place, 0, PERIODS - 1), minlength=PERIODS).tolist()
-        stops = np.append(each.times[1:], each.last) if len(each.times) else each.times
-        middles = ((each.times + stops) / 2 - first) / (last - first)
+        starts, *figures = each.stretches.T
+        stops = np.append(starts[1:], each.last.timestamp()) if len(starts) else starts
+        middles = ((starts + stops) / 2 - first) / (last - first)
         stretches = [
             [round(1000 * float(middle)), *(round(100 * float(value)) for value in values)]
-            for middle, *values in zip(middles, each.accuracy, each.low, each.high, strict=True)
+            for middle, *values in zip(middles, *figures, strict=True)
         ]
         return {"n": counts, "a": stretches}

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.engine import Floats, Ints
-from realm.crowd.notes import day, drift_in_words
 from realm.crowd.verdicts import NO_BETTER, RELIABLE, VERDICTS
 from realm.report.escaping import clipped
 from realm.report.svg import Picture, Plot, compact, percent, percent_range
@@ -259,21 +258,19 @@ def small_interval(
 
 def drift_chart(each: AnnotatorOverTime) -> Markup:
     """Accuracy in stretches of time with its interval, and where it changed."""
-    assert each.drift is not None
-    middles = (each.times + np.append(each.times[1:], each.last)) / 2
-    lowest = min(float(each.low.min(initial=1.0)), each.drift.before[1], each.drift.after[1])
-    span = (each.first, max(each.last, each.first + 1))
-    plot = Plot(320, 190, "Accuracy over time", f"{drift_in_words(each.drift)}.", x=span, y=(max(lowest - 0.05, 0), 1))
+    assert each.changed_at and each.before and each.after
+    first, last, change = (moment.timestamp() for moment in (each.first, each.last, each.changed_at))
+    starts, shares, lows, highs = each.stretches.T
+    lowest = min(float(lows.min(initial=1.0)), each.before[1], each.after[1])
+    span = (first, max(last, first + 1))
+    plot = Plot(320, 190, "Accuracy over time", f"{each.change}.", x=span, y=(max(lowest - 0.05, 0), 1))
     plot.y_axis("accuracy", percent, about=4)
-    for seconds, anchor in ((each.first, "start"), (each.last, "end")):
-        plot.text(plot.x(seconds), plot.bottom + 16, day(seconds), "tick", anchor)
-    for start, end, (share, low, high) in (
-        (each.first, each.drift.time, each.drift.before),
-        (each.drift.time, each.last, each.drift.after),
-    ):
+    for moment, anchor in ((each.first, "start"), (each.last, "end")):
+        plot.text(plot.x(moment.timestamp()), plot.bottom + 16, f"{moment:%Y-%m-%d}", "tick", anchor)
+    for start, end, (share, low, high) in ((first, change, each.before), (change, last, each.after)):
         plot.zone((start, end), (low, high), "band outer")
         plot.line(plot.x(start), plot.y(share), plot.x(end), plot.y(share), "curve s0")
-    for x, share, low, high in zip(middles, each.accuracy, each.low, each.high, strict=True):
+    for x, share, low, high in zip((starts + np.append(starts[1:], last)) / 2, shares, lows, highs, strict=True):
         plot.line(plot.x(x), plot.y(low), plot.x(x), plot.y(high), "thread")
         plot.add("circle", hint=f"{percent(share)}, {percent_range(low, high)}", cx=plot.x(x), cy=plot.y(share), r=3,
                  class_="spot s0")  # fmt: skip

@@ -10,8 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from realm.crowd.engine import Floats
-from realm.crowd.label_figures import main_mistake
-from realm.crowd.peers import wilson
+from realm.crowd.label_figures import main_mistake, wilson
 from realm.metrics import BINS, METRICS
 from realm.report import charts
 from realm.report.escaping import clipped

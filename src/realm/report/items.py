@@ -1,4 +1,4 @@
-"""The lists of items, each cut to what a person reads: what to settle at what price, model against votes, broken."""
+"""The lists of items, each cut to what a person reads: what to settle at what price, model against votes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from realm.crowd.engine import Floats, Ints
-from realm.crowd.relabel import relabel_queue, summarise_queue
-from realm.crowd.suspects import broken_items
+from realm.crowd.relabel import relabel_queue
 from realm.crowd.tables import OptionNames, label_counts_in_words
 from realm.report.charts import bars
 from realm.report.escaping import clipped
@@ -22,7 +21,7 @@ from realm.report.summary import LONGEST_NAME
 if TYPE_CHECKING:
     import pandas as pd
 
-DISAGREEMENTS, TO_RELABEL, BROKEN, DISPUTES = 200, 150, 50, 8
+DISAGREEMENTS, TO_RELABEL, DISPUTES = 200, 150, 8
 """Most entries of each list: what a person reads through, and what a page can hold."""
 TEXT, CONTEXT, NAME = 420, 240, 80
 """Most characters of a text (five lines or so), of a context, and of a name or label."""
@@ -50,7 +49,6 @@ class Item:
     runner_up: str
     annotations: int
     sides: str = ""
-    against: str = ""
     ask: str = ""
     or_else: str = ""
     gain: float = 0.0
@@ -125,16 +123,6 @@ def _dispute_bars(data: RunData, items: Ints, voted: Ints, favourite: Ints) -> M
     return bars("What votes and model say where they differ", names, [("", counts[order].tolist())], "{:,.0f}".format)
 
 
-# -------------------------------------------------------------------- items that look broken
-
-
-def broken(data: RunData) -> Listed:
-    """Items whose reliable annotators contradict each other more than their accuracies explain."""
-    found = broken_items(data.annotations, data.estimate)
-    against = [f"{few} of {n}" for few, n in zip(found.against[:BROKEN], found.reliable[:BROKEN], strict=True)]
-    return Listed(_listed(data, found.items[:BROKEN], against=against), len(found.items))
-
-
 # -------------------------------------------------------------------- what is unclear and what it costs to settle
 
 
@@ -177,13 +165,11 @@ class Settling:
     @cached_property
     def seconds_per_label(self) -> float | None:
         """The median time that one label takes, over annotators: lead times, else labels per hour of sessions."""
-        leads = np.array([each.lead_time for each in self.data.screens.times], dtype=np.float64)
-        rates = np.array([each.per_hour for each in self.data.screens.times], dtype=np.float64)
+        times = self.data.screens.times
+        leads, rates = (np.array([getattr(each, name) for each in times]) for name in ("lead_time", "labels_per_hour"))
         if np.isfinite(leads).any():
             return float(np.nanmedian(leads))
-        if (usable := rates[np.isfinite(rates) & (rates > 0)]).size:
-            return float(3600 / np.median(usable))
-        return None
+        return float(3600 / np.nanmedian(rates)) if np.isfinite(rates).any() else None
 
     @cached_property
     def items(self) -> Listed:
@@ -199,10 +185,9 @@ class Settling:
     def workload(self) -> list[tuple[str, int, float]]:
         """Who would label the items listed: name, how many, accuracy; the busiest first."""
         queue = self.queue.head(TO_RELABEL)
-        work = summarise_queue(queue, self.data.estimate).workload
         accuracy = dict(zip(queue["ask"], queue["ask_accuracy"], strict=True))
-        columns = zip(work["annotator"], work["annotations"].tolist(), strict=True)
-        return [(clipped(name, LONGEST_NAME), count, float(accuracy[name])) for name, count in columns]
+        counts = queue["ask"].value_counts().items()
+        return [(clipped(str(name), LONGEST_NAME), count, float(accuracy[name])) for name, count in counts]
 
 
 def _duration(seconds: float) -> str:

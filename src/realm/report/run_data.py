@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from realm.check.agreement import alpha_by_task
 from realm.crowd.against_gold import AgainstGold, estimate_against_gold
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.label_figures import ConfusionCounts, count_confusions, share_right
-from realm.crowd.notes import annotator_notes, habit_notes
-from realm.crowd.peers import PeerAgreement, peer_agreement
+from realm.crowd.label_figures import count_confusions, peer_agreement, share_right
 from realm.crowd.screens import Screens
 from realm.crowd.tables import model_probs
 from realm.crowd.verdicts import VERDICTS
@@ -143,20 +142,20 @@ class RunData:
     @cached_property
     def habits(self) -> Any:
         """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
-        return _quoted(habit_notes(self.screens))
+        return _quoted(self.screens.habits)
 
     @cached_property
     def notes(self) -> Any:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
-        return _quoted(annotator_notes(self.screens))
+        return _quoted(self.screens.notes)
 
     @cached_property
-    def peers(self) -> PeerAgreement:
+    def peers(self) -> pd.DataFrame:
         """How often every two annotators gave the same label."""
         return peer_agreement(self.annotations)
 
     @cached_property
-    def confusions(self) -> ConfusionCounts:
+    def confusions(self) -> pd.DataFrame:
         """What each annotator gave against the cleaned labels."""
         return count_confusions(self.annotations, self.labels[self.annotations.item])
 

@@ -75,13 +75,13 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
     if pseudonymise:
         data = pseudonymised(data)
     table, settling = annotators.AnnotatorTable(data), items.Settling(data)
-    apart, broken = items.disagreements(data), items.broken(data)
+    apart = items.disagreements(data)
     warnings = [str(text) for name in ("notes", "warnings") for text in data.metrics.get(name, [])]
     first_screen = summary.Summary(data)
     warnings = [text for text in warnings if text != first_screen.undertrained]
     if pseudonymise:
         texts = [data.annotations.texts[item].as_py() or "" for item in table.shown_items]
-        if n := names_in_texts(names, [*apart.items, *settling.items.items, *broken.items], texts):
+        if n := names_in_texts(names, [*apart.items, *settling.items.items], texts):
             warnings.append(
                 f"{counted(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "
                 "which are shown as they are."
@@ -102,7 +102,6 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
         "time": annotators.over_time(data),
         "settling": settling,
         "disputes": Disputes(data),
-        "broken": broken,
         "apart": apart,
         "findings": findings,
         "dropped": list(data.annotations.ledger.counts.items()),

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.engine import Floats
-from realm.crowd.notes import drift_in_words
-from realm.crowd.peers import wilson
+from realm.crowd.label_figures import wilson
 from realm.crowd.verdicts import VERDICTS
 from realm.report import charts
 from realm.report.escaping import clipped
@@ -236,12 +234,10 @@ class Summary:
 
     def _fallen(self) -> list[Alarm]:
         """Annotators whose accuracy fell beyond chance."""
-        fell = [each for each in self.data.screens.times if fell_since(each)]
-        fell.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
+        fell = sorted((each for each in self.data.screens.times if each.changed and each.fell), key=lambda x: x.p_value)
         names = [
-            (self._name(each.annotator), f"{self.data.task_names[each.task]}: " * self.data.several_tasks + text)
+            (clipped(each.annotator, LONGEST_NAME), f"{each.task}: " * self.data.several_tasks + each.change)
             for each in fell[:NOTED]
-            if (text := drift_in_words(each.drift) if each.drift is not None else "")
         ]
         return [Alarm("fallen", "care", names, len(fell), more=max(len(fell) - NOTED, 0))] if fell else []
 
@@ -309,11 +305,6 @@ class Summary:
                 title = "Label balance" + (f", {self.data.task_names[task]}" if self.data.several_tasks else "")
                 figures.append(Figure(charts.bars(title, labels, series), title, "figures are of the cleaned labels"))
         return figures
-
-
-def fell_since(each: AnnotatorOverTime) -> bool:
-    """Whether accuracy fell beyond chance."""
-    return each.drift is not None and each.drift.flagged and each.drift.after[0] < each.drift.before[0]
 
 
 def busiest(data: RunData, most: int) -> list[int]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from realm.crowd.estimate import Estimate
 from realm.crowd.relabel import relabel_queue
 from realm.crowd.screens import Screens
-from realm.crowd.tables import contradictions, expertise_table, labels_table
+from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.data.build import items_of_rows
 from realm.data.roles import Corrections, TrainedColumns
@@ -48,7 +48,7 @@ class Run:
     | labels | DataFrame: the most probable label of every item, with its confidence |
     | predict | DataFrame: the model's answers to new texts |
     | evaluate | metrics of the model on a table with gold |
-    | relabel, contradictions | DataFrames: what to have labelled again, by whom; where model and annotators disagree |
+    | relabel | a DataFrame: what to have labelled again, and by whom |
     | estimate, log_probs, annotations | the arrays and the table behind `expertise` and `labels` |
     | labels_dataset, push_to_hub | `labels` as a `datasets.Dataset`; the model with its card to the hub |
     | config, metrics | settings and fingerprints; losses, test metrics, warnings |
@@ -235,10 +235,6 @@ class Run:
                 share the work.
         """
         return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs, most_each)
-
-    def contradictions(self) -> pd.DataFrame:
-        """The items on which the model is sure of one option and the reliable annotators together of another."""
-        return contradictions(self.annotations, self.log_probs, self.estimate)
 
     def push_to_hub(self, repo_id: str, *, private: bool = True) -> str:
         """Put the model with its card on the Hugging Face hub, in one commit; returns where it is.
