@@ -98,7 +98,8 @@ def test_a_metric_is_one_row(scored, monkeypatch: pytest.MonkeyPatch) -> None:
     from realm.report.evaluation import evaluation
 
     shown = evaluation(metrics)
-    assert shown is not None and shown.rows[0][1][shown.columns.index("Error rate")] == f"{metrics['error_rate']:.1%}"
+    assert shown is not None
+    assert shown["rows"][0][1 + shown["columns"].index("#Error rate")] == f"{metrics['error_rate']:.1%}"
 
 
 # -------------------------------------------------------------------- label by label

@@ -371,12 +371,12 @@ def test_the_command_writes_the_table_and_says_what_was_left_out(fake, url, real
     odd(fake)
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", REFRESH_TOKEN)
     output = tmp_path / "labels.parquet"
-    code, out, error = realm_cli("pull", "label-studio", "--url", url, "--project", 3, "--output", output)
+    code, out, error = realm_cli("label-studio", "pull", "--url", url, "--project", 3, "--output", output)
     said = " ".join(error.split())
     assert code == 0 and out == "", error
     assert f"1 x {CANCELLED}" in said and "83 annotations of 43 items" in said
     assert Annotations.read(output).n_annotations == 83
-    code, _, error = realm_cli("pull", "label-studio", "--url", url, "--project", 3, "--output", output)
+    code, _, error = realm_cli("label-studio", "pull", "--url", url, "--project", 3, "--output", output)
     assert code == 2 and "--overwrite" in error
 
 
@@ -390,14 +390,14 @@ def test_the_command_writes_the_table_and_says_what_was_left_out(fake, url, real
 )
 def test_a_mistake_ends_with_a_message_that_names_it(url, realm_cli, monkeypatch, tmp_path, flags, says) -> None:
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", REFRESH_TOKEN)
-    code, _, error = realm_cli("pull", "label-studio", "--url", url, *flags, "--output", tmp_path / "labels.csv")
+    code, _, error = realm_cli("label-studio", "pull", "--url", url, *flags, "--output", tmp_path / "labels.csv")
     assert code == 2 and says in " ".join(error.split()) and "Traceback" not in error
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_key_the_variable_is_named(url, realm_cli, monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("LABEL_STUDIO_API_KEY", raising=False)
-    words = ("pull", "label-studio", "--url", url, "--project", 3, "--output", tmp_path / "labels.csv")
+    words = ("label-studio", "pull", "--url", url, "--project", 3, "--output", tmp_path / "labels.csv")
     code, _, error = realm_cli(*words)
     assert code == 2 and "LABEL_STUDIO_API_KEY" in error
 
@@ -414,7 +414,7 @@ def test_the_key_is_asked_for_where_somebody_can_answer(url, realm_cli, monkeypa
         return REFRESH_TOKEN
 
     monkeypatch.setattr(typer, "prompt", prompt)
-    words = ("pull", "label-studio", "--url", url, "--project", 3, "--output", tmp_path / "labels.csv")
+    words = ("label-studio", "pull", "--url", url, "--project", 3, "--output", tmp_path / "labels.csv")
     code, out, error = realm_cli(*words)
     assert code == 0 and asked["hide_input"] is True
     assert "7f3a" not in out + error
@@ -431,7 +431,7 @@ def test_the_key_is_in_nothing_that_is_written_or_said(fake, url, realm_cli, mon
     monkeypatch.chdir(tmp_path)
     if fault is not None:
         fake.faults = {("GET", 2): fault}
-    code, out, error = realm_cli("pull", "label-studio", "--url", url, "--project", 3, "--output", "labels.parquet")
+    code, out, error = realm_cli("label-studio", "pull", "--url", url, "--project", 3, "--output", "labels.parquet")
     assert code == (0 if fault is None else 2), error
     assert "7f3a" not in out + error + kept(tmp_path)
     assert len(list(tmp_path.iterdir())) == (fault is None)

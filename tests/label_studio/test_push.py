@@ -276,7 +276,7 @@ def command(url, realm_cli, run, monkeypatch):
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", REFRESH_TOKEN)
 
     def call(*words: object) -> tuple[int, str, str]:
-        code, out, error = realm_cli("push", "label-studio", run.folder, "--url", url, "--project", 3, *words)
+        code, out, error = realm_cli("label-studio", "push", run.folder, "--url", url, "--project", 3, *words)
         return code, out, " ".join(error.split())
 
     return call
@@ -316,7 +316,7 @@ def test_items_that_are_gone_are_said(fake, command) -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused_before_the_server_is_asked(fake, url, realm_cli, tmp_path) -> None:
-    code, _, error = realm_cli("push", "label-studio", tmp_path, "--url", url, "--project", 3)
+    code, _, error = realm_cli("label-studio", "push", tmp_path, "--url", url, "--project", 3)
     assert code == 2 and "not a run folder" in error and not fake.requests
 
 

@@ -115,7 +115,7 @@ def runs(round: Round, tmp_path_factory: pytest.TempPathFactory, realm_cli) -> d
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LABEL_STUDIO_API_KEY", round.key)
         labels = folder / "labels.parquet"
-        words = ("pull", "label-studio", "--url", round.server.url, "--project", round.number, "--output", labels)
+        words = ("label-studio", "pull", "--url", round.server.url, "--project", round.number, "--output", labels)
         code, _, error = realm_cli(*words)
         assert code == 0, error
     for name, seed in (("monday", 0), ("tuesday", 1)):
@@ -207,12 +207,12 @@ def test_a_second_push_changes_nothing_and_a_new_run_takes_its_place(
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", round.key)
     flags = ("--url", round.server.url, "--project", round.number, "--budget", QUEUED)
     state = round.all_tasks()
-    code, _, error = realm_cli("push", "label-studio", runs["monday"].folder, *flags)
+    code, _, error = realm_cli("label-studio", "push", runs["monday"].folder, *flags)
     assert code == 0 and "0 predictions were written" in " ".join(error.split()), error
     assert round.all_tasks() == state
-    code, out, _ = realm_cli("push", "label-studio", runs["tuesday"].folder, *flags, "--dry-run")
+    code, out, _ = realm_cli("label-studio", "push", runs["tuesday"].folder, *flags, "--dry-run")
     assert code == 0 and "Predictions that would be written" in out and round.all_tasks() == state
-    code, _, error = realm_cli("push", "label-studio", runs["tuesday"].folder, *flags)
+    code, _, error = realm_cli("label-studio", "push", runs["tuesday"].folder, *flags)
     assert code == 0 and f"{ITEMS} of earlier runs were removed" in " ".join(error.split()), error
     [version] = {p["model_version"] for task in round.all_tasks() for p in task["predictions"]} - {"judge-1"}
     assert version.startswith("realm:colour:tuesday@")

@@ -214,7 +214,8 @@ def train(realm_cli, model: str, folder: Path, *more: str) -> tuple[int, str]:
     labels = folder / "labels.csv"
     if not labels.exists():
         named_crowd(20).to_pandas().drop(columns="gold").to_csv(labels, index=False)
-    words = ("train", labels, "--model", model, "--output", folder / "run", "--steps", "2", "--push-to-hub", ID)
+    words = ("train", labels, "--model", model, "--output", folder / "run", "--config", folder / "hub.yaml")
+    (folder / "hub.yaml").write_text(f"steps: 2\nhub_model_id: {ID}\n")
     code, out, error = realm_cli(*more, *words)
     assert TOKEN not in out + error
     return code, error
@@ -236,9 +237,9 @@ def test_a_failed_push_leaves_a_whole_run_and_says_how_to_push_it(
     code, error = train(realm_cli, model, tmp_path)
     assert code == 2 and "Traceback" not in error
     assert f"The run in {tmp_path / 'run'} is whole" in error
-    assert f"realm push hub {tmp_path / 'run'} --id me/colours" in error
+    assert f"realm push {tmp_path / 'run'} me/colours" in error
     assert (tmp_path / "run" / "report.html").is_file(), "what comes after the push is done all the same"
-    words = ("push", "hub", tmp_path / "run", "--id", ID)
+    words = ("push", tmp_path / "run", ID)
     code, _, error = realm_cli(*words)
     assert code == 2 and "is whole: give the same command again." in error
     hub.failing = {}
