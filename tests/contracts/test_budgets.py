@@ -8,7 +8,7 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_280,
+    "data": 5_010,
     "crowd": 3_960,
     "channels": 620,
     "scorers": 2_400,
