@@ -14,7 +14,7 @@ BUDGETS = {
     "scorers": 2_400,
     "models": 370,
     "training": 3_350,
-    "runs": 1_310,
+    "runs": 1_240,
     "comparison": 1_950,
     "check": 410,
     "report": 1_850,
