@@ -18,18 +18,12 @@ commented out are not here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from realm import RealmError
-
-FIELDS = ("model", "benchmark", "noise", "pool", "regime", "method", "quantity", "steps", "rate", "annotator")
-SAME_POOL = {"D3": "graded:3", "D1": "one-reliable:3"}
-"""Pools that are one and the same, under the names that different tables of the paper give them."""
 
 
 def paper_figures(tables: str | None = None) -> pd.DataFrame:
@@ -53,28 +47,3 @@ def paper_figures(tables: str | None = None) -> pd.DataFrame:
 def _all_figures() -> pd.DataFrame:
     file = Path(__file__).with_name("paper_figures.csv")
     return pd.read_csv(file, dtype={"annotator": "object", "rate": "float64", "steps": "Int64"})
-
-
-def add_paper(entries: Iterable[dict[str, Any]], tables: str | None) -> None:
-    """Add `paper_mean` and `paper_std` to the entries that a figure of these tables corresponds to, the first of them.
-
-    An entry corresponds to a figure where it agrees in every field that the figure's row has.
-    """
-    if tables is None:
-        return
-    figures = paper_figures(tables)
-    plain = figures.astype(object).where(figures.notna(), None).to_dict("records")
-    for entry in entries:
-        figure = next((figure for figure in plain if _corresponds(figure, entry)), None)
-        if figure is not None:
-            entry |= {"paper_mean": float(figure["mean"]), "paper_std": figure["std"]}
-
-
-def _corresponds(figure: Mapping[Any, Any], entry: Mapping[str, Any]) -> bool:
-    return all(figure[name] is None or _same(name, figure[name], entry.get(name)) for name in FIELDS)
-
-
-def _same(name: str, printed: Any, value: Any) -> bool:
-    if name in ("steps", "rate"):
-        return value is not None and not isinstance(value, str) and float(printed) == float(value)
-    return bool(printed == value or (name == "pool" and printed == SAME_POOL.get(value)))
