@@ -2,10 +2,9 @@
 
 from realm.comparison.results import Results
 from realm_lab.datasets import Benchmark, load_benchmark
-from realm_lab.paper import paper_figures
 from realm_lab.recorded import Recorded
 from realm_lab.specs import Spec, expand, load_spec, packaged_specs
-from realm_lab.tables import spec_tables
+from realm_lab.tables import paper_figures, spec_tables
 
 __all__ = [
     "Benchmark", "Recorded", "Results", "Spec", "expand", "load_benchmark", "load_spec", "packaged_specs",

@@ -36,30 +36,19 @@ DRAWING = 1
 class BenchmarkData:
     """The data of a cell of the lab.
 
-    | field | meaning |
-    |---|---|
-    | benchmark | its name, or one task of it (`cebab/food`); several joined by `+` are trained on as several tasks |
-    | noise | of simulated annotators; None for the benchmark's own annotations |
-    | pool | accuracies of simulated annotators (`D1`, `graded:5`), or `all`, `contrast:20`, `per-item:3` of its own |
-    | regime | `sparse` or `shared` |
-    | items, test_items | how many training and test items, of each benchmark; None for all |
-    | gold_apart | gold items that the model is fitted to first, and that nothing else reads; None for no such fit |
-    | channel | a channel that is no setting's choice, `MODULE:CLASS` or `FILE.py:CLASS`; None for the method's own |
-    | folder | where the benchmark's files are; None for the hub |
-
     Training on gold reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it
     trains on: what is not read is None, so that such a cell is trained once for all configurations that share it.
     """
 
-    benchmark: str
-    noise: Any = None
-    pool: str | None = None
-    regime: Any = None
-    items: int | None = None
+    benchmark: str  # its name, or one task of it (`cebab/food`); several joined by `+` are trained on as several tasks
+    noise: Any = None  # of simulated annotators; None for the benchmark's own annotations
+    pool: str | None = None  # simulated accuracies (`D1`, `graded:5`), or `all`, `contrast:20`, `per-item:3` of its own
+    regime: Any = None  # `sparse` or `shared`
+    items: int | None = None  # how many training and test items, of each benchmark; None for all
     test_items: int | None = None
-    gold_apart: int | None = None
-    channel: str | None = None
-    folder: Path | None = field(default=None, compare=False)
+    gold_apart: int | None = None  # gold items that the model is fitted to first, and that nothing else reads
+    channel: str | None = None  # `MODULE:CLASS` or `FILE.py:CLASS`, in place of the method's own
+    folder: Path | None = field(default=None, compare=False)  # where the benchmark's files are; None for the hub
 
     @property
     def origin(self) -> str:
@@ -67,8 +56,10 @@ class BenchmarkData:
 
     def describe(self) -> dict[str, Any]:
         described = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
-        if (channel := described.pop("channel")) is not None:
-            described |= {"channel": Path(channel).name, "channel_source": _source_hash(channel)}
+        file = (self.channel or "").rpartition(":")[0]
+        if file.endswith(".py"):  # a changed formula is another cell
+            digest = hashlib.blake2b(Path(file).read_bytes(), digest_size=8).hexdigest()
+            described["channel"] = f"{Path(str(self.channel)).name} {digest}"
         return described
 
     def fingerprint(self) -> str:
@@ -100,7 +91,8 @@ class BenchmarkData:
     def _own_annotations(self, part: Benchmark, needs_gold: bool, seed: int) -> Annotations:
         """The benchmark's own annotations, by pool, number of items and regime; for the oracle, those with gold."""
         table, (kind, *sizes) = part.train, str(self.pool or "all").split(":")
-        if not all(size.isdigit() for size in sizes) or kind not in ("all", "contrast", "per-item"):
+        numbers = {"all": [0], "contrast": [1, 2], "per-item": [1]}
+        if len(sizes) not in numbers.get(kind, []) or not all(size.isdigit() and int(size) for size in sizes):
             raise RealmError(f"pool {self.pool}: must be `all`, `contrast:20`, `contrast:20:10` or `per-item:3`.")
         if not table.n_annotations:
             raise RealmError(f"{self.benchmark} has no annotations of its own: give a noise and a pool.")
@@ -230,10 +222,3 @@ def load_channel(name: str) -> type[Channel]:
     if not (isinstance(found, type) and issubclass(found, Channel)):
         raise RealmError(f"channel {name}: is no subclass of realm.Channel.")
     return found
-
-
-@lru_cache
-def _source_hash(channel: str) -> str:
-    """A hash of the file that a channel's class is in: a changed formula is another cell."""
-    file = sys.modules[load_channel(channel).__module__].__file__
-    return hashlib.blake2b(Path(file or "").read_bytes(), digest_size=8).hexdigest()

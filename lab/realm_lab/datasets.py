@@ -18,44 +18,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from realm import Annotations, RealmError
 
-TITLES = {
-    "arc": "ARC", "obqa": "OBQA", "piqa": "PIQA", "riddlesense": "Riddle", "pubmedqa": "PubMedQA",
-    "wikiattack": "WikiAttack", "wikitoxicity": "WikiToxicity", "sentpolarity": "SentPolarity",
-    "goemotions": "GoEmotions", "cebab": "CEBaB", "civilcomments": "CivilComments",
-}  # fmt: skip
+SETS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("datasets.yaml").read_text("utf-8"))
+TITLES = {name: str(of["title"]) for name, of in SETS.items()}
 """What the paper calls the data sets."""
-FOLDERS = {"arc": "arc_challenge", "cebab": "cebab_aspects", "civilcomments": "civilcomments_judges"}
-"""Other names that a set's folder may have."""
-PARQUET_BRANCH = "refs/convert/parquet"
-"""Where the hub keeps the Parquet files that it makes of a set published as a loading script."""
-HUB_QUESTIONS: dict[str, tuple[str, str | None, str | None, str]] = {
-    "arc": ("allenai/ai2_arc", "ARC-Challenge", None, "test"),
-    "obqa": ("allenai/openbookqa", "main", None, "test"),
-    "piqa": ("ybisk/piqa", None, PARQUET_BRANCH, "validation"),
-    "riddlesense": ("INK-USC/riddle_sense", None, PARQUET_BRANCH, "validation"),
-}
-"""Of each set of questions: the id on the hub, its configuration and revision, and the split with test answers."""
-OPTIONS = {"arc": 4, "obqa": 4, "piqa": 2, "riddlesense": 5, "pubmedqa": 3}
-"""How many options a question of the set has; the few with others are left out."""
-SIZES = {("riddlesense", "test"): 510, ("pubmedqa", "train"): 450}
-"""How many questions are taken where it is not all: as many as the paper's figures and epochs imply."""
-LABELS: dict[str, tuple[str, ...]] = {
-    "pubmedqa": ("yes", "no", "maybe"),
-    "wikiattack": ("personal attack", "not a personal attack"),
-    "wikitoxicity": ("toxic", "neutral", "healthy"),
-    "sentpolarity": ("negative", "positive"),
-    "goemotions": ("anger", "disgust", "fear", "joy", "sadness", "surprise", "neutral"),
-    "cebab": ("negative", "positive", "unknown"),
-}
-INSTRUCTIONS = {
-    "wikiattack": "Is this comment from a Wikipedia talk page a personal attack?",
-    "wikitoxicity": "Is this comment from a Wikipedia talk page toxic, neutral or healthy?",
-    "sentpolarity": "Is this sentence of a movie review negative or positive?",
-    "goemotions": "Which emotion does this comment express?",
-}
 Halves = tuple[pd.DataFrame, pd.DataFrame]
 
 
@@ -71,29 +40,27 @@ class Benchmark:
 
 def load_benchmark(name: str, data: str | Path | None = None) -> Benchmark:
     """Load a data set from a folder that holds it, directly or in a sub-folder with its name, or else from the hub."""
+    of = SETS.get(name, {})
     if data is None:
         if name not in HUB:
             raise RealmError(f"{name} is not on the hub with its annotators: name a folder (docs/benchmarks.md).")
         halves = HUB[name]()
     else:
-        places = [Path(data) / sub for sub in (name, FOLDERS.get(name, name), ".")]
+        places = [Path(data) / sub for sub in (name, of.get("folder", name), ".")]
         folder = next((place for place in places if place.is_dir() and list(place.glob("test*"))), Path(data) / name)
-        own = PUBLISHED.get(name)
-        halves = own(folder) if own and not (folder / "annotations.csv").is_file() else _plain(name, folder)
+        published = PUBLISHED.get(name, partial(_plain, name))
+        halves = _plain(name, folder) if (folder / "annotations.csv").is_file() else published(folder)
     if name == "cebab":  # four tasks on one text need telling apart: the review is the context of a question
-        halves = tuple(_with_question(half) for half in halves)  # type: ignore[assignment]
+        ask = "What does the review say about the {}?".format
+        halves = tuple(half.assign(context=half["text"], text=half["task"].map(ask)) for half in halves)
     read = Annotations.from_pandas if "annotator" in halves[0] else Annotations.test_from_pandas
     form: Any = "index" if "options" in halves[0] else "auto"
-    train = read(halves[0], labels=LABELS.get(name), label_form=form)
+    train = read(halves[0], labels=of.get("labels"), label_form=form)
     test = Annotations.test_from_pandas(halves[1], tasks=train.tasks, label_form=form)
-    return Benchmark(name, _named(train, name), _named(test, name), INSTRUCTIONS.get(name))
-
-
-def _named(table: Annotations, name: str) -> Annotations:
-    """A single task takes the name of the set, so that several sets can be trained jointly."""
-    if len(table.tasks) > 1:
-        return table
-    return replace(table, items=replace(table.items, tasks=(replace(table.tasks[0], name=name),)))
+    if len(train.tasks) == 1:  # takes the name of the set, so that several sets can be trained jointly
+        tasks = (replace(train.tasks[0], name=name),)
+        train, test = (replace(table, items=replace(table.items, tasks=tasks)) for table in (train, test))
+    return Benchmark(name, train, test, of.get("instruction"))
 
 
 def _plain(name: str, folder: Path) -> Halves:
@@ -133,7 +100,7 @@ def _hub_rows(name: str, split: str, config: str | None = None, revision: str | 
 
 
 def _hub_questions(name: str) -> Halves:
-    hub, config, revision, test = HUB_QUESTIONS[name]
+    hub, config, revision, test = SETS[name]["hub"]
     return _questions(name, *(_hub_rows(hub, split, config, revision) for split in ("train", test)))
 
 
@@ -142,7 +109,7 @@ def _hub_pubmedqa() -> Halves:
     test_ids = set(Path(__file__).with_name("pubmedqa_test.txt").read_text("utf-8").split())
     records: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for row in _hub_rows("qiaojin/PubMedQA", "train", "pqa_labeled"):
-        labels, context = list(LABELS["pubmedqa"]), " ".join(row["context"]["contexts"])
+        labels, context = SETS["pubmedqa"]["labels"], " ".join(row["context"]["contexts"])
         record = {"id": str(row["pubid"]), "question": row["question"], "context": context, "choices": labels}
         records[record["id"] in test_ids].append({**record, "answer": labels.index(row["final_decision"])})
     return _questions("pubmedqa", records[False], records[True])
@@ -150,22 +117,22 @@ def _hub_pubmedqa() -> Halves:
 
 def _questions(name: str, train: list[dict[str, Any]], test: list[dict[str, Any]]) -> Halves:
     """Questions with as many options as the set has; those of a set with a label set have it in place of options."""
-    halves = []
-    for half, records in (("train", train), ("test", test)):
+    of, halves = SETS[name], []
+    for half, records, size in zip(("train", "test"), (train, test), of.get("sizes", (None, None)), strict=True):
         rows = []
         for number, record in enumerate(records, 1):
             text, options, answer = _question_of(record)
-            if len(options) != OPTIONS[name] or not all(map(str.strip, (text, *options))) or answer is None:
+            if len(options) != of["options"] or not all(map(str.strip, (text, *options))) or answer is None:
                 continue
             item = str(record.get("id") or f"{half}-{number}").removeprefix("pubmedqa-")
             row = {"item": item, "task": name, "text": text}
             row |= {"context": record["context"]} if record.get("context") else {}
-            labelled = {"gold": options[answer]} if name in LABELS else {"options": options, "gold": answer}
+            labelled = {"gold": options[answer]} if "labels" in of else {"options": options, "gold": answer}
             rows.append({**row, **labelled})
         frame = pd.DataFrame(rows)
         # in an order that depends on nothing but the ids, since the paper does not say which it took
         order = sorted(frame["item"], key=lambda item: hashlib.sha256(f"{name}:{item}".encode()).digest())
-        halves.append(frame[frame["item"].isin(order[: SIZES.get((name, half))])])
+        halves.append(frame[frame["item"].isin(order[:size])])
     return halves[0], halves[1]
 
 
@@ -195,7 +162,7 @@ def _wikipedia(prefix: str, column: str, folder: Path) -> Halves:
     for token, character in (("NEWLINE_TOKEN", "\n"), ("TAB_TOKEN", "\t")):
         texts["text"] = texts["text"].str.replace(token, character)
     texts["text"] = texts["text"].str.strip()
-    number, labels = given["label"].astype(float), LABELS[f"wiki{prefix}"]
+    number, labels = given["label"].astype(float), SETS[f"wiki{prefix}"]["labels"]
     # attack is 1 or 0; a toxicity score below 0 is toxic, above it healthy
     given["label"] = (1 - number if len(labels) == 2 else np.sign(number) + 1).astype(int).map(dict(enumerate(labels)))
     texts = texts[texts["text"] != ""].merge(_most_common(given), on="item")
@@ -226,19 +193,7 @@ def _polarity(folder: Path) -> Halves:
     return train, test[~test["text"].isin(set(train["text"]))]
 
 
-EKMAN = {
-    "anger": ("anger", "annoyance", "disapproval"),
-    "disgust": ("disgust",),
-    "fear": ("fear", "nervousness"),
-    "joy": (
-        "joy", "amusement", "approval", "excitement", "gratitude", "love", "optimism", "relief", "pride", "admiration",
-        "desire", "caring",
-    ),
-    "sadness": ("sadness", "disappointment", "embarrassment", "grief", "remorse"),
-    "surprise": ("surprise", "realization", "confusion", "curiosity"),
-    "neutral": ("neutral",),
-}  # fmt: skip
-"""The mapping that the authors of the set publish with it."""
+EKMAN: dict[str, list[str]] = SETS["goemotions"]["ekman"]
 CLASS_OF = {emotion: label for label, emotions in EKMAN.items() for emotion in emotions}
 EMOTIONS = (*sorted(set(CLASS_OF) - {"neutral"}), "neutral")
 """In the order of their numbers in the published splits."""
@@ -287,17 +242,13 @@ def _reviews() -> Halves:
     return train, test[test["gold"].notna()].drop(columns=["annotator", "label"]).drop_duplicates("item")
 
 
-def _with_question(half: pd.DataFrame) -> pd.DataFrame:
-    return half.assign(context=half["text"], text="What does the review say about the " + half["task"] + "?")
-
-
 def _panel(folder: Path) -> Halves:
     columns = ["item", "text", "gold"]
     verdicts = _read_table(folder / "panel.csv").melt(id_vars=columns, var_name="annotator", value_name="label")
     return verdicts[verdicts["label"] != ""], _read_table(folder / "test.csv", columns)
 
 
-HUB: dict[str, Callable[[], Halves]] = {name: partial(_hub_questions, name) for name in HUB_QUESTIONS}
+HUB: dict[str, Callable[[], Halves]] = {name: partial(_hub_questions, name) for name, of in SETS.items() if "hub" in of}
 HUB |= {"pubmedqa": _hub_pubmedqa, "goemotions": _emotions, "cebab": _reviews}
 PUBLISHED: dict[str, Callable[[Path], Halves]] = {
     "wikiattack": partial(_wikipedia, "attack", "attack"),

@@ -11,47 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from realm import RealmError
 from realm.comparison.results import Results
 from realm_lab.evidence import AGGREGATED, NO_NOISE, ORACLE, OTHERS, REAL, Evidence, Rows, claims, promises
 from realm_lab.plots import ForestRow, forest, save
 from realm_lab.recorded import CELLS, Recorded, record
-from realm_lab.results import Contrast, configurations, display
+from realm_lab.results import configurations, display
 from realm_lab.specs import expand, load_spec
 from realm_lab.tables import markdown
 
 ROOT = Path(__file__).parents[2]
 PAGE, RECORDED, README = ROOT / "docs" / "results.md", ROOT / "docs" / "results", ROOT / "README.md"
-POOLS = {
-    "contrast:20": "20 best and 20 worst annotators with 100+ labels",
-    "contrast:20:10": "20 best and 20 worst annotators with 10+ labels",
-    "all": "all annotators",
-    "per-item:3": "three random judges per item",
-    "0.8,0.8,0.8,0.8,0.8": "five annotators, each right 80%",
-    "graded:5": "five annotators, right 90% to 10%",
-    "graded:10": "ten annotators, right 90% to 10%",
-    "one-reliable:5": "one reliable of five annotators",
-    "one-reliable:10": "one reliable of ten annotators",
-}
-SHORT_POOLS = {
-    "contrast:20": "20 best, 20 worst (100+)", "contrast:20:10": "20 best, 20 worst (10+)",
-    "per-item:3": "3 judges per item", "0.8,0.8,0.8,0.8,0.8": "five at 80%",
-}  # fmt: skip
-"""The same for the rows of a picture, where there is less room."""
-SHORT = (
-    ("sentpolarity", "contrast:20:10", "sparse"), ("sentpolarity", "contrast:20:10", "shared"),
-    ("civilcomments", "all", "shared"), ("civilcomments", "per-item:3", "shared"), ("cebab", "all", "shared"),
-)  # fmt: skip
-"""The rows of the README: a crowd with bad annotators, a panel of judges, and a crowd whose annotators are alike."""
-REGIMES = {"sparse": "one label per item", "shared": "all labels"}
-PICTURES = {
-    "leads-real.svg": {"Real annotators": "real-real"},
-    "leads-simulated.svg": {
-        "Simulated annotators": "noise-real", "Equally good annotators": "equals-real", "A language model": "llm-real",
-    },
-}  # fmt: skip
-"""Of each picture the groups of rows and their specs; real annotators have a scale of their own."""
+WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("page.yaml").read_text(encoding="utf-8"))
 Cells = Callable[[dict[str, Any], Rows], dict[str, str] | None]
 """The columns of a configuration in a table, from its values and its rows; None for a configuration to leave out."""
 
@@ -102,8 +75,6 @@ def with_blocks(page: str, content: dict[str, str]) -> str:
 
 def pages(evidence: Evidence) -> dict[Path, dict[str, str]]:
     """The pages that hold figures, and of each every generated part by its name."""
-    methods = {"real": "real-real", "simulated": "noise-real", "language-model": "llm-real", "equals": "equals-real",
-               "tasks": "multitask-real"}  # fmt: skip
     parts = {
         "answer": _table(evidence, ["real-real"], _answer(evidence), "data and annotators"),
         "counts": counts(evidence),
@@ -111,7 +82,7 @@ def pages(evidence: Evidence) -> dict[Path, dict[str, str]]:
         "quality": _table(evidence, ["real-real"], _quality),
         "expertise": _table(evidence, ["real-real", "noise-real", "annotators-real"], _expertise),
         "cost": cost(evidence),
-        **{name: _table(evidence, [spec], _methods(evidence, spec)) for name, spec in methods.items()},
+        **{name: _table(evidence, [spec], _methods(evidence, spec)) for name, spec in WORDS["methods"].items()},
     }
     short = _table(evidence, ["real-real"], _short_answer(evidence), "data and annotators")
     return {PAGE: parts, README: {"evidence": short}}
@@ -127,23 +98,16 @@ def _table(evidence: Evidence, specs: list[str], cells: Cells, head: str = "conf
     return markdown(frame[[name for name in frame.columns if (frame[name] != "").any()]]) if len(frame) else "Not run."
 
 
-def _name_of(values: dict[str, Any], pools: dict[str, str] = POOLS, noise_word: str = "noise, ") -> str:
+def _name_of(values: dict[str, Any], short: bool = False) -> str:
     """A configuration in words."""
-    benchmark = display(values["benchmark"]).replace("+", " + ")
-    pool = pools.get(str(values["pool"]), str(values["pool"]))
-    noise = "" if values["noise"] == NO_NOISE else f"{values['noise']} {noise_word}"
-    return f"{benchmark}: {noise}{pool}, {REGIMES[str(values['regime'])]}"
+    benchmark, pool = display(values["benchmark"]).replace("+", " + "), str(values["pool"])
+    pool = {**WORDS["pools"], **(WORDS["short_pools"] if short else {})}.get(pool, pool)
+    noise = "" if values["noise"] == NO_NOISE else f"{values['noise']} {'' if short else 'noise, '}"
+    return f"{benchmark}: {noise}{pool}, {WORDS['regimes'][values['regime']]}"
 
 
 def _percent(value: float | None, form: str = "{:.1f}", nothing: str = "") -> str:
     return nothing if value is None else form.format(value)
-
-
-def _lead(test: Contrast | None) -> str:
-    if test is None:
-        return ""
-    interval = "" if test.low is None or test.high is None else f" ({100 * test.low:+.1f} to {100 * test.high:+.1f})"
-    return f"{100 * test.delta:+.1f}{interval}{'*' if test.surely else ''}"
 
 
 def _answer(evidence: Evidence) -> Cells:
@@ -158,8 +122,8 @@ def _answer(evidence: Evidence) -> Cells:
             "`noisy`": _percent(evidence.mean(part, "noisy")),
             "best other method": f"{_percent(evidence.mean(part, other))} ({display(other)})",
             "trained on gold": _percent(evidence.mean(part, ORACLE)),
-            "lead over `noisy`": _lead(against_noisy),
-            "lead over the best other": _lead(evidence.contrast(part, other)),
+            "lead over `noisy`": str(against_noisy),
+            "lead over the best other": str(evidence.contrast(part, other)),
         }
 
     return cells
@@ -169,7 +133,7 @@ def _short_answer(evidence: Evidence) -> Cells:
     """The same for the README: the default, plain fine-tuning, and the best of training on aggregated labels."""
 
     def cells(values: dict[str, Any], part: Rows) -> dict[str, str] | None:
-        if (values["benchmark"], values["pool"], values["regime"]) not in SHORT:
+        if [values["benchmark"], values["pool"], values["regime"]] not in WORDS["readme"]:
             return None
         other = evidence.best_other(part, AGGREGATED)
         return {
@@ -262,7 +226,7 @@ def cost(evidence: Evidence) -> str:
 def pictures(evidence: Evidence) -> dict[str, list[ForestRow]]:
     """The leads of every configuration, over `noisy` and over the best other method, by picture."""
     drawn: dict[str, list[ForestRow]] = {}
-    for name, specs in PICTURES.items():
+    for name, specs in WORDS["pictures"].items():
         drawn[name] = []
         for title, spec in specs.items():
             group = [ForestRow(title)]
@@ -274,6 +238,6 @@ def pictures(evidence: Evidence) -> dict[str, list[ForestRow]]:
                     for test in tests
                 )  # fmt: skip
                 if any(leads):
-                    group.append(ForestRow(_name_of(values, POOLS | SHORT_POOLS, ""), leads))
+                    group.append(ForestRow(_name_of(values, short=True), leads))
             drawn[name] += group if len(group) > 1 else []
     return drawn

@@ -106,6 +106,11 @@ class Contrast:
         """By the test over seeds and by that over test items."""
         return self.significant and self.p_items is not None and self.p_items < LEVEL
 
+    def __str__(self) -> str:
+        known = self.low is not None and self.high is not None
+        interval = f" ({100 * self.low:+.1f} to {100 * self.high:+.1f})" if known else ""  # type: ignore[operator]
+        return f"{100 * self.delta:+.1f}{interval}{'*' if self.surely else ''}"
+
 
 def compare_methods(store: Store | None, rows: pd.DataFrame, second: str) -> Contrast | None:
     """`realm` and another method of one configuration; None where no seed has both."""

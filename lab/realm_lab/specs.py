@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ SPECS = Path(__file__).parent / "specs"
 AXES = ("model", "benchmark", "noise", "pool", "regime", "steps", "method")
 COUNTS = ("items", "test_items", "gold_apart")
 GRID_KEYS = (*AXES, "seeds", "settings", "by_benchmark", "curve", *COUNTS)
-SPEC_KEYS = ("title", "paper", "table", "extends", "grid", *GRID_KEYS)
+SPEC_KEYS = ("title", "paper", "shows", "best", "extends", "grid", *GRID_KEYS)
+WHOLE = ("steps", "seeds", "curve", *COUNTS)
 NEEDED = ("model", "benchmark", "regime", "steps", "method", "seeds")
 CHANNELS = "realm_lab.channels"
 AS_PUBLISHED = {"objective": "paper", "expertise_update": "gradient"}
@@ -51,14 +52,17 @@ published rivals, trained as their authors train them as far as one training loo
 
 @dataclass(frozen=True)
 class Spec:
-    """A spec. `paper` names the tables of the paper that it reproduces; `table` is how its table is laid out."""
+    """A spec. `paper` names the tables of the paper that it reproduces; its table `shows`, beside accuracies, what was
+    learned of annotators (`expertise`), each of the jointly trained `tasks`, or `counts` of configurations; of the
+    setting `best` it has the value with the highest test accuracy."""
 
     name: str
     title: str
     path: Path
     grids: tuple[Mapping[str, Any], ...]
     paper: str | None = None
-    table: Mapping[str, Any] = field(default_factory=dict)
+    shows: tuple[str, ...] = ()
+    best: str | None = None
 
     @property
     def word(self) -> str:
@@ -80,11 +84,11 @@ def load_spec(name_or_path: str | Path) -> Spec:
     whole = []
     for grid in grids if isinstance(grids, list) else [grids]:
         _check_keys(path, grid, GRID_KEYS)
-        settings = {**shared.get("settings", {}), **grid.get("settings", {})}
+        settings = {**_mapping(path, shared, "settings"), **_mapping(path, grid, "settings")}
         whole.append({**shared, **grid, "settings": settings})
-        if absent := [name for name in NEEDED if name not in whole[-1]]:
-            raise RealmError(f"{path}: {absent[0]} is missing; write `{absent[0]}: ...`.")
-    named = {key: content[key] for key in ("title", "paper", "table") if key in content}
+        _check_values(path, whole[-1])
+    named = {key: content[key] for key in ("title", "paper", "best") if key in content}
+    named["shows"] = tuple(_listed(content.get("shows", [])))
     return Spec(**{"name": path.stem, "title": path.stem, **named}, path=path, grids=tuple(whole))
 
 
@@ -110,6 +114,26 @@ def _check_keys(path: Path, content: Any, keys: tuple[str, ...]) -> None:
         raise RealmError(f"{path}: unknown key {unknown[0]}. There are: {', '.join(keys)}.")
 
 
+def _mapping(path: Path, content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    if not isinstance(value := content.get(key) or {}, dict):
+        raise RealmError(f"{path}: {key}: must be `name: value` pairs, not {value!r}.")
+    return value
+
+
+def _check_values(path: Path, grid: Mapping[str, Any]) -> None:
+    """Refuse values of another type than their key has; what they mean is checked where they are read."""
+    if absent := [name for name in NEEDED if name not in grid]:
+        raise RealmError(f"{path}: {absent[0]} is missing; write `{absent[0]}: ...`.")
+    if reserved := sorted({"seed", "method", "max_steps", "num_train_epochs"} & set(grid["settings"])):
+        raise RealmError(f"{path}: settings: {reserved[0]}: a spec has `seeds`, `method` and `steps` for that.")
+    for name, value in grid.items():
+        values = _listed(value)
+        if name in WHOLE and not all(type(each) is int and each >= (name == "steps") for each in values):
+            raise RealmError(f"{path}: {name}: must be whole numbers, not {value!r}.")
+        if name in AXES and name not in WHOLE and not all(isinstance(each, str | None) for each in values):
+            raise RealmError(f"{path}: {name}: must be text, not {value!r}.")
+
+
 def spec_rows(spec: Spec, data: Path | None = None) -> Iterator[dict[str, Any]]:
     """A row per configuration, method and seed, with its `cell`; a setting with several values is a field of its own.
 
@@ -120,9 +144,8 @@ def spec_rows(spec: Spec, data: Path | None = None) -> Iterator[dict[str, Any]]:
         seeds = grid["seeds"] if isinstance(grid["seeds"], list) else range(grid["seeds"])
         for values in product(*(_listed(grid.get(name)) for name in AXES)):
             axes = dict(zip(AXES, values, strict=True))
-            by_benchmark = {
-                n: v[axes["benchmark"]] for n, v in grid.get("by_benchmark", {}).items() if axes["benchmark"] in v
-            }
+            own = _mapping(spec.path, grid, "by_benchmark").items()
+            by_benchmark = {name: of[axes["benchmark"]] for name, of in own if axes["benchmark"] in of}
             settings = {name: _listed(value) for name, value in {**grid["settings"], **by_benchmark}.items()}
             compared = [name for name, several in settings.items() if len(several) > 1]
             for chosen in product(*settings.values()):
@@ -157,8 +180,8 @@ def _cell(
     folder: Path | None,
 ) -> Cell:
     method, channel = axes["method"], None
-    if settings.pop("paper", False):
-        settings = {**PAPER, **settings}
+    given = {name: value for name, value in settings.items() if name != "paper"}
+    settings = {**PAPER, **given} if settings.get("paper") else given
     if method in RIVALS:
         channel, own = RIVALS[method]
         settings, method = {**own, **settings}, "realm"

@@ -1,67 +1,97 @@
-"""The table of a spec: its figures in the words of `paper_figures`, the paper's beside them, and the tests behind.
+"""The figures that the paper prints, those of a spec in the same words, and the table of both.
 
-Figures are one long frame (a row per accuracy, lead, expertise, rank correlation or count), which is joined with the
-paper's and laid out by the spec's `table`:
+`paper_figures.csv` has every figure of the paper, transcribed once:
 
-| key | meaning |
+| column | meaning |
 |---|---|
-| rows, columns | fields whose values make the rows, and the field whose values make groups of columns |
-| best | a setting: of its values the one with the highest test accuracy is shown, which favours the method |
-| by_task | of jointly trained benchmarks, each alone |
-| expertise | what was learned of each annotator, and how well it ranks them |
-| counts | how often REALM is ahead of `noisy`, over all configurations, by benchmark and by model |
+| table | the label of the table in the paper's source; for figures in running text, of the section, or `abstract` |
+| model | `small`, `base` or `large` of Flan-T5 |
+| benchmark | as `load_benchmark` knows it; several trained jointly are joined by `+`; `average`, `all`: over all |
+| noise, pool, regime, method | as in a spec; empty where they do not apply (an oracle knows neither noise nor pool) |
+| quantity | `accuracy` (percent), `delta` (points), `expertise` (sigma of omega), `spearman`, or a count by its name |
+| steps, rate | training steps; learning rate of omega where the table is about it |
+| annotator | `a1`, `a2`, ... in the order of the pool |
+| mean, std | as printed; std is that of the population of seeds |
+
+Where the paper does not name a field, it was filled in: the model, noise and budget of the tables of expertise and
+aggregation are those of the experiments beside them (base, uniform, 200 steps).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from realm.comparison.significance import LEVEL, deviation
+from realm import RealmError
+from realm.comparison.significance import deviation
 from realm.comparison.simulation import read_pool
 from realm_lab.cells import JOINED
-from realm_lab.paper import paper_figures
 from realm_lab.results import Contrast, Store, compare_methods, configurations, display, fields_of, load_results
 from realm_lab.specs import Spec
 
-FIELDS = ["model", "benchmark", "noise", "pool", "regime", "method", "quantity", "steps", "rate", "annotator"]
-"""What a figure is a figure of, as in `paper_figures`."""
+FIELDS = ["model", "benchmark", "noise", "pool", "regime", "steps", "rate", "method", "quantity", "annotator"]
 SAME_POOL = {"graded:3": "D3", "one-reliable:3": "D1"}
 """Pools that are one and the same, under the names that different tables of the paper give them."""
 MOST_COLUMNS = 5
 """Annotators with a column each: a wider table does not fit a page."""
 EVEN = "goemotions"
 """Real annotators of even quality, whom the paper leaves out of its counts."""
-FORMS = ("md", "latex", "csv")
 Figure = dict[str, Any]
 
 
+def paper_figures(tables: str | None = None) -> pd.DataFrame:
+    """The figures of a table, of several separated by commas, or all of them: a row per figure, with the columns above.
+
+    Examples:
+        >>> figures = paper_figures("tab:results_multi")
+        >>> figures[figures["method"] == "oracle"]["mean"].tolist()
+        [28.57, 46.05, 64.76]
+    """
+    file = Path(__file__).with_name("paper_figures.csv")
+    figures = pd.read_csv(file, dtype={"annotator": "object", "rate": "float64", "steps": "Int64"})
+    if tables is None:
+        return figures
+    names = [name.strip() for name in tables.split(",")]
+    if unknown := [name for name in names if name not in set(figures["table"])]:
+        raise RealmError(f"The paper has no table '{unknown[0]}'. There are: {', '.join(figures['table'].unique())}.")
+    return figures[figures["table"].isin(names)].reset_index(drop=True)
+
+
 def spec_tables(spec: Spec, store: Store | None, form: str = "md") -> str:
-    """The table of a spec and the tests behind it, as `md`, `latex` or `csv` (a line per figure). Without results it
-    shows what there is to run."""
-    frame = _with_best(load_results(spec, store), spec.table.get("best"))
-    tests = [
-        (values, test)
-        for values, part in configurations(frame)
-        for method in dict.fromkeys(part["method"])
-        if method not in ("realm", "oracle") and (test := compare_methods(store, part, method)) is not None
-    ]
-    figures = pd.DataFrame(list(_figures(spec, frame, store, tests)), columns=[*FIELDS, "mean", "std", "seeds", "of"])
-    figures = _with_paper(figures, spec.paper)
+    """The table of a spec, as `md`, `latex` or `csv` (a line per figure). Without results all are missing.
+
+    A row for each configuration, a column for each method, and REALM's lead over the best of the others, with its 95%
+    interval over test items and a star where it is significant over seeds and over items.
+    """
+    frame = load_results(spec, store)
+    figures = pd.DataFrame(list(_figures(spec, _with_best(frame, spec.best), store)))
+    figures = _with_paper(figures.reindex(columns=[*FIELDS, "mean", "std", "seeds", "of", "test"]), spec.paper)
     if form == "csv":
-        return str(figures.to_csv(index=False, float_format="%.6g"))
-    tables = [_layout(figures, spec.table), *([_test_table(tests)] if tests else [])]
+        return str(figures.drop(columns="test").to_csv(index=False, float_format="%.6g"))
+    rows = [name for name in FIELDS[:7] if figures[name].nunique(dropna=False) > 1] or ["benchmark"]
+    names = figures["annotator"].fillna(figures["quantity"].where(figures["quantity"] != "accuracy", figures["method"]))
+    texts = pd.Series([_text(figure) for figure in figures.to_dict("records")], figures.index)
+    keys = figures[rows].astype(object).where(figures[rows].notna(), None).map(display)
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row, head, text in zip(keys.itertuples(index=False, name=None), names.map(display), texts, strict=True):
+        lines.setdefault(row, {}).setdefault(head, text)
+    heads = list(dict.fromkeys(names.map(display)))
+    cells = [[*row, *(line.get(head, "") for head in heads)] for row, line in lines.items()]
+    table = pd.DataFrame(cells, columns=[*rows, *heads])
     if form == "latex":
-        return "\n".join(table.to_latex(index=False, escape=True) for table in tables)
-    remarks = [f"**{spec.title}**", markdown(tables[0]), *map(markdown, tables[1:])]
-    if spec.paper:
+        return str(table.to_latex(index=False, escape=True, caption=spec.title))
+    remarks = [f"{int(frame['accuracy'].isna().sum())} of {len(frame)} trainings are missing."]
+    if "base_rate" in frame:
+        rates = frame.dropna(subset="base_rate").groupby("benchmark", sort=False)["base_rate"].mean()
+        shown = ", ".join(f"{display(name)} {float(rate):.1%}" for name, rate in rates.items())
+        remarks.append(f"Base rate, always giving the most frequent label: {shown}.")
+    if spec.paper is not None:
         remarks.append("In brackets: the paper's figure, and ours minus the paper's.")
-    if missing := int(frame.loc[frame["accuracy"].isna(), "method"].size):
-        remarks.append(f"{missing} of {len(frame)} trainings are missing.")
-    return "\n\n".join([*remarks, *_base_rates(frame)]) + "\n"
+    return "\n\n".join([f"**{spec.title}**", markdown(table), *remarks]) + "\n"
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -71,51 +101,58 @@ def markdown(frame: pd.DataFrame) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
+def _text(figure: Figure) -> str:
+    """Mean and spread, or a lead with its interval; how many of the seeds there are; the paper's figure."""
+    mean, std, paper, test = figure["mean"], figure["std"], figure["paper"], figure["test"]
+    if isinstance(test, Contrast):
+        text = str(test)
+    else:
+        text = "missing" if mean != mean else f"{mean:.2f}" + (f" ±{std:.2f}" if std == std else "")
+        text += f" ({figure['seeds']:g} of {figure['of']:g} seeds)" if 0 < figure["seeds"] < figure["of"] else ""
+    return text if paper != paper else f"{text} [{paper:.2f}" + (f", {mean - paper:+.2f}]" if mean == mean else "]")
+
+
 def _with_best(frame: pd.DataFrame, setting: str | None) -> pd.DataFrame:
     """Of several values of a setting the one with the highest mean test accuracy, by configuration and method."""
     if setting is None or setting not in frame:
         return frame
     shared = [name for name in [*fields_of(frame), "method"] if name != setting]
-    means = frame.groupby([*shared, setting], sort=False, dropna=False)["accuracy"].mean().fillna(-1.0).reset_index()
-    best = means.loc[means.groupby(shared, sort=False, dropna=False)["accuracy"].idxmax(), [*shared, setting]]
-    return frame.merge(best, on=[*shared, setting]).drop(columns=setting)
+    means = frame.groupby([*shared, setting], dropna=False)["accuracy"].transform("mean").fillna(-1.0)
+    is_best = means == means.groupby([frame[name] for name in shared], dropna=False).transform("max")
+    best = frame[setting].where(is_best).groupby([frame[name] for name in shared], dropna=False).transform("first")
+    return frame[best.isna() | (frame[setting] == best)].drop(columns=setting)
 
 
-# -------------------------------------------------------------------- figures
-
-
-def _figures(
-    spec: Spec, frame: pd.DataFrame, store: Store | None, tests: list[tuple[dict[str, Any], Contrast]]
-) -> Iterator[Figure]:
+def _figures(spec: Spec, frame: pd.DataFrame, store: Store | None) -> Iterator[Figure]:
+    """The figures of a spec: what it is about, then accuracies, leads and their averages over benchmarks."""
     frame = frame.rename(columns={"expertise_learning_rate": "rate"})
-    if spec.table.get("expertise"):
-        yield from _expertise(frame[frame["method"] == "realm"], store)
-    if spec.table.get("counts"):
-        yield from _counts([(values, test) for values, test in tests if test.second == "noisy"])
-        if "rows" not in spec.table:
-            return
-    leads = {}
-    for values, test in tests:  # over the best of the others, by its mean
-        key = tuple(values.values())
-        if key not in leads or test.delta < leads[key][1].delta:
-            leads[key] = values, test
-    found = [
-        _summary({**values, "method": "realm", "quantity": "delta"}, 100 * test.gaps) for values, test in leads.values()
-    ]
-    for values, part in frame.groupby([*fields_of(frame), "method"], sort=False, dropna=False):
-        fields: Figure = dict(zip([*fields_of(frame), "method"], values, strict=True)) | {"quantity": "accuracy"}
-        for task in fields["benchmark"].split(JOINED) if spec.table.get("by_task") else [None]:
+    names, found, tests = [*fields_of(frame), "method"], list[Figure](), list[tuple[Figure, Contrast]]()
+    for values, part in frame.groupby(names, sort=False, dropna=False):
+        fields = dict(zip(names, values, strict=True)) | {"quantity": "accuracy"}
+        for task in fields["benchmark"].split(JOINED) if "tasks" in spec.shows else [None]:
             column = "accuracy" if task is None else f"accuracy/{task}"
             accuracies = 100 * part[column].astype(float) if column in part else np.full(len(part), np.nan)
-            found.append(_summary(fields if task is None else {**fields, "benchmark": task}, accuracies))
+            found.append(_summary({**fields, **({} if task is None else {"benchmark": task})}, accuracies))
+    for values, part in configurations(frame):
+        others = part[~part["method"].isin(["realm", "oracle"])].groupby("method")["accuracy"].mean().dropna()
+        test = compare_methods(store, part, str(others.idxmax())) if len(others) else None
+        lead = {**values, "method": "realm", "quantity": "delta"}
+        if test is not None:
+            tests.append((values, test))
+            found.append({**_summary(lead, 100 * test.gaps), "test": test})
+        elif part["method"].nunique() > 1:
+            found.append(_summary(lead, [np.nan]))
+    if "expertise" in spec.shows:
+        yield from _expertise(frame[frame["method"] == "realm"], store)
+    if "counts" in spec.shows:
+        yield from _counts(tests)
     yield from found
     averaged = pd.DataFrame(found)
-    if averaged["benchmark"].nunique() > 1:
-        shared = [name for name in averaged if name not in ("benchmark", "mean", "std", "seeds", "of")]
-        for values, part in averaged.groupby(shared, sort=False, dropna=False):
-            fields = dict(zip(shared, values, strict=True)) | {"benchmark": "average"}
-            counts = {name: part[name].min() for name in ("seeds", "of")}
-            yield {**fields, **counts, "mean": part["mean"].mean(skipna=False), "std": part["std"].mean(skipna=False)}
+    shared = [name for name in averaged if name not in ("benchmark", "mean", "std", "seeds", "of", "test")]
+    for values, part in averaged.groupby(shared, sort=False, dropna=False) if len(tests) != 1 else ():
+        if len(part) > 1:
+            figures = part[["mean", "std"]].mean(skipna=False).to_dict() | part[["seeds", "of"]].min().to_dict()
+            yield {**dict(zip(shared, values, strict=True)), "benchmark": "average", **figures}
 
 
 def _summary(fields: Figure, values: Any) -> Figure:
@@ -130,23 +167,23 @@ def _expertise(frame: pd.DataFrame, store: Store | None) -> Iterator[Figure]:
     """Expertise as trained of each annotator of a small pool (of one reliable among many, the others together), and its
     rank correlation with the accuracies."""
     done = frame.loc[frame["accuracy"].notna(), "id"].tolist()
-    learned = store.table("expertise", done) if store is not None and done else pd.DataFrame()
+    learned = store.table("expertise", done) if store is not None else pd.DataFrame()
+    learned = learned.reindex(columns=["id", "annotator", "expertise_trained"])
     for values, part in frame.groupby(fields_of(frame), sort=False, dropna=False):
         fields = dict(zip(fields_of(frame), values, strict=True)) | {"method": "realm"}
         size, alike = len(read_pool(fields["pool"])), fields["pool"].startswith("one-reliable")
         names = [f"a{place}" for place in range(1, size + 1)] if size <= MOST_COLUMNS else ["a1", "others"] * alike
         for name in names:
-            of_cell = pd.Series(np.nan, part["id"])
-            if len(learned):
-                mine = learned[(learned["annotator"] != "a1") if name == "others" else (learned["annotator"] == name)]
-                of_cell = mine.groupby("id")["expertise_trained"].mean().reindex(part["id"])
+            mine = learned[(learned["annotator"] != "a1") if name == "others" else (learned["annotator"] == name)]
+            of_cell = mine.groupby("id")["expertise_trained"].mean().reindex(part["id"])
             yield _summary({**fields, "quantity": "expertise", "annotator": name}, of_cell)
-        ranks = part.get("pool_spearman_trained", pd.Series(np.nan, part.index))
+        ranks = part.reindex(columns=["pool_spearman_trained"]).iloc[:, 0]
         yield _summary({**fields, "quantity": "spearman"}, ranks.astype(float))
 
 
-def _counts(tests: list[tuple[dict[str, Any], Contrast]]) -> Iterator[Figure]:
-    """How often REALM is ahead of `noisy` by mean over seeds, and significantly so, by benchmark, model and in all."""
+def _counts(tests: list[tuple[Figure, Contrast]]) -> Iterator[Figure]:
+    """How often REALM is ahead of the best other method by mean over seeds, and significantly so: by benchmark, by
+    model and in all."""
     groups: list[Figure] = [{"benchmark": "all"}]
     groups += [{name: value} for name in ("benchmark", "model") for value in dict.fromkeys(v[name] for v, _ in tests)]
     for group in groups:
@@ -161,87 +198,19 @@ def _counts(tests: list[tuple[dict[str, Any], Contrast]]) -> Iterator[Figure]:
             "not-significant": len(of) - len(sure),
             "ahead-on-every-seed": sum(bool((test.gaps * test.delta > 0).all()) for test in sure),
             "average-delta": 100 * float(np.mean([test.delta for test in of])) if of else np.nan,
-            "best-delta": 100 * max((test.delta for test in of), default=np.nan),
         }
         for quantity, value in numbers.items():
-            yield {**group, "method": "realm", "quantity": quantity, "mean": value, "seeds": 1, "of": 1}
+            yield {**group, "method": "realm", "quantity": quantity, "mean": value, "std": np.nan, "seeds": 1, "of": 1}
 
 
 def _with_paper(figures: pd.DataFrame, tables: str | None) -> pd.DataFrame:
-    """With the paper's figure beside each, `paper`: the first that agrees in every field that its row has."""
+    """With the paper's figure beside each, `paper`: one that agrees in every field that its row has."""
     figures = figures.assign(paper=np.nan)
-    if tables is None:
-        return figures
-    printed = paper_figures(tables).replace({"pool": SAME_POOL})
-    known = printed[FIELDS].notna()
-    for pattern, rows in printed.groupby([known[name] for name in FIELDS], sort=False):
+    printed = paper_figures(tables).replace({"pool": SAME_POOL}) if tables is not None else figures[:0]
+    for pattern, rows in printed.groupby([printed[name].notna() for name in FIELDS], sort=False):
         names = [name for name, is_known in zip(FIELDS, pattern, strict=True) if is_known]
-        keys = rows[names].astype(object).apply(tuple, axis=1)
-        means = dict(zip(keys, rows["mean"], strict=True))
+        means = dict(zip(rows[names].astype(object).apply(tuple, axis=1), rows["mean"], strict=True))
         ours = figures[names].astype(object).apply(tuple, axis=1).map(means)
-        figures["paper"] = figures["paper"].fillna(ours)
+        of_all = not {"benchmark", "model"} & set(names)  # a count over everything
+        figures["paper"] = figures["paper"].fillna(ours.where(figures["benchmark"] == "all") if of_all else ours)
     return figures
-
-
-# -------------------------------------------------------------------- layout
-
-
-def _layout(figures: pd.DataFrame, table: Any) -> pd.DataFrame:
-    """Rows and groups of columns; fields that the layout does not name and that vary make rows, too."""
-    column = {"expertise_learning_rate": "rate"}.get(table.get("columns", ""), table.get("columns"))
-    varying = [name for name in FIELDS if name not in ("method", "quantity", "annotator", column)]
-    varying = [name for name in varying if figures[name].nunique(dropna=False) > 1]
-    first = [name for name in table.get("rows", []) if name in varying]
-    rows = [*first, *(name for name in varying if name not in first)] or ["benchmark"]
-    methods, groups = list(dict.fromkeys(figures["method"])), list(dict.fromkeys(figures[column])) if column else []
-    placed = []
-    for figure in figures.to_dict("records"):
-        group = figure[column] if column and figure["method"] != "oracle" else None
-        is_accuracy = figure["quantity"] == "accuracy"
-        name = display(figure["method"] if is_accuracy else figure["annotator"] or figure["quantity"])
-        place = (groups.index(group) if group in groups else -1, methods.index(figure["method"]), not is_accuracy)
-        head = name if group is None else f"{display(group)} · {name}"
-        placed.append((place, head, tuple(display(figure[field]) for field in rows), _text(figure)))
-    heads = list(dict.fromkeys(head for _, head, _, _ in sorted(placed, key=lambda each: each[0])))
-    texts: dict[tuple[str, ...], dict[str, str]] = {}
-    for _, head, row, text in placed:
-        texts.setdefault(row, {})[head] = text
-    lines = [[*row, *(of.get(head, "") for head in heads)] for row, of in texts.items()]
-    return pd.DataFrame(lines, columns=[*map(str.capitalize, map(display, rows)), *heads])
-
-
-def _text(figure: Figure) -> str:
-    """Mean, spread, how many of the seeds there are, the paper's figure."""
-    mean, std = figure["mean"], figure["std"]
-    text = "missing" if mean != mean else f"{mean:.2f}" + (f" ±{std:.2f}" if std == std else "")
-    text += f" ({figure['seeds']} of {figure['of']} seeds)" if 0 < figure["seeds"] < figure["of"] else ""
-    if figure["paper"] == figure["paper"]:
-        text += f" [{figure['paper']:.2f}" + (f", {mean - figure['paper']:+.2f}]" if mean == mean else "]")
-    return text
-
-
-def _test_table(tests: list[tuple[dict[str, Any], Contrast]]) -> pd.DataFrame:
-    """REALM against each other method, with the tests over seeds and over items."""
-    varying = [name for name in tests[0][0] if len({values[name] for values, _ in tests}) > 1]
-    rows = []
-    for values, test in tests:
-        row = {display(name).capitalize(): display(values[name]) for name in varying} | {
-            "Against": display(test.second)
-        }
-        row["difference"] = f"{100 * test.delta:+.2f}{'*' if test.significant else ''}"
-        row["seeds ahead"] = f"{(test.gaps > 0).sum()} of {len(test.gaps)}"
-        row["p over seeds"] = "-" if test.p_seeds is None else f"{test.p_seeds:.3f}"
-        items = test.low is not None and test.high is not None and test.p_items is not None
-        row["95% over items"] = f"{100 * test.low:+.1f} to {100 * test.high:+.1f}" if items else ""  # type: ignore[operator]
-        row["p over items"] = f"{test.p_items:.3f}" if items else "-"
-        rows.append(row)
-    return pd.DataFrame(rows).rename(columns={"difference": f"difference (*: p < {LEVEL:g} over seeds)"})
-
-
-def _base_rates(frame: pd.DataFrame) -> list[str]:
-    """What an accuracy is to be read beside."""
-    if "base_rate" not in frame:  # no cell is finished
-        return []
-    known = frame.dropna(subset="base_rate").groupby("benchmark", sort=False)["base_rate"].mean()
-    rates = (f"{display(name)} {float(rate):.1%}" for name, rate in known.items())
-    return [f"Base rate, always giving the most frequent label: {', '.join(rates)}."]

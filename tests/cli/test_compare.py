@@ -37,7 +37,7 @@ def common(tmp_path, tiny_model):
 def stored(folder: Path) -> dict[tuple[str, int], dict]:
     """The record of each training of a comparison, without trials."""
     records = (json.loads(path.read_text()) for path in (folder / "cells").glob("*.json"))
-    return {(r["content"]["method"], r["content"]["seed"]): r for r in records if not r["content"]["trial"]}
+    return {(r["content"]["method"], r["content"]["seed"]): r for r in records}
 
 
 def test_another_gold_is_another_comparison(common, realm_cli, tmp_path) -> None:
@@ -205,25 +205,12 @@ def test_sparse_leaves_aggregation_out(common, realm_cli, tmp_path) -> None:
     assert "majority: left out, because every item has one annotation" in error
 
 
-def test_rates_are_chosen_by_held_out_annotations_in_equal_number(common, realm_cli, tmp_path) -> None:
-    code, _, error = realm_cli(
-        *common, "--methods", "realm,noisy", "--expertise-rates", "0.1,0.5", "--learning-rates", "1e-4,1e-3"
-    )
-    assert code == 0, error
-    results = pd.read_csv(tmp_path / "out" / "results.csv")
-    assert results[results["method"] == "realm"]["expertise_learning_rate"].isin([0.1, 0.5]).all()
-    assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == 4 + 4, "two trials and two seeds of each method"
-    code, _, error = realm_cli(*common, "--expertise-rates", "0.1,0.5", "--learning-rates", "1e-4", "--overwrite")
-    assert code == 2 and "same number of trials" in error
-
-
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
         (["--methods", "magic"], "magic"),
         (["--regime", "dense"], "`regime=dense`"),
         (["--contrast", "9"], "needs 18 annotators"),
-        (["--expertise-rates", "fast"], "numbers"),
     ],
 )
 def test_flags_that_make_no_sense(flags, said, common, realm_cli) -> None:

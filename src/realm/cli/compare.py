@@ -15,13 +15,10 @@ from realm.cli.progress import logged_to, progress_display
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
 from realm.cli.terminal import ROWS, note, note_table, show_table
 from realm.cli.training_flags import TrainingFlags
-from realm.errors import RealmError
 from realm.methods import COMPARED, METHODS
 
 if TYPE_CHECKING:
     from realm.metrics import Metric
-
-TRIALS = "Choosing learning rates (by held-out annotations of one seed, without gold)"
 
 
 # a comparison varies the method and the seed itself, and writes no run folders
@@ -49,16 +46,6 @@ def compare(
     min_annotations: Annotated[
         int, typer.Option(help="For --contrast: rank only annotators with at least n annotations.")
     ] = 1,
-    expertise_rates: Annotated[
-        str | None,
-        typer.Option(
-            help="Learning rates of the expertise to try for `realm`, comma separated.", rich_help_panel=TRIALS
-        ),
-    ] = None,
-    learning_rates: Annotated[
-        str | None,
-        typer.Option(help="Learning rates of the model to try for the other methods; as many.", rich_help_panel=TRIALS),
-    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Discard the results in --output and start again.")
     ] = False,
@@ -80,7 +67,6 @@ def compare(
     from realm.runs.folder import LOG
 
     names = [method.strip() for method in methods.split(",")]
-    values_to_try = _values_to_try(names, expertise_rates, learning_rates)
     note_table(annotations)
     fetch_named_model(training.model)
     with logged_to(output / LOG, append=not overwrite), progress_display() as display:
@@ -93,7 +79,6 @@ def compare(
             regime=regime,
             rank_by=rank_by,
             settings=_settings(training, output),
-            choose=values_to_try,
             output=output,
             overwrite=overwrite,
             progress=lambda message, done, total: note(f"[{done}/{total}] {message}" if done else message),
@@ -102,9 +87,6 @@ def compare(
         for warning in comparison.warnings:
             if warning not in annotations.ledger.warnings:  # said before training
                 note(f"warning: {warning}")
-        for method, likelihoods in comparison.trials.items():
-            trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
-            note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
         comparison_page(output)
     summary = read_summary(output)
     if as_json:
@@ -125,25 +107,6 @@ def _settings(training: TrainingFlags, output: Path) -> dict[str, Any]:
     config = training.config(output)
     names = {field.name for field in fields(config)} - {"method", "seed"}
     return {name: value for name, value in config.settings().items() if name in names} | {"cache_gb": config.cache_gb}
-
-
-def _values_to_try(
-    methods: list[str], expertise_rates: str | None, learning_rates: str | None
-) -> dict[str, dict[str, list[float]]]:
-    expertise, model = _rates("--expertise-rates", expertise_rates), _rates("--learning-rates", learning_rates)
-    values = {}
-    for method in methods:
-        learns = method in METHODS and METHODS[method].learns_expertise
-        if rates := expertise if learns else model:
-            values[method] = {"expertise_learning_rate" if learns else "learning_rate": rates}
-    return values
-
-
-def _rates(flag: str, rates: str | None) -> list[float]:
-    try:
-        return [float(rate) for rate in rates.split(",")] if rates else []
-    except ValueError:
-        raise RealmError(f"{flag} {rates}: rates must be numbers, comma separated.") from None
 
 
 def _show(summary: dict[str, Any]) -> None:

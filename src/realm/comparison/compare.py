@@ -319,8 +319,9 @@ def _comparison(
     table = frame[["method", "seed", *metrics]].rename(columns=COLUMN_NAMES)
     warnings = dict.fromkeys(text for record in records for text in record["config"]["warnings"])
     methods = {str(name): _method_results(rows, results, items) for name, rows in frame.groupby("method", sort=False)}
-    summary = [_summary(name, method, items) for name, method in methods.items()]
-    plain = json.loads(json.dumps({"summary": summary, "ranking": ranking(methods, items, by)}))
+    ranks = ranking(methods, items, by)
+    summary = [_summary(name, method, items, ranks) for name, method in methods.items()]
+    plain = json.loads(json.dumps({"summary": summary, "ranking": ranks}))
     return Comparison(table, plain["summary"], regime, seeds, gold_read, plain["ranking"], list(warnings))
 
 
@@ -335,17 +336,22 @@ def _method_results(rows: pd.DataFrame, results: Results, items: ScoredItems) ->
     return MethodResults(known, labels.astype(np.int64), log_probs.astype(np.float64))
 
 
-def _summary(name: str, method: MethodResults, items: ScoredItems) -> dict[str, Any]:
-    """The record of a method: of every metric mean and deviation over seeds; of each task the figures of every label
-    and the confusion matrix, over the answers of all seeds together."""
+def _summary(name: str, method: MethodResults, items: ScoredItems, ranks: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a method: of every metric mean and deviation over seeds, how far `realm` is ahead of it; of each
+    task the figures of every label and the confusion matrix, over the answers of all seeds together."""
     figures = {
         metric: {"mean": float(values.mean()), "std": deviation(values) if len(values) > 1 else None}
         for metric, values in method.metrics.items()
     }
+    record: dict[str, Any] = {"method": name, **figures["accuracy"]}
+    for each in ranks["contrasts"]:
+        if (each["first"], each["second"], each["figure"]) == ("realm", name, "accuracy"):
+            record |= {"realm_minus_this": each["difference"], "p_seeds": each["p_seeds"], "p_items": each["p_items"]}
+            record["interval_items"] = [each["low"], each["high"]]
     tasks, seeds = [], len(method.labels)
     for index in np.unique(items.task).tolist():
         rows, task = items.task == index, items.tasks[index]
         each = figures_by_label(np.tile(items.gold[rows], seeds), method.labels[:, rows].ravel(), task.labels)
         labels = [{**label, "support": label["support"] // seeds} for label in each["labels"]]
         tasks.append({"task": task.name, **each, "labels": labels})
-    return {"method": name, "figures": figures, "labels": tasks}
+    return {**record, "figures": figures, "labels": tasks}
