@@ -98,7 +98,8 @@ def test_a_metric_is_one_row(scored, monkeypatch: pytest.MonkeyPatch) -> None:
     from realm.report.evaluation import evaluation
 
     shown = evaluation(metrics)
-    assert shown is not None and shown.rows[0][1][shown.columns.index("Error rate")] == f"{metrics['error_rate']:.1%}"
+    assert shown is not None
+    assert shown["rows"][0][1 + shown["columns"].index("#Error rate")] == f"{metrics['error_rate']:.1%}"
 
 
 # -------------------------------------------------------------------- label by label
@@ -132,9 +133,9 @@ def test_the_matrix_of_very_many_labels_is_not_kept() -> None:
 def test_the_bins_add_up_to_the_items_and_to_the_calibration_error(pairs: list[tuple[float, bool]]) -> None:
     confidence, right = (np.array(column) for column in zip(*pairs, strict=True))
     bins = reliability(confidence, right)
-    assert sum(each.items for each in bins) == len(pairs)
-    assert sum(each.items * each.right for each in bins) == pytest.approx(right.sum())
-    gaps = sum(each.items * abs(each.right - each.confidence) for each in bins) / len(pairs)
+    assert sum(each["items"] for each in bins) == len(pairs)
+    assert sum(each["items"] * each["right"] for each in bins) == pytest.approx(right.sum())
+    gaps = sum(each["items"] * abs(each["right"] - each["confidence"]) for each in bins) / len(pairs)
     assert calibration_error(confidence, right) == pytest.approx(gaps)
     assert abs(right.mean() - confidence.mean()) <= gaps + 1e-9
 

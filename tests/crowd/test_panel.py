@@ -153,7 +153,7 @@ def test_weights_count() -> None:
 
 @pytest.mark.parametrize(
     ("costs", "message"),
-    [({"j0": 1.0}, "no price for j1, j2"), ({"j0": 1, "j1": 0, "j2": 1}, "see annotator j1")],
+    [({"j0": 1.0}, "no price for j1"), ({"j0": 1, "j1": 0, "j2": 1}, "see annotator j1")],
 )
 def test_costs_that_cannot_be(costs: dict[str, Any], message: str) -> None:
     with pytest.raises(RealmError, match=message):
@@ -164,6 +164,6 @@ def test_costs_that_cannot_be(costs: dict[str, Any], message: str) -> None:
 
 def test_how_many_independent_judges_it_is_worth() -> None:
     independent = Panel(judged([0.8] * 6, items=300)).independence
-    assert independent is not None and not independent.err_together and independent.effective == 6
+    assert independent is not None and independent.exponent == 1 and independent.effective == 6
     assert str(independent) == "6 annotators per item are worth about 6 independent ones"
     assert Panel(judged([0.8], items=300)).independence is None

@@ -61,7 +61,6 @@ def commands(made: Path, run: Path) -> list[tuple[object, ...]]:
         ("predict", run, made / "test.csv", "--output", run.parent / "answers.csv"),
         ("report", run),
         ("relabel", run, "--output", run.parent / "queue.csv"),
-        ("export", run, "--output", run.parent / "export.csv"),
     ]
 
 

@@ -150,8 +150,9 @@ LAUNCHERS = {
 def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli, tmp_path) -> None:
     """Without one, the processes are given what `torchrun` would give them."""
     crowd(40, per_item=1).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    (tmp_path / "c.yaml").write_text("logging_steps: 1\n")
     flags = ["train", tmp_path / "labels.csv", "--model", models / "bert", "--steps", 5, "--batch-size", 8]
-    words = [str(word) for word in [*flags, "--micro-batch-size", 4, "--logging-steps", 1, "--output"]]
+    words = [str(word) for word in [*flags, "--micro-batch-size", 4, "--config", tmp_path / "c.yaml", "--output"]]
     if launcher is None:
         run_together(run_command, [*words, str(tmp_path / "two")], tmp_path / "said")
         said = "".join((tmp_path / f"said.{rank}").read_text() for rank in range(2))

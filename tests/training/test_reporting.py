@@ -109,10 +109,12 @@ def test_an_unknown_integration_is_refused(tmp_path) -> None:
 
 def test_the_flag_reports_to_several(library: Library, tiny_model, tmp_path, realm_cli) -> None:
     crowd(20).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
-    words = ("--model", tiny_model("bert"), "--output", tmp_path / "run", "--steps", "2", "--channel", "uniform")
-    more = ("--report-to", "tensorboard", "--report-to", "trackio")
+    words = ("--model", tiny_model("bert"), "--output", tmp_path / "run", "--steps", "2")
+    (tmp_path / "c.yaml").write_text("channel: uniform\nreport_to: [tensorboard, trackio]\n")
+    more = ("--config", tmp_path / "c.yaml")
     code, _, error = realm_cli("train", tmp_path / "labels.csv", *words, *more)
     assert code == 0, error
     assert library.runs == 2
-    code, _, error = realm_cli("train", tmp_path / "labels.csv", *words[:3], tmp_path / "b", "--report-to", "smoke")
+    (tmp_path / "c.yaml").write_text("report_to: smoke\n")
+    code, _, error = realm_cli("train", tmp_path / "labels.csv", *words[:3], tmp_path / "b", *more)
     assert code == 2 and "`report_to`: smoke is not supported" in error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
 from realm.runs import Run, hub, writer
 from realm.runs import folder as layout
-from realm.runs.changes import find_changes
 from realm.runs.machine_files import RunDescription
 from realm.training import checkpoints
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def describe(trainer: RealmTrainer) -> RunDescription:
-    args, channel, continued = trainer.args, trainer.channel, trainer.continued
+    args, channel = trainer.args, trainer.channel
     settings = args.settings()
     if channel is not None and trainer.given_channel is not None:  # the caller's, in place of the setting
         names = {channel_class(name): name for name in CHANNELS}
@@ -37,8 +36,6 @@ def describe(trainer: RealmTrainer) -> RunDescription:
         gold_used=args.reads_gold,
         test=trainer.test,
         prior=trainer.prior,
-        start=None if continued is None else continued.description,
-        weights=None if continued is None else continued.run.config.get("weights"),
     )
 
 
@@ -65,23 +62,17 @@ def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
 
 def end(trainer: RealmTrainer, test_scores: Scores | None) -> None:
     """Write everything the run produced; `test_scores` are what the model says of the test table."""
-    test, changes, continued = None, None, trainer.continued
+    test = None
     if trainer.test is not None and test_scores is not None:
         test = evaluate(trainer.test, test_scores)
         test["items_trained_on"] = items_trained_on(trainer.annotations, trainer.test)
-    estimate = trainer.estimate()
-    if continued is not None:
-        figures: dict[str, Any] = {"test_before": trainer.test_before, "test": test}
-        changes = find_changes(
-            continued.run, trainer.annotations, estimate, continued.diff, trained_items=len(continued.items), **figures
-        )
     results = writer.RunResults(
         scorer=trainer.scorer,
         model=trainer.model_name,
         method=trainer.args.method,
         annotations=trainer.annotations,
         log_probs=trainer.scores().log_probs,
-        estimate=estimate,
+        estimate=trainer.estimate(),
         channel=channel_results(trainer),
         history=trainer.state.log_history,
         steps=trainer.state.global_step,
@@ -92,7 +83,6 @@ def end(trainer: RealmTrainer, test_scores: Scores | None) -> None:
         folds=trainer.folds,
         temperature=trainer.temperature,
         test=test,
-        changes=changes,
     )
     writer.write_results(trainer.run, results)
 
