@@ -90,7 +90,7 @@ def pages(evidence: Evidence) -> dict[Path, dict[str, str]]:
 
 def _table(evidence: Evidence, specs: list[str], cells: Cells, head: str = "configuration") -> str:
     """A row for each configuration of some specs, each once; columns in which no row has anything are left out."""
-    rows = {}
+    rows: dict[str, dict[str, str]] = {}
     for values, part in (each for spec in specs for each in configurations(evidence.of(spec))):
         if (row := cells(values, part)) is not None:
             rows.setdefault(_name_of(values) + str(values["model"]), {head: _name_of(values), **row})
@@ -164,7 +164,7 @@ def _methods(evidence: Evidence, spec: str) -> Cells:
 def _quality(values: dict[str, Any], part: Rows) -> dict[str, str]:
     """Metrics beside accuracy: the default and `noisy`."""
     metrics = {"macro-F1": "macro_f1", "recall of the rarest label": "rarest_recall", "log loss": "log_loss"}
-    means = part.groupby("method")[list(metrics.values())].agg(lambda column: column.astype(float).mean())
+    means = part[list(metrics.values())].astype(float).groupby(part["method"]).mean()
     pairs = {title: means[metric].reindex(["realm", "noisy"]) for title, metric in metrics.items()}
     return {
         f"{title}: `realm` / `noisy`": " / ".join("-" if one != one else f"{one:.3f}" for one in pair)

@@ -87,7 +87,7 @@ def load_spec(name_or_path: str | Path) -> Spec:
         settings = {**_mapping(path, shared, "settings"), **_mapping(path, grid, "settings")}
         whole.append({**shared, **grid, "settings": settings})
         _check_values(path, whole[-1])
-    named = {key: content[key] for key in ("title", "paper", "best") if key in content}
+    named: dict[str, Any] = {key: content[key] for key in ("title", "paper", "best") if key in content}
     named["shows"] = tuple(_listed(content.get("shows", [])))
     return Spec(**{"name": path.stem, "title": path.stem, **named}, path=path, grids=tuple(whole))
 

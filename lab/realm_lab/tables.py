@@ -74,7 +74,8 @@ def spec_tables(spec: Spec, store: Store | None, form: str = "md") -> str:
         return str(figures.drop(columns="test").to_csv(index=False, float_format="%.6g"))
     rows = [name for name in FIELDS[:7] if figures[name].nunique(dropna=False) > 1] or ["benchmark"]
     names = figures["annotator"].fillna(figures["quantity"].where(figures["quantity"] != "accuracy", figures["method"]))
-    texts = pd.Series([_text(figure) for figure in figures.to_dict("records")], figures.index)
+    records: Any = figures.to_dict("records")
+    texts = [_text(figure) for figure in records]
     keys = figures[rows].astype(object).where(figures[rows].notna(), None).map(display)
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row, head, text in zip(keys.itertuples(index=False, name=None), names.map(display), texts, strict=True):
@@ -128,17 +129,17 @@ def _figures(spec: Spec, frame: pd.DataFrame, store: Store | None) -> Iterator[F
     frame = frame.rename(columns={"expertise_learning_rate": "rate"})
     names, found, tests = [*fields_of(frame), "method"], list[Figure](), list[tuple[Figure, Contrast]]()
     for values, part in frame.groupby(names, sort=False, dropna=False):
-        fields = dict(zip(names, values, strict=True)) | {"quantity": "accuracy"}
+        fields: Figure = dict(zip(names, values, strict=True)) | {"quantity": "accuracy"}
         for task in fields["benchmark"].split(JOINED) if "tasks" in spec.shows else [None]:
             column = "accuracy" if task is None else f"accuracy/{task}"
             accuracies = 100 * part[column].astype(float) if column in part else np.full(len(part), np.nan)
             found.append(_summary({**fields, **({} if task is None else {"benchmark": task})}, accuracies))
-    for values, part in configurations(frame):
+    for where, part in configurations(frame):
         others = part[~part["method"].isin(["realm", "oracle"])].groupby("method")["accuracy"].mean().dropna()
         test = compare_methods(store, part, str(others.idxmax())) if len(others) else None
-        lead = {**values, "method": "realm", "quantity": "delta"}
+        lead = {**where, "method": "realm", "quantity": "delta"}
         if test is not None:
-            tests.append((values, test))
+            tests.append((where, test))
             found.append({**_summary(lead, 100 * test.gaps), "test": test})
         elif part["method"].nunique() > 1:
             found.append(_summary(lead, [np.nan]))
@@ -148,11 +149,12 @@ def _figures(spec: Spec, frame: pd.DataFrame, store: Store | None) -> Iterator[F
         yield from _counts(tests)
     yield from found
     averaged = pd.DataFrame(found)
-    shared = [name for name in averaged if name not in ("benchmark", "mean", "std", "seeds", "of", "test")]
+    shared = [str(name) for name in averaged if name not in ("benchmark", "mean", "std", "seeds", "of", "test")]
     for values, part in averaged.groupby(shared, sort=False, dropna=False) if len(tests) != 1 else ():
         if len(part) > 1:
-            figures = part[["mean", "std"]].mean(skipna=False).to_dict() | part[["seeds", "of"]].min().to_dict()
-            yield {**dict(zip(shared, values, strict=True)), "benchmark": "average", **figures}
+            fields = dict(zip(shared, values, strict=True)) | {"benchmark": "average"}
+            means = {name: part[name].mean(skipna=False) for name in ("mean", "std")}
+            yield {**fields, **means, "seeds": part["seeds"].min(), "of": part["of"].min()}
 
 
 def _summary(fields: Figure, values: Any) -> Figure:
@@ -170,7 +172,7 @@ def _expertise(frame: pd.DataFrame, store: Store | None) -> Iterator[Figure]:
     learned = store.table("expertise", done) if store is not None else pd.DataFrame()
     learned = learned.reindex(columns=["id", "annotator", "expertise_trained"])
     for values, part in frame.groupby(fields_of(frame), sort=False, dropna=False):
-        fields = dict(zip(fields_of(frame), values, strict=True)) | {"method": "realm"}
+        fields: Figure = dict(zip(fields_of(frame), values, strict=True)) | {"method": "realm"}
         size, alike = len(read_pool(fields["pool"])), fields["pool"].startswith("one-reliable")
         names = [f"a{place}" for place in range(1, size + 1)] if size <= MOST_COLUMNS else ["a1", "others"] * alike
         for name in names:

@@ -225,9 +225,7 @@ def test_the_exit_code_says_whether_every_promise_holds(
     written.write_text("<!-- begin: one -->\n\n<!-- end: one -->\n")
     monkeypatch.setattr(page, "RECORDED", tmp_path)
     monkeypatch.setattr(page, "pages", lambda evidence: {written: {"one": "redrawn"}})
-    monkeypatch.setattr(
-        page, "pictures", lambda evidence: {"one.svg": [ForestRow("one", ((1.0, 0.5, 2.0), None))]}
-    )
+    monkeypatch.setattr(page, "pictures", lambda evidence: {"one.svg": [ForestRow("one", ((1.0, 0.5, 2.0), None))]})
     assert page.redraw() == code
     printed = capsys.readouterr().out
     assert printed.count("**holds**") == 5 - code and printed.count("**FAILS**") == code
