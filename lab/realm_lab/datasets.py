@@ -52,7 +52,8 @@ def load_benchmark(name: str, data: str | Path | None = None) -> Benchmark:
         halves = _plain(name, folder) if (folder / "annotations.csv").is_file() else published(folder)
     if name == "cebab":  # four tasks on one text need telling apart: the review is the context of a question
         ask = "What does the review say about the {}?".format
-        halves = tuple(half.assign(context=half["text"], text=half["task"].map(ask)) for half in halves)
+        first, second = (half.assign(context=half["text"], text=half["task"].map(ask)) for half in halves)
+        halves = first, second
     read = Annotations.from_pandas if "annotator" in halves[0] else Annotations.test_from_pandas
     form: Any = "index" if "options" in halves[0] else "auto"
     train = read(halves[0], labels=of.get("labels"), label_form=form)
@@ -164,7 +165,8 @@ def _wikipedia(prefix: str, column: str, folder: Path) -> Halves:
     texts["text"] = texts["text"].str.strip()
     number, labels = given["label"].astype(float), SETS[f"wiki{prefix}"]["labels"]
     # attack is 1 or 0; a toxicity score below 0 is toxic, above it healthy
-    given["label"] = (1 - number if len(labels) == 2 else np.sign(number) + 1).astype(int).map(dict(enumerate(labels)))
+    place = 1 - number if len(labels) == 2 else number.clip(-1, 1).round() + 1
+    given["label"] = place.astype(int).map(dict(enumerate(labels)))
     texts = texts[texts["text"] != ""].merge(_most_common(given), on="item")
     train = given.merge(texts[texts["split"] == "train"].drop(columns="split"), on="item")
     return train, texts[(texts["split"] == "test") & texts["gold"].notna()].drop(columns="split")

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
@@ -23,6 +23,7 @@ from realm.models.store import model_fingerprint
 from realm.progress import Progress, ignore_progress
 
 Outcome = CellResult | RealmError
+Finished = Generator[tuple[Cell, Outcome], None, None]
 ABRUPT = "a worker ended abruptly (often: out of memory). Finished cells are kept: run it again, with fewer `jobs`."
 
 
@@ -89,12 +90,12 @@ def _attempt(cell: Cell, progress: Progress = ignore_progress) -> Outcome:
         return error
 
 
-def _here(cells: Sequence[Cell], jobs: int | None, progress: Progress) -> Iterator[tuple[Cell, Outcome]]:
+def _here(cells: Sequence[Cell], jobs: int | None, progress: Progress) -> Finished:
     for cell in cells:
         yield cell, _attempt(cell, progress)
 
 
-def _in_processes(cells: Sequence[Cell], jobs: int | None, progress: Progress) -> Iterator[tuple[Cell, Outcome]]:
+def _in_processes(cells: Sequence[Cell], jobs: int | None, progress: Progress) -> Finished:
     context = multiprocessing.get_context("spawn")
     arguments = (max(torch.get_num_threads() // (jobs or 1), 1), torch.cuda.device_count(), context.Value("i", 0))
     earlier = set(multiprocessing.active_children())
@@ -132,7 +133,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _on_ray(cells: Sequence[Cell], jobs: int | None, progress: Progress) -> Iterator[tuple[Cell, Outcome]]:
+def _on_ray(cells: Sequence[Cell], jobs: int | None, progress: Progress) -> Finished:
     """Cells as Ray tasks: on a cluster that is connected already or that RAY_ADDRESS names, else on a local one."""
     try:
         import ray
