@@ -165,7 +165,7 @@ def _wikipedia(prefix: str, column: str, folder: Path) -> Halves:
     texts["text"] = texts["text"].str.strip()
     number, labels = given["label"].astype(float), SETS[f"wiki{prefix}"]["labels"]
     # attack is 1 or 0; a toxicity score below 0 is toxic, above it healthy
-    place = 1 - number if len(labels) == 2 else number.clip(-1, 1).round() + 1
+    place = 1 - number if len(labels) == 2 else (number > 0).astype(int) - (number < 0) + 1
     given["label"] = place.astype(int).map(dict(enumerate(labels)))
     texts = texts[texts["text"] != ""].merge(_most_common(given), on="item")
     train = given.merge(texts[texts["split"] == "train"].drop(columns="split"), on="item")
