@@ -178,7 +178,7 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     names = [task.name for task in rows.options.tasks or ()]
     if "task" not in rows.columns:
         if len(names) > 1:
-            raise rows.source.error(f"the run has several tasks ({listed(names, 10)}). Name their column with `task`.")
+            raise rows.source.error(f"the run has several tasks ({listed(names)}). Name their column with `task`.")
         return np.zeros(len(rows), dtype=np.int64), names or [DEFAULT_TASK]
     column = rows.columns["task"]
     if not names:
@@ -187,7 +187,7 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     places = {name: place for place, name in enumerate(names)}
     codes = np.array([places.get(name, UNKNOWN) for name in column.values], dtype=np.int64)[column.codes]
     if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
-        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {listed(names, 20)}."
+        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {listed(names)}."
         raise rows.error(unknown, message)
     return codes, names
 

@@ -28,8 +28,6 @@ SPELLED = "annotator in another spelling (spaces, 1.0 for 1), read as the most f
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 REMEDIES = {"map_labels": "`unanswered`", "map_annotators": "`exclude`"}
 """What leaves out a name that is not to become another."""
-NAMES_SHOWN = 10
-"""Names that a message lists: one line."""
 
 
 def correct_annotators(rows: SourceRows) -> None:
@@ -54,14 +52,14 @@ def correct_annotators(rows: SourceRows) -> None:
         both = (plain(name), plain(name + (options.order_suffix or "")))
         left_out += (matching := [there[key] for key in both if key in there])
         if not matching and source is None:
-            hint = other_name(name, there, {}) or f"There are: {listed(list(there), NAMES_SHOWN)}."
+            hint = other_name(name, there, {}) or f"There are: {listed(list(there))}."
             raise rows.source.error(f'`exclude="{name}"`: there is no such annotator. {hint}')
         absent += [name] if not matching and options.exclude is not None else []
     if absent:
-        shown = listed(absent, NAMES_SHOWN)
+        shown = listed(absent)
         rows.ledger.warn(f"`exclude`: the file names {len(absent):,} who are not among the annotators: {shown}.")
     if left_out and options.exclude is None and options.trained is not None:
-        shown = listed(left_out, NAMES_SHOWN)
+        shown = listed(left_out)
         rows.ledger.warn(f"left out as in the run {options.trained.run}: {shown}. Name others with `exclude`.")
     _exclude(rows, list(dict.fromkeys(left_out)))
 
@@ -165,14 +163,14 @@ def rename(rows: SourceRows, roles: Sequence[str], mapping: Mapping[str, str], a
     if absent and rows.options.wants_annotations and getattr(rows.options, argument) is not None:
         shown = [repr(old) for old in mapping if old in absent]
         hint = other_name(next(old for old in mapping if old in absent), spellings, {})
-        message = f"`{argument}` names {roles[0]}s that do not occur: {listed(shown, NAMES_SHOWN)}. {hint}"
+        message = f"`{argument}` names {roles[0]}s that do not occur: {listed(shown)}. {hint}"
         rows.ledger.warn(message.rstrip())
 
 
 def warn_of_look_alikes(rows: SourceRows, annotators: Sequence[str]) -> None:
     """Say which annotators are probably one, written in several ways: each is judged by a part of their labels."""
     if twins := look_alikes(annotators):
-        shown = listed([" and ".join(map(repr, group)) for group in twins], NAMES_SHOWN)
+        shown = listed([" and ".join(map(repr, group)) for group in twins])
         message = f"annotators whose names look alike are taken for different ones: {shown}."
         rows.ledger.warn(f"{message} If they are the same, give them one name with `map_annotators`.")
 
@@ -193,7 +191,7 @@ def fold_labels(rows: SourceRows) -> None:
         spelling = _one_spelling(counts, folded, known)
         spelling |= {text: only[folded(text)] for text in counts if text not in known and folded(text) in only}
         changed = [f"{old!r} as {new!r}" for old, new in spelling.items() if old != new]
-        reason = f"{role} in another case or spacing, read as one: {listed(changed, NAMES_SHOWN)}"
+        reason = f"{role} in another case or spacing, read as one: {listed(changed)}"
         rows.rename(role, spelling, f"{reason} (`exact_labels` keeps them apart)")
         if role == "label":
             only = {folded(label): label for label in rows.columns[role].counts()} | only
