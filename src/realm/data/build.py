@@ -16,12 +16,11 @@ from realm.data.corrections import correct_annotators, fold_labels, rename_label
 from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
-from realm.data.long_table import LongTable, columns_of
+from realm.data.long_table import LongTable, SourceRows, columns_of
 from realm.data.options import option_key
 from realm.data.orders import join_orders
 from realm.data.read_options import ReadOptions, checked
 from realm.data.roles import REMEMBERED, listed
-from realm.data.rows import SourceRows
 from realm.data.source import Rows, Source
 from realm.data.wrong_columns import refuse_items_as_tasks, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError

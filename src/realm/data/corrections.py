@@ -7,6 +7,8 @@ differ in nothing but spaces around them and 1.0 for 1. All of it is counted in 
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from realm.data.columns import as_text, cell_text
+from realm.data.long_table import SourceRows
 from realm.data.roles import Corrections, listed
-from realm.data.rows import SourceRows
 from realm.data.source import Source
-from realm.data.spelling import BLANKS, folded, groups, look_alikes, plain
 from realm.errors import RealmError, other_name
 from realm.files import TextLoader, read_yaml
 
@@ -28,6 +29,40 @@ SPELLED = "annotator in another spelling (spaces, 1.0 for 1), read as the most f
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 REMEDIES = {"map_labels": "`unanswered`", "map_annotators": "`exclude`"}
 """What leaves out a name that is not to become another."""
+
+
+BLANKS = " \t\r\n\xa0"
+"""What may stand around a name by mistake."""
+_POINT_ZERO = re.compile(r"(-?[0-9]+)\.0+")
+
+
+def plain(name: str) -> str:
+    """A name without the spaces around it, and 1 for 1.0."""
+    match = _POINT_ZERO.fullmatch(name := name.strip(BLANKS))
+    return match[1] if match else name
+
+
+def folded(name: str) -> str:
+    """A name without regard to case and spaces."""
+    return " ".join(name.casefold().split())
+
+
+def look_alikes(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Groups of names that differ only in case, spacing, Unicode form or in characters that are not shown."""
+
+    def shown(name: str) -> str:
+        name = unicodedata.normalize("NFKC", name)
+        return folded("".join(each for each in name if unicodedata.category(each) != "Cf"))
+
+    return [group for group in groups(names, shown) if len(group) > 1]
+
+
+def groups(names: Sequence[str], key: Callable[[str], str]) -> list[tuple[str, ...]]:
+    """The names that have one key together, in order of appearance."""
+    by_key: dict[str, list[str]] = {}
+    for name in names:
+        by_key.setdefault(key(name), []).append(name)
+    return [tuple(group) for group in by_key.values()]
 
 
 def correct_annotators(rows: SourceRows) -> None:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from realm.data.annotations import UNKNOWN
 from realm.data.columns import Codes, Mask, encode
 from realm.data.items import Task
+from realm.data.long_table import SourceRows
 from realm.data.options import read_choices
 from realm.data.roles import listed
-from realm.data.rows import SourceRows
 
 
 def split_list(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from realm.data.columns import Categorical, Codes, combine
-from realm.data.rows import SourceRows
+from realm.data.long_table import SourceRows
 from realm.errors import RealmError
 
 ID_WORDS = {"id", "uid", "uuid", "key", "pair", "idx", "index", "item", "example", "question", "hit"}
