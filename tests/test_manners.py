@@ -180,12 +180,9 @@ def test_a_trainer_and_its_settings_show_what_they_are(trained: RealmTrainer, ti
 
 def test_results_show_what_they_are(trained: RealmTrainer) -> None:
     estimate = trained.estimate()
-    assert (
-        repr(estimate) == "Estimate(20 items, 3 annotators, 1 task)" and "<th>accuracy</th>" in estimate._repr_html_()
-    )
+    assert repr(estimate) == "Estimate(20 items, 3 annotators, 1 task)"
     result = realm.aggregate(trained.annotations, "majority")
     assert repr(result) == "Aggregate(20 of 20 items labelled, 3 annotators)"
-    assert HOSTILE not in result._repr_html_() and "&lt;script&gt;" in result._repr_html_()
 
 
 def test_both_ends_of_a_long_table_are_shown() -> None:

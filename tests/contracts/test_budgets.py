@@ -8,16 +8,16 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_360,
-    "crowd": 4_610,
-    "channels": 750,
+    "data": 5_280,
+    "crowd": 3_960,
+    "channels": 620,
     "scorers": 2_400,
-    "models": 480,
+    "models": 370,
     "training": 3_350,
     "runs": 1_310,
     "comparison": 1_950,
     "check": 410,
-    "report": 2_630,
+    "report": 1_850,
     "integrations": 580,
     "cli": 2_530,
     "demo": 270,

@@ -31,9 +31,9 @@ def test_pseudonyms_leave_no_name_anywhere(tmp_path: Path) -> None:
     for name in ("Ada Lovelace", "grace", "Karen", "emmy"):
         assert name in open_page.source
         assert name not in page.source
-    assert sorted(page.data["names"]) == [f"Annotator {place}" for place in range(1, 6)]
+    assert [row["annotator"] for row in page.annotators] == [f"Annotator {place}" for place in range(1, 6)]
     assert "2 rows were left out." in page.text and "labelled item i3" not in page.text
-    assert "Seed 7" in page.text
+    assert "seed 7" in page.text
 
 
 def test_numbers_follow_the_ranking() -> None:

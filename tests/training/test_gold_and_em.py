@@ -344,7 +344,7 @@ def test_gold_items_come_from_a_file(tmp_path) -> None:
     (tmp_path / "gold.csv").write_text("item,gold\ni0,red\ni3,blue\n")
     found = read_gold(table, tmp_path / "gold.csv")
     assert found.gold.tolist() == [COLOURS.index("red"), -1, -1, COLOURS.index("blue"), -1]
-    for content, said in (("item,gold\nx,red\n", "row 1: no item 'x'"), ("item,gold\ni0,pink\n", "'pink' is not one"),
+    for content, said in (("item,gold\nx,red\n", "no item 'x'"), ("item,gold\ni0,pink\n", "'pink' is not among"),
                           ("item\ni0\n", "no column 'gold'")):  # fmt: skip
         (tmp_path / "gold.csv").write_text(content)
         with pytest.raises(RealmError, match=said):
