@@ -84,8 +84,8 @@ def judges(
 
     def show() -> None:
         show_frame("Judges", table if output is None else table.head(ROWS))
-        panels = pd.DataFrame([vars(part) | {"members": ", ".join(part.members)} for part in panel.path()])
-        show_frame("Panels, as judges leave one by one", panels[["cost", "expected", "measured", "members"]])
+        panels = pd.DataFrame(panel.path())[["cost", "expected", "measured", "members"]]
+        show_frame("Panels, as judges leave one by one", panels.assign(members=panels["members"].map(", ".join)))
         if len(queue):
             least = queue[["text", *queue.columns.drop(["item", "text"])]].head(ROWS)
             show_frame("The least sure items, for a human", least)
