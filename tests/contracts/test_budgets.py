@@ -8,8 +8,8 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_010,
-    "crowd": 3_960,
+    "data": 4_940,
+    "crowd": 3_920,
     "channels": 620,
     "scorers": 2_400,
     "models": 370,
