@@ -14,7 +14,7 @@ BUDGETS = {
     "scorers": 2_400,
     "models": 370,
     "training": 2_610,
-    "runs": 1_240,
+    "runs": 1_230,
     "comparison": 1_530,
     "check": 410,
     "report": 1_850,
