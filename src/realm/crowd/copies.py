@@ -19,16 +19,11 @@ from scipy.special import ndtri
 from realm.crowd.engine import LEAST, PRIORS, Fit, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
 from realm.crowd.starts import chosen_start
 
-LEAST_SHARED, LEAST_SAME = 10, 0.9
-"""Items that a pair must share, and the share of them on which copies agree at least."""
-Z = 3.0
-"""Standard errors by which a suspected pair agrees beyond what either shows elsewhere."""
-CHANCE = 1e-3
-"""How often a table of independent annotators may have a pair that agrees beyond what they explain, over all pairs."""
-COMPARED = 4000
-"""Other pairs, at most, whose agreement the two accounts are compared by."""
-STEPS = 20
-"""EM iterations on all annotations from the start that was chosen."""
+LEAST_SHARED, LEAST_SAME = 10, 0.9  # items that a pair must share, and the share of them on which copies agree
+Z = 3.0  # standard errors by which a suspected pair agrees beyond what either shows elsewhere
+CHANCE = 1e-3  # how often a table of independent annotators may have a pair that agrees beyond what they explain
+COMPARED = 4000  # other pairs, at most, whose agreement the two accounts are compared by
+STEPS = 20  # EM iterations on all annotations from the start that was chosen
 
 
 @dataclass(frozen=True)

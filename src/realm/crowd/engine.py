@@ -12,7 +12,6 @@ Skene's model, MACE, one coin and the rest are the same engine with other `Prior
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -30,27 +29,16 @@ Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=Any)
 
-LEAST = 1e-12
-"""No label is taken to be impossible: the floor of probabilities before their logarithm."""
-INNER_STEPS = 5
-"""Fixed-point steps for b and xi within one M-step: they move by less than 1e-3 after these."""
-EMPTY = 1e-10
-"""Without a prior on rows, the expected labels that a cell has at least: a truth that an annotator never met leaves the
-labels they gave equally likely, as in crowd-kit."""
-EXPERT = 0.999
-"""The b at which an annotator named an expert is held: a slip of theirs is not an impossible event."""
-KAPPAS = np.geomspace(1.0, 1000.0, 25)
-"""Strengths considered for the prior on habits; 1000 means that annotators' label shares differ by chance alone."""
-POOL_START, POOL_START_WEIGHT = 0.7, 2.0
-"""The mean b of a pool before there is data, worth two annotators: simulated and real crowds lie at .5 to .9."""
-ROWS = 50.0
-"""Of 10, 50 and 200 the best on simulated worlds: one expert .410 and .524, permuted labels 98% -> 93% right at 200."""
-SHARED = 50.0
-"""Where everybody takes a class for another: labels right .70 without D, .80 with it; elsewhere within 1.4 points."""
-SKILL = 4.0
-"""Labels that the pool is worth: at 0.1 up to 1.6 points are lost, and log loss rises."""
-ONE_LABEL_MEAN = 0.8
-"""The pool's mean of b where items have one label each: its scale is not identified, and a learned one collapses."""
+LEAST = 1e-12  # no label is taken to be impossible: the floor of probabilities before their logarithm
+INNER_STEPS = 5  # fixed-point steps for b and xi within one M-step: they move by less than 1e-3 after these
+EMPTY = 1e-10  # expected labels of a cell without a prior on rows: a truth never met leaves the labels equally likely
+EXPERT = 0.999  # the b at which an annotator named an expert is held: a slip of theirs is not an impossible event
+KAPPAS = np.geomspace(1.0, 1000.0, 25)  # 1000: label shares differ by chance alone
+POOL_START, POOL_START_WEIGHT = 0.7, 2.0  # the mean b before there is data, worth two annotators: crowds have .5 to .9
+ROWS = 50.0  # of 10, 50 and 200 the best on simulated worlds: one expert .41 and .52, permuted labels .98 and .93
+SHARED = 50.0  # where everybody takes a class for another: labels right .70 without D, .80 with it; elsewhere as before
+SKILL = 4.0  # labels that the pool is worth: at 0.1 up to 1.6 points are lost, and log loss rises
+ONE_LABEL_MEAN = 0.8  # b where items have one label each: its scale is not identified, and a learned mean collapses
 INFINITE = float("inf")
 
 
@@ -85,9 +73,6 @@ PRIORS: dict[str, Priors] = {
     "raykar": Priors(rows=2.0, shared=INFINITE, habit=INFINITE, form="none"),  # rows are drawn to 1/K
 }
 """The annotator model of each channel that has a closed form; `confusion` is the default."""
-
-
-# -------------------------------------------------------------------- the annotations of one task
 
 
 @dataclass(eq=False)
@@ -182,9 +167,6 @@ class LabelTable:
         )
 
 
-# -------------------------------------------------------------------- parameters
-
-
 @dataclass(frozen=True, eq=False)
 class Pool:
     """What annotators are drawn to, fixed before EM."""
@@ -277,9 +259,6 @@ def normalise(scores: Floats) -> float:
     for column in scores.T:
         column /= total
     return float(peak.sum() + np.log(total).sum())
-
-
-# -------------------------------------------------------------------- EM
 
 
 def statistics(table: LabelTable, posterior: Floats) -> Floats:
@@ -403,7 +382,6 @@ def fit(
     held_shares: Floats | None = None,
     max_iter: int = 100,
     tol: float = 1e-6,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """The EM loop, from a posterior (items, options) or from an earlier `Fit`.
 
@@ -437,8 +415,6 @@ def fit(
         posterior[fixed] = -np.inf
         posterior[fixed, truth] = chosen
         log_likelihood = normalise(posterior)
-        if progress is not None:
-            progress(iteration, max_iter)
         change = log_likelihood - last if held_shares is None else abs(log_likelihood - last)  # an offset may lower it
         if tol and change < least_gain and iteration > 1:
             break

@@ -101,12 +101,9 @@ class Estimate:
 
     def apparent(self, annotations: Annotations) -> Floats:
         """The posterior before shared mistakes are allowed for: what the labels say. Shape (items, Kmax)"""
-        return np.exp(log_softmax(self.log_prior + self.label_scores(annotations)))
-
-    def label_scores(self, annotations: Annotations) -> Floats:
-        """tau times the weighted evidence of each item's labels. Shape (items, Kmax)"""
-        tau = self.exponent[annotations.item_tasks[annotations.item]]
-        return item_sums(self.evidence(annotations) * (tau * self.weight)[:, None], annotations)
+        weight = self.exponent[annotations.item_tasks[annotations.item]] * self.weight
+        scores = item_sums(self.evidence(annotations) * weight[:, None], annotations)
+        return np.exp(log_softmax(self.log_prior + scores))
 
     def without_own(self, annotations: Annotations) -> Floats:
         """log P(truth | everything but the annotation itself and its copies). Shape (annotations, Kmax)"""

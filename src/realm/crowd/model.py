@@ -27,16 +27,12 @@ from realm.crowd.temperature import SD, fit_temperature
 from realm.data import Annotations
 from realm.errors import RealmError
 
-TEMPERATURE_SWEEPS = 30
-"""Sweeps of the fixed point of the temperature at most; it moves by less than 0.3% after ten as a rule."""
-FIT_STEPS, REPORT_STEPS = 20, 10
-"""EM steps after P was brought to a temperature, and those that bring a trained model of annotators to another P: it
-has moved little since the last update."""
-READS = 0.2
-"""The expertise from which an annotator's labels count in the temperature: a fifth of them is read off the item."""
+TEMPERATURE_SWEEPS = 30  # of the fixed point of the temperature: it moves by less than 0.3% after ten as a rule
+FIT_STEPS, REPORT_STEPS = 20, 10  # EM steps after P was brought to a temperature; to bring a trained model to another P
+READS = 0.2  # the expertise from which an annotator's labels count in the temperature: a fifth is read off the item
+# what a state holds of each task: of its parameters, its fit and itself
 PARAMETERS = ("skill", "habit", "shared", "evidence", "row_mass", "pool_mean")
 FITTED, OF_TASK = ("class_shares", "offset"), ("exponent", "held_pool", "label_offset", "held_shares", "bracket")
-"""What a state holds of each task: of its parameters, of its fit, and of itself."""
 
 
 class AnnotatorModel:
@@ -50,7 +46,6 @@ class AnnotatorModel:
     | experts | names of annotators who are held to be right |
     | earlier | an earlier table of annotators, in place of the pool for those it names |
     | kind | `people` or `models`: how often everybody may be wrong together; None: by tau |
-    | features | (items, d) of any kind: with one label per item they tell whether who was asked depends on the item |
     | find_copies | whether annotators who copy count once |
     """
 
@@ -63,7 +58,6 @@ class AnnotatorModel:
         experts: Sequence[str] = (),
         earlier: EarlierEstimates | None = None,
         kind: str | None = None,
-        features: npt.NDArray[Any] | None = None,
         find_copies: bool = True,
     ) -> None:
         if kind is not None and kind not in KINDS:
@@ -80,8 +74,6 @@ class AnnotatorModel:
         self.expert[expert_rows(annotations, experts)] = True
         self.earlier = EarlierEstimates.none(annotations) if earlier is None else earlier
         self.tasks = [self._task_model(task, priors, find_copies) for task in range(len(annotations.tasks))]
-        if features is not None:
-            self.use_features(features)
 
     def _task_model(self, task: int, priors: Priors, find_copies: bool) -> TaskModel:
         annotations = self.annotations
@@ -122,15 +114,7 @@ class AnnotatorModel:
             if task.table.one_label_each and len(task.rows):
                 task.assigned = assignment_z(np.asarray(features)[task.items], task.table) > ASSIGNED_Z
 
-    # ---------------------------------------------------------------- fitting
-
-    def fit(
-        self,
-        log_probs: npt.ArrayLike | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        *,
-        waits: bool = False,
-    ) -> AnnotatorModel:
+    def fit(self, log_probs: npt.ArrayLike | None = None, *, waits: bool = False) -> AnnotatorModel:
         """Fit from the beginning. `log_probs` (items, Kmax) is log P out of sample; None, or NaN rows: none.
 
         `waits`: a model will be trained, and `update` follows: where labels tell nothing of each other, everybody
@@ -138,7 +122,7 @@ class AnnotatorModel:
         """
         tasks = [(task, self._task_log_probs(log_probs, task)) for task in self.tasks]
         for task, log_prior in tasks:
-            task.start(log_prior, progress, waits=waits)
+            task.start(log_prior, waits)
         tasks = [(task, log_prior) for task, log_prior in tasks if len(task.fitted.posterior)]
         exponent = fit_exponent([task.forecasts(log_prior) for task, log_prior in tasks])
         for task, log_prior in tasks:
@@ -193,8 +177,6 @@ class AnnotatorModel:
         part = log_softmax(np.where(inside, np.maximum(part, np.log(1e-30)), -np.inf))
         part[unknown] = np.nan
         return part
-
-    # ---------------------------------------------------------------- what training and reports take from it
 
     @property
     def exponent(self) -> Floats:
@@ -347,8 +329,6 @@ class AnnotatorModel:
             kind=self.kind,
             habits=habits,
         )
-
-    # ---------------------------------------------------------------- copies of it, and its state
 
     def copy(self) -> AnnotatorModel:
         """The same model, to be fitted further while this one stays as it is."""

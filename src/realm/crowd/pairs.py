@@ -7,13 +7,10 @@ from scipy import sparse
 
 from realm.crowd.engine import LEAST, Floats, Ints, LabelTable
 
-MOST_ANNOTATORS = 1000
-"""Annotators (those with most labels) whose pairs are compared: a million pairs."""
-LEAST_COMMON = 5
-"""Items that a pair must share to be compared."""
-BEYOND_CHANCE, STRUCTURE = 3.0, 1.15
-"""From when labels tell something of each other: standard errors of all pairs' agreement, or its largest eigenvalue
-over that of chance (simulated: all guess .6 to 1.1, one expert among guessers .5 to 1.1, four of twenty 1.2 to 1.6)."""
+MOST_ANNOTATORS = 1000  # annotators (those with most labels) whose pairs are compared: a million pairs
+LEAST_COMMON = 5  # items that a pair must share to be compared
+BEYOND_CHANCE = 3.0  # standard errors of all pairs' agreement, from which labels tell something of each other
+STRUCTURE = 1.15  # or the largest eigenvalue of z over that of chance: guessers up to 1.1, 4 experts of 20 1.2 to 1.6
 
 
 class PairAgreement:
