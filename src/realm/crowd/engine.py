@@ -22,7 +22,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 if TYPE_CHECKING:
-    from realm.crowd.pairs import PairAgreement
+    from realm.crowd.copies import PairAgreement
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -113,7 +113,7 @@ class LabelTable:
     @cached_property
     def pairs(self) -> PairAgreement:
         """Who agrees with whom, pair by pair: starts, copies and warnings ask for it."""
-        from realm.crowd.pairs import PairAgreement  # which is made of a table
+        from realm.crowd.copies import PairAgreement  # which is made of a table
 
         return PairAgreement(self)
 

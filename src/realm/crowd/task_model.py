@@ -118,11 +118,12 @@ class TaskModel:
 
     def support(self, log_prior: Floats, one: Fit, other: Fit) -> Floats:
         """How much more log P gives to the labels of one fit than to those of another, by annotations alone. (n,)"""
+        table = self.table
         first, second = (
-            item_scores(self.table, fitted.parameters, np.log(fitted.class_shares), self.priors).argmax(axis=1)
-            for fitted in (one, other)
+            item_scores(table, each.parameters, item_log_prior(None, each.class_shares), self.priors).argmax(axis=1)
+            for each in (one, other)
         )
-        rows = np.flatnonzero(self.table.labelled & ~np.isnan(log_prior[:, 0]) & (first != second))
+        rows = np.flatnonzero(table.labelled & ~np.isnan(log_prior[:, 0]) & (first != second))
         return np.asarray(log_prior[rows, first[rows]] - log_prior[rows, second[rows]])
 
     def forecasts(self, log_prior: Floats | None) -> Floats:
