@@ -8,12 +8,12 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_360,
+    "data": 5_280,
     "crowd": 3_960,
     "channels": 620,
     "scorers": 2_400,
-    "models": 480,
-    "training": 3_350,
+    "models": 370,
+    "training": 2_610,
     "runs": 1_310,
     "comparison": 1_950,
     "check": 410,

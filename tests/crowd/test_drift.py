@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import beta, binom
 
-from realm.crowd.drift import LEAST_SEGMENT, accuracies, change_point, over_time
+from realm.crowd.drift import accuracies, change_point, over_time
 from realm.crowd.estimate import estimate
 from realm.crowd.screens import Screens
 from realm.crowd.verdicts import false_discoveries
@@ -88,21 +88,6 @@ def test_a_clear_change_is_found_among_thousands_of_annotators() -> None:
     right[17, 30:] = rng.random(30) < 0.2
     cuts, p_values = zip(*(change_point(each) for each in right), strict=True)
     assert np.flatnonzero(false_discoveries(np.array(p_values))).tolist() == [17] and abs(cuts[17] - 30) <= 4
-
-
-def test_the_cut_is_that_of_the_largest_bernoulli_ratio() -> None:
-    def best(values: np.ndarray) -> float:
-        p = values.mean()
-        return float(sum(np.log(p if value else 1 - p) for value in values)) if 0 < p < 1 else 0.0
-
-    for seed in range(5):
-        right = (np.random.default_rng(seed).random(30) < 0.7).astype(float)
-        cut, _ = change_point(right)
-        cuts = range(LEAST_SEGMENT, 30 - LEAST_SEGMENT + 1)
-        assert best(right[:cut]) + best(right[cut:]) == pytest.approx(
-            max(best(right[:c]) + best(right[c:]) for c in cuts)
-        )
-    assert np.isnan(change_point(right[:4])[1])
 
 
 def test_the_interval_of_a_stretch_is_about_that_of_its_labels_and_wide_where_nobody_can_judge_them() -> None:

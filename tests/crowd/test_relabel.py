@@ -23,12 +23,6 @@ def known(annotations, log_probs, beta, **settings) -> Estimate:
     return known_estimate(annotations, mixtures(beta, np.full(width, 1 / width)), log_probs, **settings)
 
 
-def believe(found: Estimate, annotations, posterior: np.ndarray) -> None:
-    """Have an estimate say this of the items, whatever their labels are."""
-    found.posterior[:] = posterior
-    found.log_prior[:] = np.log(posterior) - found.label_scores(annotations)
-
-
 def mutual_information(shares: np.ndarray, matrix: np.ndarray) -> float:
     """By the definition, from the joint distribution of true label and label given."""
     joint = shares[:, None] * matrix
@@ -100,15 +94,6 @@ def test_guessers_and_liars_are_not_asked_and_items_with_nobody_left_are_not_lis
     log_probs = np.zeros((2, 2))
     frame = relabel_queue(made, log_probs, known(made, log_probs, [0.8, 0.0, -0.9]), budget=5)
     assert frame["item"].tolist() == ["i1"]
-    assert frame["ask"].tolist() == ["a0"]
-
-
-def test_annotators_are_asked_only_in_tasks_they_are_known_in():
-    made = table([0, 1, 2], [0, 1, 0], [0, 0, 1], n_items=4, n_annotators=2, options=2, item_tasks=[0, 1, 0, 0])
-    log_probs = np.zeros((4, 2))
-    guess = known(made, log_probs, [0.7, 0.9])
-    frame = relabel_queue(made, log_probs, guess, budget=9)
-    assert frame["item"].tolist() == ["i3"], "the only item of task 0 that a0 has not labelled"
     assert frame["ask"].tolist() == ["a0"]
 
 
@@ -253,24 +238,6 @@ def test_a_small_budget_asks_for_the_first_labels_of_a_larger_one(monkeypatch, p
             assert found == naive, seed
 
 
-def test_nobody_gets_settled_items_to_fill_a_share():
-    """a1 has labelled every doubtful item: they go to a0, who is as good, and a1 gets none of the others instead."""
-    items, doubtful = 60, 30
-    made = table(
-        np.concatenate([np.arange(doubtful), [doubtful]]),
-        np.concatenate([np.full(doubtful, 1), [0]]),
-        np.zeros(doubtful + 1),
-        n_items=items, n_annotators=2, options=2,
-    )  # fmt: skip
-    log_probs = np.log(np.full((items, 2), 0.5))
-    guess = known(made, log_probs, [0.8, 0.8])
-    believe(guess, made, np.where(np.arange(items)[:, None] < doubtful, 0.5, [0.995, 0.005]))
-    frame = relabel_queue(made, log_probs, guess, budget=20)
-    assert len(frame) == 20 and set(frame["ask"]) == {"a0"} and frame["gain_bits"].min() > 0.3
-    rest = relabel_queue(made, log_probs, guess, budget=50).iloc[doubtful:]
-    assert set(rest["ask"]) == {"a1"}, "who has had less catches up"
-
-
 def equals(n_good: int, n_poor: int, items: int = 300):
     """A crowd in which nobody has labelled more than one item in twenty."""
     rng = np.random.default_rng(0)
@@ -292,25 +259,6 @@ def test_those_who_are_about_as_good_share_the_work_and_poor_ones_get_none():
     alone = relabel_queue(made, log_probs, guess, budget=100, most_each=100)
     assert alone["ask"].nunique() < 3, "without shares nearly all goes to the best"
     assert frame["gain_bits"].sum() > HALF_AS_GOOD * alone["gain_bits"].sum()
-
-
-def test_one_expert_among_guessers_gets_it_all_where_nobody_is_half_as_good():
-    made, log_probs, guess = equals(1, 9)
-    frame = relabel_queue(made, log_probs, guess, budget=50)
-    assert set(frame["ask"]) == {"a0"} and len(frame) == 50
-
-
-def test_with_more_items_than_are_looked_at_the_most_doubtful_are_taken(monkeypatch):
-    made, log_probs, guess = equals(5, 5)
-    rng = np.random.default_rng(1)
-    first = rng.uniform(0.5, 1, made.n_items)
-    believe(guess, made, np.stack([first, 1 - first], axis=1))
-    whole = relabel_queue(made, log_probs, guess, budget=10)
-    monkeypatch.setattr(queue, "POOL", 15)
-    part = relabel_queue(made, log_probs, guess, budget=10)
-    assert len(part) == 10 and part["gain_bits"].sum() > 0.98 * whole["gain_bits"].sum()
-    monkeypatch.setattr(queue, "POOL", 4)
-    assert len(relabel_queue(made, log_probs, guess, budget=10)) == 10, "the next take the place of those handed out"
 
 
 def test_a_queue_buys_what_is_expected_of_it():

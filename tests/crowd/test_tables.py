@@ -6,7 +6,7 @@ import pytest
 from realm.crowd.estimate import estimate
 from realm.crowd.tables import expertise_table, labels_table
 
-from .crowds import coins, known_estimate, simulate, table
+from .crowds import simulate, table
 
 
 def test_table_columns_order_and_agreement():
@@ -53,17 +53,3 @@ def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagr
     assert frame["majority_disagrees"].tolist() == [False, False, True, False], "a tie is no disagreement"
     np.testing.assert_allclose(frame["confidence"], [0.7, 0.6, 0.9, 0.4])
     assert frame["item"].tolist() == ["i0", "i1", "i2", "i3"]
-
-
-def test_labels_table_agrees_with_the_table_one_item_at_a_time():
-    crowd = simulate(0, annotators=9, labels_each=40, per_item=4, options=4)
-    made = crowd.annotations
-    shares = known_estimate(made, coins(np.full(9, 0.7), 4), crowd.log_probs).posterior
-    frame = labels_table(made, shares)
-    for i in range(made.n_items):
-        given_labels = made.label[made.offsets[i] : made.offsets[i + 1]]
-        votes = np.bincount(given_labels, minlength=4)
-        best = int(shares[i].argmax())
-        assert frame["label"][i] == made.label_name(i, best)
-        assert frame["majority_disagrees"][i] == (votes.max() > votes[best])
-        assert sorted(frame["labels_given"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])

@@ -130,7 +130,7 @@ def test_files_of_labels(tmp_path: Path, name: str, text: str) -> None:
         ("m.csv", "Good,good\nbad,Bad\n", "must have the columns from and to; it has: Good, good"),
         ("m.csv", "from,to\nGood,\n", "'Good' has no label to become"),
         ("m.csv", "from,to\na,b\na,c\n", "'a' is to become 'b' and 'c'"),
-        ("m.csv", "from,to\na,b\nb,c\n", "'a' becomes 'b', and that becomes 'c'"),
+        ("m.csv", "from,to\na,b\nb,c\n", "'a' becomes 'b', which is renamed too"),
         ("m.yaml", "- a\n", "must hold `spelling: label` entries"),
         ("m.yaml", "a: b\na: c\n", "stands there several times"),
         ("m.yaml", "a: [b, c]\n", "'a' has no label to become"),

@@ -68,10 +68,10 @@ def judges(
         note(f"note: {remark}")
     figures = {
         "judges": table,
-        "independent_judges": None if panel.independence is None else panel.independence.effective,
-        "whole": vars(panel.whole),
-        "cheapest": vars(cheapest),
-        "panels": [vars(part) for part in panel.path()],
+        "independent_judges": None if panel.screens.independence is None else panel.screens.independence.effective,
+        "whole": panel.whole._asdict(),
+        "cheapest": cheapest._asdict(),
+        "panels": [part._asdict() for part in panel.path()],
         "expected_with_humans": panel.expected_with_humans(humans),
         "humans": queue,
         "dropped": annotations.ledger.counts,
@@ -126,8 +126,8 @@ def _summary(panel: Panel, cheapest: SubPanel, within: float, humans: int) -> li
     """What the tables come to, in sentences."""
     whole = panel.whole
     sentences = [f"The panel: {len(whole.members)} judges, cost {whole.cost:g} a label, {_accuracy(whole)}."]
-    if panel.independence is not None:
-        worth = f"{panel.independence}"
+    if panel.screens.independence is not None:
+        worth = f"{panel.screens.independence}"
         sentences.append(f"{worth[0].upper()}{worth[1:]}.")
     sentences.append(
         f"The cheapest part within {within:g} of it: {len(cheapest.members)} judges, cost {cheapest.cost:g}, "

@@ -65,8 +65,9 @@ def train(
     from realm.runs.hub import PushError
     from realm.training import RealmTrainer, processes
 
-    steps = {"save_steps": save_steps, "eval_steps": eval_steps}
-    config = training.config(output, disable_tqdm=True, **{name: value for name, value in steps.items() if value})
+    steps: dict[str, Any] = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
+    steps |= {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
+    config = training.config(output, disable_tqdm=True, **steps)
     fetch_named_model(training.model)
     unpushed: PushError | None = None
     with logged_to(output / LOG, append=resume), progress_display() as progress:

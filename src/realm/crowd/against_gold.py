@@ -51,8 +51,7 @@ class AgainstGold:
 
     @property
     def interval(self) -> tuple[float, float]:
-        low, high = wilson(self.right, self.items)
-        return float(low), float(high)
+        return tuple(float(end) for end in wilson(self.right, self.items))  # type: ignore[return-value]
 
 
 def estimate_against_gold(annotations: Annotations, estimate: Estimate) -> AgainstGold | None:

@@ -7,8 +7,7 @@ with the evidence of its members alone: first everybody judges a pilot, then the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.relabel import read_prices
-from realm.crowd.screens import Independence, Screens
+from realm.crowd.screens import Screens
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -34,12 +33,10 @@ DECIMALS = 9
 must stay one (the first option has it)."""
 
 
-@dataclass(frozen=True)
-class SubPanel:
-    """A part of a panel: its members, and the `cost` of one label by each of them.
+class SubPanel(NamedTuple):
+    """A part of a panel, the `cost` of one label by each member, and the accuracy of its labels.
 
-    `expected` is the accuracy of its labels by the posterior of the whole panel, `measured` that on gold that was not
-    used (None without any).
+    `expected` is by the posterior of the whole panel, `measured` on gold that was not used (None without any).
     """
 
     members: tuple[str, ...]
@@ -49,7 +46,7 @@ class SubPanel:
 
 
 class Panel:
-    """A panel of judges: the estimate of all its labels, and what parts of it are worth.
+    """A panel of judges: the `estimate` of all its labels, the `whole`, and what parts of it are worth.
 
     Of two judges of whom one copies the other, the cheaper is in the panel.
 
@@ -86,9 +83,9 @@ class Panel:
             raise RealmError(f"`costs` has no price for {annotations.annotators[int(np.isnan(self.costs).argmax())]}.")
         model = AnnotatorModel(annotations.without_gold(), gold=gold, experts=experts or (), kind=kind).fit()
         self.estimate = model.estimate()
-        self._screens = Screens(annotations, self.estimate, model)
+        self.screens = Screens(annotations, self.estimate, model)
         self.copies = np.zeros(annotations.n_annotators, dtype=bool)
-        for pair in self._screens.copies:
+        for pair in self.screens.copies:
             if not (self.copies[pair.first] or self.copies[pair.second]):
                 self.copies[pair.first if self.costs[pair.first] > self.costs[pair.second] else pair.second] = True
         self.members = (annotations.annotations_per_annotator > 0) & ~self.copies
@@ -98,7 +95,7 @@ class Panel:
         rows = np.flatnonzero(np.isin(annotations.item, items))
         self._item, self._judge = np.searchsorted(items, annotations.item[rows]), annotations.annotator[rows]
         weight = self.estimate.exponent[annotations.item_tasks[annotations.item]]
-        weight = weight if annotations.weight is None else weight * annotations.weight
+        weight = weight * (1.0 if annotations.weight is None else annotations.weight)
         self._evidence = (self.estimate.evidence(annotations) * weight[:, None])[rows]
         self._prior, self._truth = self.estimate.log_prior[items], self.estimate.posterior[items]
         self._gold = None  # one-hot, NaN where it is not known
@@ -106,21 +103,14 @@ class Panel:
             known = annotations.gold[items, None]
             self._gold = np.where(known != UNKNOWN, np.arange(self._truth.shape[1]) == known, np.nan)
         self.whole = self.part(self.members)
-        """All judges, but for copies."""
-
-    @property
-    def independence(self) -> Independence | None:
-        """How many independent judges an item's are worth; None where no item has two labels."""
-        return self._screens.independence
 
     def part(self, members: npt.ArrayLike) -> SubPanel:
         """What some of the judges are worth: a mask (annotators,)."""
         mask = np.asarray(members, dtype=bool)
         names = tuple(self.annotations.annotators[index] for index in np.flatnonzero(mask))
-        labels = _best(self._scores(mask))
-        expected = float(self._truth[np.arange(len(labels)), labels].mean())
-        measured = None if self._gold is None else float(np.nanmean(self._gold[np.arange(len(labels)), labels]))
-        return SubPanel(names, float(self.costs[mask].sum()), expected, measured)
+        at = np.arange(len(self._truth)), _best(self._scores(mask))
+        measured = None if self._gold is None else float(np.nanmean(self._gold[at]))
+        return SubPanel(names, float(self.costs[mask].sum()), float(self._truth[at].mean()), measured)
 
     def table(self) -> pd.DataFrame:
         """A row for each judge and task, the most accurate first.
@@ -129,7 +119,7 @@ class Panel:
         accuracy of the panel less that of the panel without them, all tasks together; 0 for a copy), adds_measured (the
         same on gold, where there is any), cost, annotations, verdict, habit, notes.
         """
-        table = expertise_table(self.annotations, self.estimate, screens=self._screens)
+        table = expertise_table(self.annotations, self.estimate, screens=self.screens)
         row = table["annotator"].map({name: index for index, name in enumerate(self.annotations.annotators)}).to_numpy()
         table["adds"] = np.where(self.members, self._losses(self.members, self._truth), 0.0)[row]
         if self._gold is not None:

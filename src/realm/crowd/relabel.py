@@ -77,14 +77,14 @@ def relabel_queue(
     # what all annotators miss no answer tells; where the truth is given, there is nothing to tell
     is_known = estimate.posterior.max(axis=1, keepdims=True, initial=0.0) == 1
     posterior = np.where(is_known, estimate.posterior, estimate.apparent(annotations))
-    most = 0 if np.isnan(prices).all() else int(min(budget / np.nanmin(prices), annotations.n_items))
-    size = max(POOL, POOL_PER_LABEL * most)
-    pool = np.sort(np.argsort(-bits(posterior).sum(axis=1), kind="stable")[:size])
+    most = int(min(np.nanmax(budget / prices, initial=0.0), annotations.n_items))  # labels that the budget pays for
+    first = np.argsort(-bits(posterior).sum(axis=1), kind="stable")[: max(POOL, POOL_PER_LABEL * most)]
+    pool = np.sort(first)
     people, gain = _offers(annotations, estimate, posterior, pool, prices)
     value = np.where(people == UNKNOWN, 0.0, gain / prices[people])
-    rows, places = np.array(_hand_out(people, value, prices, budget, most_each), np.int64).reshape(-1, 2).T
-    items, ask, gains = pool[rows], people[rows, places], gain[rows, places]
-    corrected = np.zeros(len(items))
+    requests = _hand_out(people, value, prices, budget, most_each)
+    rows, places = np.array(requests, np.int64).reshape(-1, 2).T
+    items, ask, gains, corrected = pool[rows], people[rows, places], gain[rows, places], np.zeros(len(rows))
     for row, (item, who) in enumerate(zip(items.tolist(), ask.tolist(), strict=True)):
         task, options = int(annotations.item_tasks[item]), int(annotations.option_counts[item])
         seen = 1 - options * estimate.shared_error[task] / max(options - 1, 1)  # of what annotators see is true

@@ -78,8 +78,6 @@ class Annotations:
         if (np.diff(self.item) < 0).any():
             raise ValueError("Annotations: annotations must be sorted by item.")
 
-    # ---------------------------------------------------------------- building
-
     @classmethod
     @completes
     def read(cls, path: Paths, read_options: ReadOptions | None = None, **arguments: Any) -> Annotations:
@@ -211,8 +209,6 @@ class Annotations:
 
         return read_matrix(labels)[0]
 
-    # ---------------------------------------------------------------- sizes
-
     @property
     def has_texts(self) -> bool:
         """Whether items have texts, or only ids, which stand for them."""
@@ -271,8 +267,6 @@ class Annotations:
         frame = first.to_pandas().map(lambda cell: clipped(cell) if isinstance(cell, str) else cell)
         return notebook_html(repr(self), facts, frame[[name for name in frame.columns if name not in ("item", "task")]])
 
-    # ---------------------------------------------------------------- of the items
-
     @property
     def tasks(self) -> tuple[Task, ...]:
         return self.items.tasks
@@ -300,8 +294,6 @@ class Annotations:
     @property
     def texts(self) -> pa.LargeStringArray:
         return self.items.texts
-
-    # ---------------------------------------------------------------- operations
 
     def take_items(self, items: npt.NDArray[np.integer[Any]]) -> Annotations:
         """Keep these items (by index, in this order) with their annotations."""

@@ -111,9 +111,6 @@ def answers_of(cell: object) -> list[str]:
     return [] if not text else _cut(text, LIST) or [text]
 
 
-# ---------------------------------------------------------------- answers that are none
-
-
 def _word(label: str) -> str:
     """A label without case, the spaces around it and a full stop at its end."""
     return label.strip().rstrip(".").casefold()
@@ -150,9 +147,6 @@ def warn_of_refusals(rows: SourceRows) -> None:
         shown = ", ".join(f"'{text}' ({counts[text]:,})" for text in suspects)
         fix = f'leave them out with `unanswered="{join_list(suspects)}"`'
         rows.ledger.warn(f"some labels look like no answer: {shown}. If they are none, {fix}.")
-
-
-# ---------------------------------------------------------------- scores
 
 
 def cut_scores(rows: SourceRows) -> None:

@@ -173,9 +173,6 @@ def _annotations(rows: SourceRows) -> Annotations:
     )
 
 
-# ---------------------------------------------------------------- tasks and items
-
-
 def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     """The task of every row, and the tasks' names: those of the run where there is one."""
     names = [task.name for task in rows.options.tasks or ()]
@@ -252,9 +249,6 @@ def _hashed_ids(columns: dict[str, Categorical], first: Codes) -> pa.LargeString
     digits = key.astype(">u8").tobytes().hex().encode()
     offsets = np.arange(len(first) + 1, dtype=np.int64) * 16  # hexadecimal digits of 64 bits
     return pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(offsets), pa.py_buffer(digits))
-
-
-# ---------------------------------------------------------------- annotations and gold
 
 
 def _weights(rows: SourceRows, annotated: Codes) -> Floats | None:

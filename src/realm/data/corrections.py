@@ -7,7 +7,7 @@ differ in nothing but spaces around them and 1.0 for 1. All of it is counted in 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,29 +114,26 @@ def _text_columns(path: Path, names: Sequence[str], argument: str) -> list[list[
     return [as_text(table.column(name), name, Source(str(path))).to_pylist() for name in names]
 
 
-# ---------------------------------------------------------------- names that are changed
-
-
 def read_map(names: Mapping[Any, Any] | str | Path, argument: str) -> dict[str, str]:
     """The name that each spelling stands for, from a mapping or from a file.
 
     A file is YAML or JSON with `spelling: name` entries, or a table with the columns `from` and `to`.
     """
     where, what = f"`{argument}`", argument.removeprefix("map_").removesuffix("s")
-    content: Any = names
-    if not isinstance(names, Mapping):
-        path = Path(names)
+    entries: Iterable[tuple[Any, Any]]
+    if isinstance(names, Mapping):
+        entries = names.items()
+    elif not os.path.isfile(names):
+        raise RealmError(f"{where}: {names}: there is no such file.")
+    elif (path := Path(names)).suffix.lower() in (".yaml", ".yml", ".json"):
+        content = read_yaml(path, TextLoader)
         where = f"{where}: {path}"
-        if not os.path.isfile(path):
-            raise RealmError(f"{where}: there is no such file.")
-        is_table = path.suffix.lower() not in (".yaml", ".yml", ".json")
-        content = None if is_table else read_yaml(path, TextLoader)
-        if not is_table and not isinstance(content, dict):
+        if not isinstance(content, dict):
             raise RealmError(f"{where}: must hold `spelling: {what}` entries.")
-    if content is None:
-        entries = list(zip(*_text_columns(Path(names), ["from", "to"], argument), strict=True))  # type: ignore[arg-type]
+        entries = content.items()
     else:
-        entries = list(content.items())
+        where = f"{where}: {path}"
+        entries = zip(*_text_columns(path, ["from", "to"], argument), strict=True)
     mapping: dict[str, str] = {}
     for old, new in ((cell_text(old) or "", new) for old, new in entries):
         name = None if isinstance(new, list | dict | tuple) else cell_text(new)
@@ -144,9 +141,8 @@ def read_map(names: Mapping[Any, Any] | str | Path, argument: str) -> dict[str, 
             raise RealmError(f"{where}: {old!r} has no {what} to become. What is none goes to {REMEDIES[argument]}.")
         if mapping.setdefault(old, name) != name:
             raise RealmError(f"{where}: {old!r} is to become {mapping[old]!r} and {name!r}. Keep one of them.")
-    for old, new in mapping.items():
-        if mapping.get(new, new) != new:
-            raise RealmError(f"{where}: {old!r} becomes {new!r}, and that becomes {mapping[new]!r}. Name the last one.")
+    if chains := [old for old, new in mapping.items() if mapping.get(new, new) != new]:
+        raise RealmError(f"{where}: {chains[0]!r} becomes {mapping[chains[0]]!r}, which is renamed too. Name the last.")
     return mapping
 
 
@@ -171,9 +167,6 @@ def rename(rows: SourceRows, roles: Sequence[str], mapping: Mapping[str, str], a
         hint = other_name(next(old for old in mapping if old in absent), spellings, {})
         message = f"`{argument}` names {roles[0]}s that do not occur: {listed(shown, NAMES_SHOWN)}. {hint}"
         rows.ledger.warn(message.rstrip())
-
-
-# ---------------------------------------------------------------- spellings that are one
 
 
 def warn_of_look_alikes(rows: SourceRows, annotators: Sequence[str]) -> None:

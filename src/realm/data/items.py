@@ -80,8 +80,6 @@ class Items:
     item_tasks: Ints
     tasks: tuple[Task, ...]
 
-    # ---------------------------------------------------------------- building
-
     @classmethod
     @completes
     def read(
@@ -136,8 +134,6 @@ class Items:
             raise RealmError(f"`texts`: a text is not valid Unicode: {error.reason}.") from None
         ids = pa.array(map(str, range(len(texts))), pa.large_string())
         return cls(ids, column, None, None, np.full(len(texts), index, dtype=np.int32), tuple(tasks))
-
-    # ---------------------------------------------------------------- reading
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -202,8 +198,6 @@ class Items:
                 digest.update(repr(value).encode("utf-8", "surrogatepass"))
         digest.update(repr(self.tasks).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
-
-    # ---------------------------------------------------------------- operations
 
     def take(self, items: npt.NDArray[np.integer[Any]]) -> Items:
         """These items (by index, in this order)."""

@@ -165,9 +165,6 @@ class LongTableBuilder:
         return LongTable(columns, rows, self.source, self.ledger, lists_answers=True, **fields)
 
 
-# ---------------------------------------------------------------- several files
-
-
 def join(parts: Sequence[LongTable], counts: Sequence[int], formats: Sequence[str], is_export: bool) -> LongTable:
     """One long table of those of several files, rows numbered through them; `counts` are their records. (files,)
 
@@ -178,24 +175,23 @@ def join(parts: Sequence[LongTable], counts: Sequence[int], formats: Sequence[st
     if len(set(formats)) > 1:
         read_as = ", ".join(f"{name} as {format}" for name, format in zip(names, formats, strict=True))
         raise RealmError(f"files that are read together must have one format, and these were read: {read_as}.")
-    counts = [max(count, int(part.rows.max(initial=0))) for part, count in zip(parts, counts, strict=True)]
-    source = Source.joined(names, counts)
-    ledger = Ledger(source=source)
+    source = Source.joined(
+        names, [max(n, int(part.rows.max(initial=0))) for part, n in zip(parts, counts, strict=True)]
+    )
+    ledger, columns = Ledger(source=source), {}
     for start, part in zip(source.starts, parts, strict=True):
         for reason, count in part.ledger.counts.items():
             ledger.add(reason, [row + start for row in part.ledger.rows[reason]], count)
         for message in part.ledger.warnings:
             in_all = all(message in other.ledger.warnings for other in parts)
             ledger.warn(message if in_all else f"{part.source}: {message}")
-    columns = {}
     for role in dict.fromkeys(role for part in parts for role in part.columns):
-        owner = next(part for part in parts if role in part.columns)
-        without = [name for name, part in zip(names, parts, strict=True) if role not in part.columns]
-        if without and not is_export:
-            what = f"no column '{owner.names.get(role, role)}' for the {role}"
+        if not is_export and (without := [str(part.source) for part in parts if role not in part.columns]):
+            column = next(part.names.get(role, role) for part in parts if role in part.columns)
+            message = f"{', '.join(without)}: there is no column '{column}' for the {role}, which other files have."
             if role not in MAY_BE_ABSENT:
-                raise RealmError(f"{without[0]}: there is {what}, which {owner.source} has. Both need it.")
-            ledger.warn(f"{', '.join(without)}: {what}, which is not known there.")
+                raise RealmError(message)
+            ledger.warn(message)
         columns[role] = _concatenated(parts, role)
     labels = list(dict.fromkeys(label for part in parts for label in part.labels or ()))
     return replace(

@@ -41,8 +41,7 @@ def read_times(column: pa.Array | pa.ChunkedArray) -> Floats:
 
 def read_durations(column: pa.Array | pa.ChunkedArray) -> Floats:
     """Seconds of every cell: a number that is not negative."""
-    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    seconds = _floats(column) if is_number else _by_distinct(column, _number)
+    seconds = _by_distinct(column, _number)
     return np.where(np.isfinite(seconds) & (seconds >= 0), seconds, np.nan)
 
 

@@ -87,9 +87,9 @@ def test_one_file_in_a_list_is_that_file(tmp_path: Path) -> None:
 def test_columns_must_be_the_same(tmp_path: Path) -> None:
     first = write(tmp_path / "a.csv", [("1", "a", "ada", "x")], "item,text,annotator,label\n")
     second = write(tmp_path / "b.csv", [("b", "ada", "y")], HEADER)
-    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which {first} has"):
+    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which other files have"):
         Annotations.read([first, second])
-    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which {first} has"):
+    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which other files have"):
         Annotations.read([second, first])
     write(first, [("a", "ada", "x")], "sentence,annotator,label\n")
     with pytest.raises(RealmError, match=rf"{first}: there is no column 'text'"):
@@ -106,8 +106,8 @@ def test_gold_and_times_may_be_in_some(tmp_path: Path) -> None:
         table = Annotations.read(paths)
         gold = dict(zip(table.texts.to_pylist(), table.gold.tolist(), strict=True))
         assert gold == {"a": 0, "b": -1} and table.created_at is not None
-        assert any(f"{second}: no column 'gold'" in warning for warning in table.ledger.warnings)
-        assert any(f"{second}: no column 'created_at'" in warning for warning in table.ledger.warnings)
+        assert any(f"{second}: there is no column 'gold'" in warning for warning in table.ledger.warnings)
+        assert any(f"{second}: there is no column 'created_at'" in warning for warning in table.ledger.warnings)
     assert not Annotations.read([second, write(tmp_path / "c.csv", [("c", "bob", "x")], HEADER)]).ledger.warnings
 
 
