@@ -93,8 +93,9 @@ class LabelTable:
 
     def __post_init__(self) -> None:
         key = self.annotator.astype(np.int64) * self.n_options + self.label
-        self.keys = keys = np.unique(key) if self.keys is None else self.keys
-        self.cell, n_cells = np.searchsorted(keys, key).astype(np.int32), len(keys)  # of each annotation
+        keys, cell = np.unique(key, return_inverse=True) if self.keys is None else (self.keys, None)
+        self.cell = (np.searchsorted(keys, key) if cell is None else cell).astype(np.int32)  # of each annotation
+        self.keys, n_cells = keys, len(keys)
         self.cell_annotator, self.cell_label = keys // self.n_options, keys % self.n_options
         self.weights = np.ones(len(self.item)) if self.weight is None else self.weight
         self.groups = np.zeros(self.n_annotators, dtype=np.int64) if self.group is None else self.group

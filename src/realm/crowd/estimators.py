@@ -57,15 +57,11 @@ class Aggregator:
         weight: npt.ArrayLike | None = None,
         abstain: int | None = None,
     ) -> Self:
-        """Aggregate the annotations.
+        """Aggregate annotations: integers from 0, in any order, (annotations,) each.
 
-        | argument | shape | meaning |
-        |---|---|---|
-        | items, annotators, labels | (annotations,) | integers from 0, in any order |
-        | n_options | | K; default: as many as occur |
-        | gold | (items,) | the true label where it is known, -1 elsewhere; those items are held to it |
-        | weight | (annotations,) | how much each annotation counts; default 1. Weight 2 is as good as two annotations |
-        | abstain | | the label of those who did not say: an answer like others, but never the truth |
+        `n_options` is K, by default as many as occur; `gold` (items,) the true label where it is known, -1 elsewhere,
+        which those items are held to; `weight` (annotations,) how much each counts; `abstain` the label of those who
+        did not say: an answer like others, but never the truth.
         """
         if isinstance(items, Annotations):
             raise RealmError("`items` is `Annotations`: give `aggregate(annotations, method)`, which fits every task.")

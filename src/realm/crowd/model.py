@@ -81,16 +81,11 @@ class AnnotatorModel:
         rows = np.flatnonzero(annotations.item_tasks[annotations.item] == task).astype(np.int32)
         options = annotations.option_counts[items].astype(np.int64)
         table = LabelTable(
-            np.searchsorted(items, annotations.item[rows]),
-            annotations.annotator[rows],
-            annotations.label[rows],
-            len(items),
-            annotations.n_annotators,
-            max(int(options.max(initial=2)), 2),
+            np.searchsorted(items, annotations.item[rows]), annotations.annotator[rows], annotations.label[rows],
+            len(items), annotations.n_annotators, max(int(options.max(initial=2)), 2),
             None if annotations.weight is None else annotations.weight[rows].astype(np.float64),
-            options,
-            annotations.annotator_groups,
-        )
+            options, annotations.annotator_groups,
+        )  # fmt: skip
         copies = find_task_copies(table) if find_copies else []
         if copies:
             table = replace(table, weight=copy_weights(table, copies) * table.weights)
@@ -205,10 +200,7 @@ class AnnotatorModel:
         )
 
     def evidence_of(self, annotator: Ints, task: Ints, label: Ints, option_counts: Ints) -> Floats:
-        """log P(label | k) of any labels, given or never given before, of items with so many options.
-
-        Of an item with fewer options than its task, given that the label is one of these. (n,) each -> (n, Kmax)
-        """
+        """log P(label | k) of any labels, given that they are one of the item's options. (n,) each -> (n, Kmax)"""
         out = np.zeros((len(label), self.width))
         for index, model in enumerate(self.tasks):
             rows = np.flatnonzero(np.asarray(task) == index)
@@ -252,10 +244,7 @@ class AnnotatorModel:
         return self._of_items(lambda task: task.label_scores())
 
     def log_prior(self, log_probs: npt.ArrayLike | None = None) -> Floats:
-        """What is known of each item but for its labels: log P with the offsets, or the log class shares. (items, Kmax)
-
-        Not normalised; -inf beyond an item's options.
-        """
+        """What is known of items but for labels: log P with the offsets, or log class shares. (items, Kmax)"""
         return self._of_items(lambda task: task.log_prior(self._task_log_probs(log_probs, task)), -np.inf)
 
     def summary(self) -> dict[str, Floats]:
@@ -318,17 +307,9 @@ class AnnotatorModel:
         for index, task in enumerate(self.tasks):
             habits[:, index, : task.table.n_options] = task.fitted.parameters.habit
         return estimate_from_evidence(
-            self.annotations,
-            self.evidence(),
-            self.log_prior(log_probs),
-            weight=self.weight,
-            exponent=self.exponent,
-            known=self.known,
-            experts=self.expert,
-            earlier=self.earlier,
-            kind=self.kind,
-            habits=habits,
-        )
+            self.annotations, self.evidence(), self.log_prior(log_probs), weight=self.weight, exponent=self.exponent,
+            known=self.known, experts=self.expert, earlier=self.earlier, kind=self.kind, habits=habits,
+        )  # fmt: skip
 
     def copy(self) -> AnnotatorModel:
         """The same model, to be fitted further while this one stays as it is."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from realm.crowd.engine import LEAST, Floats, Ints, LabelTable, log_softmax
+from realm.crowd.engine import LEAST, Floats, Ints, LabelTable, normalise
 
 EXPONENTS = np.geomspace(0.02, 1.0, 25)  # values of tau that are compared, a fifth apart
 BEYOND_CHANCE = 1.64  # standard errors by which another tau must foretell labels better: one crowd in twenty
@@ -54,8 +54,9 @@ def forecast_labels(table: LabelTable, evidence: Floats, log_prior: Floats) -> F
         outside = np.arange(table.n_options) >= table.option_counts[table.item][:, None]
     sums = []
     for exponent in EXPONENTS:
-        odds = np.exp(log_softmax(np.where(outside, -np.inf, exponent * others) + log_prior))
-        forecast = np.log(np.maximum((odds * likelihood).sum(axis=1), LEAST))
+        prediction = np.where(outside, -np.inf, exponent * others + log_prior)
+        normalise(prediction)
+        forecast = np.log(np.maximum(np.einsum("ak,ak->a", prediction, likelihood), LEAST))
         sums.append(np.bincount(table.item, forecast, minlength=len(several)))
     return np.stack(sums, axis=1)
 
