@@ -9,7 +9,7 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
     "data": 4_960,
-    "crowd": 3770,
+    "crowd": 3_770,
     "channels": 630,
     "scorers": 2_400,
     "models": 370,
