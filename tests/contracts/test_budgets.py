@@ -8,7 +8,7 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 4_960,
+    "data": 4_940,
     "crowd": 3_770,
     "channels": 630,
     "scorers": 2_400,
