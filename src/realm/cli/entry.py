@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
 from typing import NoReturn
 
@@ -61,6 +62,10 @@ def _message(error: Exception) -> tuple[str, int]:
 
 def _end(message: str, code: int) -> NoReturn:
     """Say how the command ended, unless nobody can read it any more, and end."""
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # a second Ctrl-C changes nothing; outside the main thread none comes
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         import typer
 
