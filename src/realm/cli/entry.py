@@ -62,10 +62,8 @@ def _message(error: Exception) -> tuple[str, int]:
 
 def _end(message: str, code: int) -> NoReturn:
     """Say how the command ended, unless nobody can read it any more, and end."""
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # a second Ctrl-C changes nothing; outside the main thread none comes
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if code == STOPPED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C changes nothing
     with contextlib.suppress(OSError):
         import typer
 
