@@ -15,7 +15,7 @@ BUDGETS = {
     "models": 370,
     "training": 2_610,
     "runs": 1_230,
-    "comparison": 1_530,
+    "comparison": 1_490,
     "check": 410,
     "report": 1_850,
     "integrations": 580,
