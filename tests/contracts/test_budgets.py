@@ -19,7 +19,7 @@ BUDGETS = {
     "check": 410,
     "report": 1_850,
     "integrations": 560,
-    "cli": 2_530,
+    "cli": 2_310,
     "demo": 220,
 }
 ROOT, WHOLE = 1_500, 31_800
