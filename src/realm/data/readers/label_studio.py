@@ -37,11 +37,12 @@ def matches(file: SourceFile) -> bool:
 def read(export: Export) -> LongTable:
     """Read the full JSON export; row n is task n of the list."""
     tasks, builder = export.file.records(), export.builder
-    datas, histories = [task.object("data") for task in tasks], [_annotations(task) for task in tasks]
-    controls = dict.fromkeys(name for history in histories for each in history for name in each["result"])
+    datas = [task.object("data") for task in tasks]
+    controls = dict.fromkeys(name for task in tasks for each in _annotations(task) for name in each["result"])
     control = export.pick("label", controls) if export.options.wants_annotations or controls else ""
     text = export.pick_text(datas, exclude=(PRIORITY, ASK))
-    for task, data, history in zip(tasks, datas, histories, strict=True):
+    for task, data in zip(tasks, datas, strict=True):
+        history = _annotations(task)  # again, since objects of all tasks at once would keep the garbage collector busy
         counted = [each for each in history if not (each.get("was_cancelled") or each.get("skipped"))]
         truths = [each["result"].get(control, []) for each in counted if each.get("ground_truth") is True]
         gold = [answers[0] for answers in truths if len(answers) == 1]
