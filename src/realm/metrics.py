@@ -41,7 +41,6 @@ class Answers:
     | log_probs | (n, K) | log-probability of each option, -inf beyond an item's own |
     | task | (n,) | index of the item's task |
     | answer_mass | (n,) or None | P of the options together over all tokens, before the softmax is restricted to them |
-    | generated | (n,) or None | the option that free generation named, -1 for none |
     """
 
     truth: Ints
@@ -50,7 +49,6 @@ class Answers:
     log_probs: Floats
     task: Ints
     answer_mass: Floats | None = None
-    generated: Ints | None = None
 
 
 @dataclass(frozen=True)
@@ -137,19 +135,11 @@ _METRICS = (
         ".1%",
         needs="answer_mass",
     ),
-    Metric(
-        "generation_accuracy",
-        "Accuracy of free generation",
-        lambda a: float(np.mean(a.generated == a.truth)),
-        True,
-        ".1%",
-        needs="generated",
-    ),
 )
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 
-def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -> dict[str, Any]:
+def evaluate(test: Annotations, scores: Scores) -> dict[str, Any]:
     """Every metric over the items with gold, how sure the answers are, and the figures of every label.
 
     | entry | meaning |
@@ -160,18 +150,16 @@ def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -
     | confusion | counts, a row per true label and a column per answer; None beyond 100 labels |
     | by_position | whether `labels` are the options' positions, because every item lists its own |
     | tasks | where there are several, all of this for each, and `labels`, `confusion`, `by_position` only there |
-
-    `generated` (items,) is the option that free generation named, -1 where it named none.
     """
     items = gold_items(test)
     tasks = {
-        task.name: _figures_of_task(test, _answers(of_task, test, scores, generated))
+        task.name: _figures_of_task(test, _answers(of_task, test, scores))
         for index, task in enumerate(test.tasks)
         if len(of_task := items[test.item_tasks[items] == index])
     }
     if len(test.tasks) == 1:
         return next(iter(tasks.values()))
-    figures = _figures(_answers(items, test, scores, generated), shared_labels=False)
+    figures = _figures(_answers(items, test, scores), shared_labels=False)
     for name in (metric.name for metric in METRICS.values() if metric.by_label):
         values = [part[name] for part in tasks.values() if part[name] is not None]
         figures[name] = float(np.mean(values)) if values else None
@@ -232,7 +220,7 @@ def gold_items(test: Annotations) -> Ints:
     return np.flatnonzero(test.gold != UNKNOWN)
 
 
-def _answers(items: Ints, test: Annotations, scores: Scores, generated: Ints | None) -> Answers:
+def _answers(items: Ints, test: Annotations, scores: Scores) -> Answers:
     assert test.gold is not None
     return Answers(
         truth=test.gold[items].astype(np.int64),
@@ -241,7 +229,6 @@ def _answers(items: Ints, test: Annotations, scores: Scores, generated: Ints | N
         log_probs=scores.log_probs[items],
         task=test.item_tasks[items].astype(np.int64),
         answer_mass=None if scores.answer_mass is None else scores.answer_mass[items],
-        generated=None if generated is None else generated[items],
     )
 
 

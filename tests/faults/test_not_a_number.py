@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from realm.errors import RealmError
 from realm.runs import Run
-from realm.scorers.finite import first_not_finite
+from realm.scorers.model_folder import first_not_finite
 from realm.training.checkpoints import checkpoints
 from tests.tiny import crowd, save_tiny
 from tests.trainers import trainer

@@ -28,9 +28,6 @@ def evaluate(
     folder: RunFolder,
     test: Annotated[Path, typer.Argument(help="Table with text and gold.")],
     reading: ReadingFlags,
-    generation: Annotated[
-        bool, typer.Option(help="Also let the model generate its answer freely, and score that.")
-    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Test a run on items with gold: accuracy, base rate, macro F1, log loss, calibration, figures of every label."""
@@ -40,7 +37,7 @@ def evaluate(
     run = Run.open(folder)
     table = reading.read_test(test, tasks=run.tasks, trained=run.trained_columns)
     with progress_display() as progress:
-        figures = run.evaluate(table, generation=generation, progress=progress)
+        figures = run.evaluate(table, progress=progress)
     if as_json:
         print_json(figures)
     else:

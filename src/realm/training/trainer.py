@@ -41,9 +41,9 @@ from realm.runs import Run
 from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
 from realm.runs.hub import check_access
 from realm.scorers import Scorer, load_scorer
-from realm.scorers.finite import first_not_finite
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import add_lora, merge_lora
+from realm.scorers.model_folder import first_not_finite
 from realm.scorers.scoring import Scores, hidden_states
 from realm.training import channel as channels
 from realm.training import checkpoints, processes, run_output
