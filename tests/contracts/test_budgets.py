@@ -11,7 +11,7 @@ BUDGETS = {
     "data": 6_950,
     "crowd": 5_240,
     "channels": 750,
-    "scorers": 2_400,
+    "scorers": 2_160,
     "models": 480,
     "training": 3_350,
     "runs": 1_900,
