@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Scale = Literal["nominal", "ordinal", "interval"]
+Statistic = Callable[[Floats], Floats]
+"""Of how often each pattern occurs in each sample, (samples, patterns): its value in each. (samples,)"""
 
 DRAWS = 1000
 """Bootstrap samples: the ends of an interval are then within a tenth of its width of their limits."""
@@ -73,32 +76,30 @@ def agreement(annotations: Annotations, *, scale: Scale = "nominal", draws: int 
             order = np.argsort(values, kind="stable")
             patterns, values = patterns[:, order], values[order]
 
-        def row(name: str, of: Callable[[Floats], Floats], times: Ints = times) -> dict[str, Any]:
-            return {"statistic": name, **interval_of(of, times, draws, generator), "items": int(times.sum())}
-
-        of_task = [
-            row("Krippendorff's alpha", lambda w, p=patterns, v=values: alpha(p, w, scale, v)),  # type: ignore[misc]
-            row("Fleiss' kappa", lambda w, p=patterns: fleiss_kappa(p, w)),  # type: ignore[misc]
-        ]
+        by_name: dict[str, Statistic] = {
+            "Krippendorff's alpha": partial(alpha, patterns, scale=scale, values=values),
+            "Fleiss' kappa": partial(fleiss_kappa, patterns),
+        }
         if scale == "interval":
-            of_task.append(row("ICC(1)", lambda w, p=patterns, v=values: icc1(p, w, v)))  # type: ignore[misc]
-            scores = _complete(item, annotator, _values(names, scale)[label])
-            if scores is not None:
-                each = np.ones(len(scores), np.int64)
-                for name, kind in (("ICC(2,1)", "absolute"), ("ICC(3,1)", "consistency")):
-                    of_task.append(row(name, lambda w, x=scores, k=kind: icc(x, w, k), each))  # type: ignore[misc]
-        statistics += [{"task": task.name, **each_row} for each_row in of_task]
-        weights = None if scale == "nominal" else _squared_distances(_values(names, scale))
+            by_name["ICC(1)"] = partial(icc1, patterns, values=values)
+        parts = [(name, of, times) for name, of in by_name.items()]
+        distances = None if scale == "nominal" else _squared_distances(_values(names, scale))
+        if scale == "interval" and (scores := _complete(item, annotator, _values(names, scale)[label])) is not None:
+            for name, kind in (("ICC(2,1)", "absolute"), ("ICC(3,1)", "consistency")):
+                parts.append((name, partial(icc, scores, kind=kind), np.ones(len(scores), np.int64)))
+        for name, of, each in parts:
+            ends = interval_of(of, each, draws, generator)
+            statistics.append({"task": task.name, "statistic": name, **ends, "items": int(each.sum())})
         for first, second, counts in _pair_counts(item, annotator, label, annotations.n_annotators, len(names)):
-            of = interval_of(lambda w, k=len(names): cohen_kappa(w.reshape(-1, k, k), weights),  # type: ignore[misc]
-                             counts.ravel(), draws, generator, name="kappa")  # fmt: skip
+            cells: Statistic = partial(_kappa_of_cells, n_labels=len(names), distances=distances)
+            ends = interval_of(cells, counts.ravel(), draws, generator, name="kappa")
             who = {"annotator_1": annotations.annotators[first], "annotator_2": annotations.annotators[second]}
             share = float(np.trace(counts) / counts.sum())
-            pairs.append({"task": task.name, **who, "items": int(counts.sum()), "agreement": share, **of})
+            pairs.append({"task": task.name, **who, "items": int(counts.sum()), "agreement": share, **ends})
         for k, name in enumerate(names):
             own, own_times = label_patterns(item, (label == k).astype(np.int64), 2)
-            of = interval_of(lambda w, p=own: alpha(p, w), own_times, draws, generator, name="alpha")  # type: ignore[misc]
-            labels.append({"task": task.name, "label": name, **of, "annotations": int((label == k).sum())})
+            ends = interval_of(partial(alpha, own), own_times, draws, generator, name="alpha")
+            labels.append({"task": task.name, "label": name, **ends, "annotations": int((label == k).sum())})
     columns = ["task", "annotator_1", "annotator_2", "items", "agreement", "kappa", "low", "high"]
     return Agreement(pd.DataFrame(statistics), pd.DataFrame(pairs, columns=columns), pd.DataFrame(labels))
 
@@ -178,6 +179,10 @@ def cohen_kappa(counts: Floats, weights: Floats | None = None) -> Floats:
     return _one_minus((distance * counts).sum(axis=(1, 2)), (distance * expected).sum(axis=(1, 2)))
 
 
+def _kappa_of_cells(weights: Floats, n_labels: int, distances: Floats | None) -> Floats:
+    return cohen_kappa(weights.reshape(-1, n_labels, n_labels), distances)
+
+
 def icc1(patterns: Floats, weights: Floats, values: Floats) -> Floats:
     """ICC(1): one-way random effects; items may have different numbers of scores. -> (samples,)"""
     size, sums, squares = patterns.sum(axis=1), patterns @ values, patterns @ values**2
@@ -202,7 +207,7 @@ def icc(scores: Floats, weights: Floats, kind: str) -> Floats:
 
 
 def interval_of(
-    statistic: Callable[[Floats], Floats],
+    statistic: Statistic,
     times: Ints,
     draws: int,
     generator: np.random.Generator,
