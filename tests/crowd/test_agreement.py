@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import cohen_kappa_score
-from statsmodels.stats.inter_rater import fleiss_kappa
 
 from realm import Annotations, agreement
 from realm.crowd.agreement import icc, label_patterns
@@ -66,6 +65,7 @@ def test_alpha_is_that_of_the_krippendorff_package(scale, seed) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_fleiss_kappa_is_that_of_statsmodels(seed) -> None:
+    fleiss_kappa = pytest.importorskip("statsmodels.stats.inter_rater").fleiss_kappa
     rows = random_rows(seed, gaps=False)
     counts = np.array([[column.count(k) for k in range(1, 5)] for column in zip(*rows, strict=True)])
     assert statistic(table(rows), "Fleiss' kappa") == pytest.approx(fleiss_kappa(counts), abs=1e-9)
